@@ -12,7 +12,11 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
+from statediff.contract.document.jsonschema import (
+    contract_schema,
+    sandbox_schema,
+    state_schema_schema,
+)
 from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.lint import CATALOGUE
 from statediff.contract.rules import RULES
@@ -106,6 +110,7 @@ def reference() -> str:
     ]
     for heading, schema in (
         ("Contract", contract_schema()), ("State schema file", state_schema_schema()),
+        ("Sandbox file", sandbox_schema()),
     ):  # fmt: skip
         lines += keys(heading, schema, "##")
         for name, inner in sorted(schema["$defs"].items()):

@@ -30,7 +30,7 @@ import json
 import shlex
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -53,16 +53,18 @@ from statediff.model.state import State as ReadState
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value
 from statediff.model.verdict import Verdict
+from statediff.packs import EMBEDDED, find_sandbox, known_sandbox, sandbox_of
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
+from statediff.workspace import trials as engine
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.bundles import load_bundle
 from statediff.workspace.contracts import States, check, contract_path, contract_paths
 from statediff.workspace.folders import keep_bundle
-from statediff.workspace.trials import TrialRequest, lend, make_trial, open_sandbox
+from statediff.workspace.trials import TrialRequest, lend, make_trial
 from statediff.workspace.watching import SETTLE_SECONDS, Watch
 
 __all__ = [
@@ -215,7 +217,7 @@ def judge(
     every call, and no agent wrote it. `during` are the files of the states in between, in order.
     """
     file = _file(contract)
-    captured = _captures(before, after, schema, file.content.sandbox, during)
+    captured = _captures(before, after, schema, known_sandbox(file), during)
     done = evaluate(
         file,
         *captured,
@@ -285,7 +287,7 @@ class Watching:
     ) -> None:
         self._states = [f"{name}={place}" for name, place in states.items()]
         self._contract = contract
-        sandbox = None if contract is None else contract.content.sandbox
+        sandbox = None if contract is None else known_sandbox(contract)
         self._refined = inputs.refinements(None if schema is None else Path(schema), sandbox)
         self._settle_seconds = settle_seconds
         self._watch: Watch | None = None
@@ -348,6 +350,14 @@ def lint(
     return tuple(problem for path in paths for problem in check(path, known).problems)
 
 
+def open_sandbox(name: str, variant: str = EMBEDDED) -> AbstractContextManager[EmbeddedSandbox]:
+    """The sandbox of that name or path, running until the block ends; trials put it back.
+
+    A name is looked for in `sandboxes/` of the working folder and of those above it first.
+    """
+    return engine.open_sandbox(find_sandbox(name), variant)
+
+
 def run(
     contract: ContractFile | str | Path,
     agent: AnAgent,
@@ -375,7 +385,7 @@ def run(
     with ExitStack() as stack:
         running = sandbox
         if running is None:
-            running = stack.enter_context(open_sandbox(file.content.sandbox or "", variant))
+            running = stack.enter_context(engine.open_sandbox(sandbox_of(file) or "", variant))
         folder = stack.enter_context(_folder(out))
         request = TrialRequest(contract=file, agent=actor, lease=lend(running), hooks=hooks)
         name = file.content.contract.replace("/", "-")

@@ -349,6 +349,7 @@ def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
         prompt=task.prompt,
         inputs=task.inputs,
         urls=access.urls,
+        tools=access.tools,
         folder=access.folder,
         answer_path=access.folder / "answer.json",
         trace_path=access.folder / "trace.jsonl",

@@ -1,29 +1,40 @@
-"""Packs: sandboxes and contracts that come with statediff, as folders of data.
+"""Sandboxes and contracts as folders of data: those that come with statediff, and a project's own.
 
-In a checkout they lie beside the package (`sandboxes/`, `contracts/`); in an installed wheel,
+In a checkout ours are beside the package (`sandboxes/`, `contracts/`); in an installed wheel,
 inside it (`statediff/_packs/`). Nothing in a pack is ever imported.
 """
 
 from __future__ import annotations
 
 import importlib.resources
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from threading import Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from statediff.contract.document.sandboxfile import (
+    SandboxDocument,
+    VariantEntry,
+    load_sandbox_file,
+)
+from statediff.contract.yaml.reader import Document, NodePath
+from statediff.contract.yaml.shape import closest
+from statediff.errors import ContractError, UsageError
+from statediff.model.values import printable
 
-from statediff.errors import UsageError
+if TYPE_CHECKING:
+    from statediff.evaluate import ContractFile
 
 PACK_FILE: Final = "pack.yaml"
 CONTRACT_FILE: Final = "contract.yaml"
-MAX_PACK_BYTES: Final = 256 * 1024
-_VARIANT_KEYS: Final = frozenset({"real", "simulated", "sources"})
-_KEYS: Final = _VARIANT_KEYS | {"sandbox", "version", "about"}
+SANDBOX_FILE: Final = "sandbox.yaml"
+ONE_FILE: Final = ".sandbox.yaml"
+"""How a file in `sandboxes/` ends that is a sandbox without a folder of its own."""
+_SUFFIXES: Final = (".yaml", ".yml")
+_TEXTS: Final = ("url", "agent_url", "up", "reset", "down", "timeout")
+"""Keys of a source whose values are not the paths of files."""
 EMBEDDED: Final = "embedded"
 """The variant that every pack has: what its own `sources` say, without Docker."""
 
@@ -38,7 +49,24 @@ class PackSource:
     of: str | None = None
     """The source whose system this one looks at too; None for a system of its own."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """What the pack gives it: files and folders, each of which exists."""
+    """What the pack gives it: files and folders, each of which exists but for `base`."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """What the sandbox file gives it beside files: URLs and commands, by key."""
+    tools: tuple[str, ...] | None = None
+    """The tools that agents are offered, by their verbs; None for all there are."""
+    folder: Path = Path()
+    """That of the sandbox file: URLs without a scheme and commands start here."""
+    place: tuple[Document, NodePath] | None = field(default=None, repr=False, compare=False)
+    """Where it is described; None where no file does."""
+
+    def problem(
+        self, key: str, message: str, hint: str = "", *, at_key: bool = False
+    ) -> UsageError:
+        """What is wrong with a key, at its place; to be raised."""
+        if self.place is None:
+            return UsageError(f"source {self.name!r}: {message}{hint and '; '}{hint}")
+        document, at = self.place
+        return ContractError((document.problem((*at, key), message, hint=hint, at_key=at_key),))
 
     def file(self, key: str) -> Path | None:
         """The file or folder under `key`, if the pack gives one."""
@@ -65,9 +93,20 @@ class SandboxPack:
     simulated: tuple[str, ...]
     sources: tuple[PackSource, ...]
     folder: Path
+    file: Path = Path()
     variant: str = EMBEDDED
     variants: tuple[str, ...] = (EMBEDDED,)
     """All there are, the embedded one first."""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it starts programs, or is made in a system that others use too."""
+        return any(source.texts for source in self.sources)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there can be one at a time only: its systems are where they are."""
+        return any(source.kind == "external" for source in self.sources)
 
     @property
     def title(self) -> str:
@@ -109,17 +148,115 @@ def packs_folder(kind: str) -> Path:
 
 
 def sandbox_names() -> tuple[str, ...]:
-    """The names of the sandboxes at hand, sorted."""
+    """The names of the sandboxes that come with statediff, sorted."""
     found = packs_folder("sandboxes").glob(f"*/{PACK_FILE}")
     return tuple(sorted(path.parent.name for path in found))
 
 
 def sandbox_pack(name: str, variant: str = EMBEDDED) -> SandboxPack:
-    """A variant of the sandbox called `name`; `UsageError` names those there are."""
+    """A variant of the sandbox: one that comes with statediff, or the file at an absolute path.
+
+    `UsageError` names those there are.
+    """
+    if Path(name).is_absolute():
+        return read_pack(Path(name), variant)
     known = sandbox_names()
     if name not in known:
         raise UsageError(f"no sandbox {name!r}; there are: {', '.join(known)}")
     return read_pack(packs_folder("sandboxes") / name, variant)
+
+
+def sandbox_of(file: ContractFile) -> str | None:
+    """The sandbox that the contract names, as `sandbox_pack` takes it; None where it names none.
+
+    `ContractError` at its place where there is no such sandbox.
+    """
+    named = file.content.sandbox
+    if named is None:
+        return None
+    near = Path(file.source.file).absolute().parent
+    if near.is_relative_to(packs_folder("contracts").absolute()):
+        return named  # a contract of ours never runs in another sandbox of the same name
+    try:
+        return find_sandbox(named, near)
+    except ContractError:
+        raise
+    except UsageError as error:
+        problem = file.source.problem(("sandbox",), str(error), code="unknown-sandbox")
+        raise ContractError((problem,)) from error
+
+
+def known_sandbox(file: ContractFile) -> str | None:
+    """The same for a contract that is judged without its sandbox: None where there is no such."""
+    try:
+        return sandbox_of(file)
+    except ContractError:
+        return None
+
+
+def find_sandbox(named: str, near: Path | None = None) -> str:
+    """What `sandbox_pack` takes for a name or a path that is written in the folder `near`.
+
+    A name is looked for in `sandboxes/` of the folder and of those above it, then among those that
+    come with statediff: a project's own goes before a shipped one, so that no later release of
+    statediff takes its place. A path has a `/`, starts with `.` or ends with `.yaml`. `UsageError`
+    where nothing is found.
+    """
+    folder = Path.cwd() if near is None else near.absolute()
+    if is_path(named):
+        return str(_sandbox_file(folder / named, named))
+    own = own_sandboxes(folder)
+    if named in own:
+        return str(own[named])
+    known = tuple(sorted({*own, *sandbox_names()}))
+    if named not in known:
+        near_one = closest(named, known)
+        hint = f"did you mean {near_one}? " if near_one else ""
+        raise UsageError(f"no sandbox {named!r}; {hint}there are: {', '.join(known)}")
+    return named
+
+
+def is_path(named: str) -> bool:
+    """Whether a sandbox is named by its path."""
+    return "/" in named or named.startswith(".") or named.endswith(_SUFFIXES)
+
+
+def own_sandboxes(near: Path) -> Mapping[str, Path]:
+    """Name → file of the sandboxes in `sandboxes/` of the folder and of those above; nearest first.
+
+    A folder that another user could have put there is passed over: a sandbox may start programs.
+    """
+    found: dict[str, Path] = {}
+    for above in (near, *near.parents):
+        folder = above / "sandboxes"
+        try:
+            if folder.stat().st_uid not in (0, os.geteuid()):
+                continue
+            here = sorted(folder.iterdir())
+        except OSError:
+            continue
+        for path in here:
+            if path.name.endswith(ONE_FILE) and path.is_file():
+                found.setdefault(path.name.removesuffix(ONE_FILE), path)
+            elif (path / SANDBOX_FILE).is_file():
+                found.setdefault(path.name, path / SANDBOX_FILE)
+    return found
+
+
+def _sandbox_file(path: Path, named: str) -> Path:
+    """The file that describes the sandbox at the path."""
+    path = Path(os.path.normpath(path))
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise UsageError(
+            f"{printable(named)}: expected a sandbox, found nothing at {printable(str(path))}; "
+            "`statediff sandbox init` writes one"
+        )
+    for each in (SANDBOX_FILE, PACK_FILE):
+        if (path / each).is_file():
+            return path / each
+    raise UsageError(f"{printable(named)}: expected a {SANDBOX_FILE} in it, found none")
 
 
 def contract_folders() -> tuple[ContractFolder, ...]:
@@ -138,107 +275,78 @@ def contract_folder(name: str) -> ContractFolder:
     return known[name]
 
 
-def read_pack(folder: Path, variant: str = EMBEDDED) -> SandboxPack:
-    """A variant of the pack in `folder`, checked; `UsageError` says what is wrong with it.
+def read_pack(path: Path, variant: str = EMBEDDED) -> SandboxPack:
+    """A variant of the sandbox in a folder or a file, checked; `UsageError` says what is wrong.
 
-    A variant's `sources` stand in place of the pack's sources of the same name; its lists `real`
-    and `simulated` in place of the pack's.
+    A variant's `sources` replace the sources of the same name; its lists `real` and `simulated`
+    replace those of the sandbox.
     """
-    path = folder / PACK_FILE
-    document = _read_yaml(path)
-    _no_other_keys(path, document, _KEYS | {"variants"}, "")
-    variants = _mapping(path, document.get("variants", {}), "`variants`")
-    known = (EMBEDDED, *sorted(variants))
+    if path.is_dir():
+        path = path / (SANDBOX_FILE if (path / SANDBOX_FILE).is_file() else PACK_FILE)
+    document, content = load_sandbox_file(path)
+    name = content.sandbox or _name_of(path, document)
+    known = (EMBEDDED, *sorted(content.variants))
     if variant not in known:
-        name = document.get("sandbox", folder.name)
         raise UsageError(f"{name} has no variant {variant!r}; there are: {', '.join(known)}")
-    chosen = _mapping(path, variants.get(variant, {}), f"the variant {variant!r}")
-    _no_other_keys(path, chosen, _VARIANT_KEYS, f" in the variant {variant!r}")
-    sources = dict(_mapping(path, document.get("sources", {}), "`sources`"))
-    sources |= _mapping(path, chosen.get("sources", {}), f"`sources` of the variant {variant!r}")
-    if not sources:
-        raise UsageError(f"{path}: expected `sources` to name at least one source")
-    listed = tuple(_source(path, str(name), sources[name]) for name in sorted(sources))
+    chosen = content.variants.get(variant, VariantEntry())
+    sources = {
+        each: _source(path, document, ("sources", each), content) for each in content.sources
+    }
+    at = ("variants", variant, "sources")
+    sources |= {each: _source(path, document, (*at, each), chosen) for each in chosen.sources}
+    listed = tuple(sources[each] for each in sorted(sources))
     systems = {source.name for source in listed if source.of is None}
     for source in listed:
         if source.of is not None and source.of not in systems:
-            raise UsageError(f"{path}: {source.name!r} is `of: {source.of}`, which is no system")
+            raise source.problem("of", f"`of: {source.of}` names no system of this sandbox")
     return SandboxPack(
-        name=_text(path, document, "sandbox"),
-        version=_text(path, document, "version"),
-        about=_text(path, document, "about").strip(),
-        real=_texts(path, chosen if "real" in chosen else document, "real"),
-        simulated=_texts(path, chosen if "simulated" in chosen else document, "simulated"),
+        name=name,
+        version=content.version,
+        about=content.about.strip(),
+        real=content.real if chosen.real is None else chosen.real,
+        simulated=content.simulated if chosen.simulated is None else chosen.simulated,
         sources=listed,
-        folder=folder,
+        folder=path.parent,
+        file=path,
         variant=variant,
         variants=known,
     )
 
 
-def _no_other_keys(path: Path, entry: Mapping[str, Any], keys: frozenset[str], where: str) -> None:
-    unknown = {str(key) for key in entry} - keys
-    if unknown:
-        raise UsageError(f"{path}: unknown key {min(unknown)!r}{where}")
+def _name_of(path: Path, document: Document) -> str:
+    name = path.name.removesuffix(ONE_FILE)
+    if name in (SANDBOX_FILE, PACK_FILE):
+        name = path.absolute().parent.name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
+        problem = document.problem(
+            (), f"{printable(name)} is no name for a sandbox; add `sandbox:`"
+        )
+        raise ContractError((problem,))
+    return name
 
 
-def _mapping(path: Path, value: object, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise UsageError(f"{path}: expected keys and values under {what}, found {value!r}")
-    return value
-
-
-def _source(path: Path, name: str, entry: object) -> PackSource:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("kind"), str):
-        raise UsageError(f"{path}: source {name!r} needs a `kind`, e.g. sqlite")
-    of = entry.get("of")
-    if of is not None and not isinstance(of, str):
-        raise UsageError(f"{path}: `of` of {name!r} names another source, found {of!r}")
+def _source(
+    path: Path, document: Document, at: NodePath, within: SandboxDocument | VariantEntry
+) -> PackSource:
+    name = str(at[-1])
+    entry = within.sources[name]
+    given = {
+        key: value
+        for key, value in entry.model_dump(by_alias=True, exclude_none=True).items()
+        if key not in ("kind", "of", "tools")
+    }
+    texts: dict[str, str] = {key: given.pop(key) for key in _TEXTS if key in given}
     files: dict[str, Path] = {}
-    for key, value in entry.items():
-        if key in ("kind", "of"):
-            continue
-        relative = PurePosixPath(str(value))
-        if relative.is_absolute() or ".." in relative.parts:
-            raise UsageError(f"{path}: {key} of {name!r} must lie inside the pack, found {value!r}")
-        files[str(key)] = path.parent / relative
-        if not files[str(key)].exists():
-            raise UsageError(f"{path}: {key} of {name!r} names {value!r}, which is not there")
-    return PackSource(name, entry["kind"], of, files)
-
-
-def _read_yaml(path: Path) -> Mapping[str, Any]:
-    try:
-        raw = path.read_bytes()
-        if len(raw) > MAX_PACK_BYTES:
-            raise UsageError(f"{path}: {len(raw)} bytes; a pack file has at most {MAX_PACK_BYTES}")
-        with _READING:  # whoever starts many sandboxes at once asks for the same one many times
-            document = _loaded(raw)
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise UsageError(f"{path}: cannot be read as a pack: {error}") from error
-    if not isinstance(document, Mapping):
-        raise UsageError(f"{path}: expected keys and values at the top")
-    return document
-
-
-_READING: Final = Lock()
-
-
-@lru_cache(maxsize=16)
-def _loaded(raw: bytes) -> Any:
-    """What nobody may change: whoever reads the same text gets the same."""
-    return YAML(typ="safe", pure=True).load(raw.decode("utf-8"))
-
-
-def _text(path: Path, document: Mapping[str, Any], key: str) -> str:
-    value = document.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{path}: expected text under `{key}`, found {value!r}")
-    return value
-
-
-def _texts(path: Path, document: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = document.get(key)
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"{path}: expected a list of sentences under `{key}`")
-    return tuple(value)
+    source = PackSource(
+        name, entry.kind, entry.of, files, texts, entry.tools, path.parent, (document, at)
+    )
+    for key, value in given.items():
+        if not isinstance(value, str):
+            raise source.problem(key, f"expected the path of a file or folder under `{key}`")
+        relative = PurePosixPath(value)
+        if path.name == PACK_FILE and (relative.is_absolute() or ".." in relative.parts):
+            raise source.problem(key, f"`{key}` of {name} must be inside the pack, found {value!r}")
+        files[key] = path.parent / relative
+        if key != "base" and not files[key].exists():
+            raise source.problem(key, f"`{key}` of {name} names {value!r}, which is not there")
+    return source

@@ -22,9 +22,23 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "access", "architecture", "cli", "first-contract", "graph", "isolation", "metatest", "own-system", "pytest",
-    "python", "reads", "rejudge", "review", "sealing", "study", "suites",
-)  # fmt: skip
+    "access",
+    "architecture",
+    "cli",
+    "first-contract",
+    "graph",
+    "isolation",
+    "metatest",
+    "own-system",
+    "pytest",
+    "python",
+    "reads",
+    "rejudge",
+    "review",
+    "sealing",
+    "study",
+    "suites",
+)
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -116,7 +116,7 @@ def _by_tools(
 ) -> AgentRun:
     """What may be read is read through the gate; the systems it stands before are not told."""
     urls = {name: url for name, url in trial.urls.items() if name not in library.sources}
-    table = tool_table(trial.urls, recorder, library)
+    table = tool_table(trial.urls, recorder, library, trial.tools)
 
     def call(name: str, arguments: Mapping[str, Any]) -> Any:
         reply = table.call(name, dict(arguments))

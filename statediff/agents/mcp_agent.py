@@ -68,7 +68,7 @@ class McpAgent:
             return replace(run, trace=recorder.trace(), finished_at=max(run.finished_at, clock()))
 
     def _by_own_tools(self, trial: Trial, clock: Clock, recorder: Recorder) -> AgentRun:
-        table = tool_table(trial.urls, recorder, trial.library)
+        table = tool_table(trial.urls, recorder, trial.library, trial.tools)
         with serving_http(mcp_server("statediff", table)) as url:
             try:
                 return self._run_program(trial, clock, url)

@@ -23,11 +23,19 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, ValidationError
 
 from statediff.agents.recorder import Recorder
+from statediff.errors import UsageError
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
 from statediff.reads.gate import FETCH, MAX_QUERY, NOT_THERE, SEARCH, Library
 from statediff.systems.base.registry import tools_of
-from statediff.systems.base.tool import MAX_RESULT_BYTES, Arguments, Done, Tool, ToolError
+from statediff.systems.base.tool import (
+    MAX_RESULT_BYTES,
+    Arguments,
+    Done,
+    Tool,
+    ToolError,
+    tool_name,
+)
 
 SHOWN_BYTES: Final = 16 * 1024
 """Of a result that is too long: its beginning."""
@@ -146,9 +154,14 @@ def _invalid(name: str, error: ValidationError) -> str:
 
 
 def tool_table(
-    urls: Mapping[str, str], recorder: Recorder, library: Library | None = None
+    urls: Mapping[str, str],
+    recorder: Recorder,
+    library: Library | None = None,
+    only: Mapping[str, tuple[str, ...]] | None = None,
 ) -> ToolTable:
     """The tools for all systems at these URLs; `UsageError` where no system has tools.
+
+    Of a source that `only` names, there are the tools of these verbs.
 
     A library takes the place of the reading tools of the systems whose content it holds.
     """
@@ -156,11 +169,23 @@ def tool_table(
     tools = [
         replace(tool, principal=_account(urls[source]))
         for source in sorted(urls)
-        for tool in tools_of(source, urls[source])
+        for tool in _offered(source, urls[source], (only or {}).get(source))
         if not (tool.is_harmless and source in gated)
     ]
     read = () if library is None else reading_tools(library)
     return ToolTable((*tools, *read), recorder)
+
+
+def _offered(source: str, url: str, verbs: tuple[str, ...] | None) -> tuple[Tool[Any], ...]:
+    """The tools of a source; `UsageError` where a verb names none of them."""
+    found = tools_of(source, url)
+    if verbs is None:
+        return found
+    names = {tool_name(source, verb): verb for verb in verbs}
+    if unknown := sorted(names.keys() - {tool.name for tool in found}):
+        known = ", ".join(tool.name.removeprefix(tool_name(source, "")) for tool in found)
+        raise UsageError(f"{source}: there is no tool {names[unknown[0]]!r}; there are: {known}")
+    return tuple(tool for tool in found if tool.name in names)
 
 
 def _account(url: str) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -137,6 +137,8 @@ class Trial:
     """What may be read, where the contract says so; offered as the tools `search` and `fetch`."""
     answer_form: str = "json"
     """`json`, or `text`: an answer in prose, which is never read as JSON."""
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Source → the verbs of the tools that are offered; all of them where it is not named."""
     call: Callable[[str, Mapping[str, Any]], Any] | None = None
     """For a function, where there is a library: calls a tool by its name, and is recorded."""
     place: Path | None = None

@@ -271,6 +271,7 @@ def watch(
     Nothing is reset or isolated. The program gets your environment; what it prints goes to standard
     error. Its own exit code is shown and never passed on.
     """
+    from statediff.packs import known_sandbox
     from statediff.workspace import folders
     from statediff.workspace.cases import load_case
     from statediff.workspace.contracts import contract_path, schema_of_contract
@@ -287,7 +288,7 @@ def watch(
     folders.require_writable(out or folders.BUNDLES)
     if file is not None and path is not None:
         schema = schema_of_contract(path, file, schema)
-    refined = refinements(schema, None if file is None else file.content.sandbox)
+    refined = refinements(schema, None if file is None else known_sandbox(file))
     run, watched = _watch(command, Watch(states, refined, file), program, as_json=how.as_json)
     if file is None:
         _show_changes(watched, run, as_json=how.as_json)
@@ -406,6 +407,7 @@ def judge(
 ) -> int:
     """Judge two states under a contract, offline, and keep the bundle."""
     from statediff.evaluate import TrialFacts, evaluate
+    from statediff.packs import known_sandbox
     from statediff.workspace import folders
     from statediff.workspace.cases import load_case
     from statediff.workspace.contracts import contract_path, schema_of_contract
@@ -414,7 +416,7 @@ def judge(
     path = contract_path(contract)
     file = load_case(path, cases.chosen)
     folders.require_writable(out or folders.BUNDLES)
-    refined = refinements(schema_of_contract(path, file, schema), file.content.sandbox)
+    refined = refinements(schema_of_contract(path, file, schema), known_sandbox(file))
     captures = capture_pair(states.before, states.after, refined, during or ())
     evaluated = evaluate(
         file,

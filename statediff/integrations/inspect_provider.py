@@ -41,9 +41,10 @@ from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError, UsageError
 from statediff.harness import Task as Told
 from statediff.model.values import ABSENT
+from statediff.packs import sandbox_of
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.contracts import contract_paths
-from statediff.workspace.trials import HeldTrial, clock, lend
+from statediff.workspace.trials import HeldTrial, clock, lend, open_sandbox
 
 VERDICTS: Final = ("match", "diverge", "inconclusive")
 SECONDS: Final = 600
@@ -79,10 +80,11 @@ class StatediffSandbox(SandboxEnvironment):
 
         def begun() -> StatediffSandbox:
             file = api.load_contract(named)
-            if file.content.sandbox is None:
+            sandbox = sandbox_of(file)
+            if sandbox is None:
                 raise UsageError(f"{file.content.contract} names no sandbox; add `sandbox:`")
             with ExitStack() as stack:
-                running = stack.enter_context(api.open_sandbox(file.content.sandbox))
+                running = stack.enter_context(open_sandbox(sandbox))
                 work = stack.enter_context(
                     tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True)
                 )

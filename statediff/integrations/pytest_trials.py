@@ -38,6 +38,7 @@ from statediff.integrations.verdicts import NoMatch, require
 from statediff.meta.cases import ListedCase, list_cases
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT
+from statediff.packs import sandbox_of
 from statediff.suite.campaign import SandboxPool
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.trials import HeldTrial
@@ -330,9 +331,10 @@ def contract_of(item: pytest.Item) -> tuple[str, str]:
 
 def require_sandbox(file: ContractFile) -> str:
     """The sandbox that the contract names; `UsageError` if it names none."""
-    if file.content.sandbox is None:
+    named = sandbox_of(file)
+    if named is None:
         raise UsageError(
             f"{file.content.contract} names no sandbox to run in; add `sandbox:`, or judge states "
             "with statediff.judge"
         )
-    return file.content.sandbox
+    return named

@@ -43,7 +43,7 @@ from statediff.errors import (
 )
 from statediff.evidence.package import Bundle
 from statediff.model.values import decode, printable
-from statediff.packs import sandbox_pack
+from statediff.packs import PACK_FILE, SandboxPack, sandbox_pack
 
 TEXT_LIMIT: Final = 1000
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -525,12 +525,25 @@ def pin_sandboxes(named: Iterable[str], variant: str) -> dict[str, dict[str, str
     found = {}
     for name in sorted(set(named)):
         pack = sandbox_pack(name, variant)
-        found[name] = {
+        found[name if pack.name in found else pack.name] = {
             "version": pack.version,
             "variant": variant,
-            "digest": _folder_digest(pack.folder, "*"),
+            "digest": _pack_digest(pack),
         }
     return found
+
+
+def _pack_digest(pack: SandboxPack) -> str:
+    """Of all files of a pack; of a project's sandbox, of its file and of those that it names."""
+    if pack.file.name == PACK_FILE:
+        return _folder_digest(pack.folder, "*")
+    whole = hashlib.sha256(pack.file.read_bytes())
+    for source in pack.sources:
+        for key, path in sorted(source.files.items()):
+            if path.exists():
+                digest = _folder_digest(path, "*") if path.is_dir() else _file_digest(path)
+                whole.update(f"{source.name} {key} {digest}\n".encode())
+    return whole.hexdigest()
 
 
 def _repository(folder: Path) -> tuple[dict[str, Any] | None, bytes]:

@@ -262,10 +262,17 @@ def _may_end_otherwise(played: Played) -> bool:
 
 @contextmanager
 def _workers(made: Campaign, how: How, report: Progress) -> Iterator[Workers]:
+    from statediff.errors import UsageError
     from statediff.packs import EMBEDDED
     from statediff.suite.campaign import POOL, in_this_process, processes
     from statediff.workspace.trials import halt
 
+    is_single = _is_single(made)
+    if is_single and how.scheduler is not None:
+        raise UsageError("an external sandbox is where it is; run it without --scheduler")
+    if is_single and how.workers > 1:
+        report.note("an external sandbox takes one trial at a time")
+        how = replace(how, workers=1)
     try:
         if how.scheduler is not None:
             from statediff.suite.campaign import on_cluster
@@ -282,6 +289,13 @@ def _workers(made: Campaign, how: How, report: Progress) -> Iterator[Workers]:
                 yield workers
     finally:
         POOL.close()
+
+
+def _is_single(made: Campaign) -> bool:
+    from statediff.packs import sandbox_of, sandbox_pack
+
+    named = {sandbox_of(entry.file) for entry in made.entries.values()}
+    return any(sandbox_pack(n, made.variant).is_single for n in named if n is not None)
 
 
 class _Spent:
@@ -347,6 +361,7 @@ def require_runnable(entries: Sequence[Entry], variant: str) -> None:
     `UsageError`, or `ContractError` with every problem found.
     """
     from statediff.errors import UsageError
+    from statediff.packs import sandbox_of
     from statediff.suite.campaign import POOL
     from statediff.workspace.trials import base_state, contract_as_read, require_sound
 
@@ -358,7 +373,7 @@ def require_runnable(entries: Sequence[Entry], variant: str) -> None:
                 f"{content.contract} names no sandbox to run in; add `sandbox:`, or judge states "
                 "that you captured yourself with `statediff judge`"
             )
-        names.setdefault(content.sandbox, []).append(entry)
+        names.setdefault(sandbox_of(entry.file) or "", []).append(entry)
     for name, count in Counter(entry.name for entry in entries).items():
         if count > 1:
             raise UsageError(f"{name}: {count} contracts have this name and version; name one")

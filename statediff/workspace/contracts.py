@@ -17,7 +17,15 @@ from statediff.contract.lint.subject import remark
 from statediff.errors import ContractError, InputError, Problem, UsageError
 from statediff.evaluate import ContractFile, load_contract
 from statediff.model.values import printable
-from statediff.packs import CONTRACT_FILE, contract_folder, contract_folders, sandbox_names
+from statediff.packs import (
+    CONTRACT_FILE,
+    contract_folder,
+    contract_folders,
+    is_path,
+    known_sandbox,
+    sandbox_of,
+    sandbox_pack,
+)
 from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
@@ -225,7 +233,9 @@ class States:
         from statediff.workspace.inputs import one_capture, refinements, schema_of_file
         from statediff.workspace.trials import base_state, open_sandbox
 
-        sandbox, schema = file.content.sandbox, schema_of_contract(path, file, self._schema)
+        written = file.content.sandbox or ""
+        sandbox = sandbox_of(file) if is_path(written) else known_sandbox(file)
+        schema = schema_of_contract(path, file, self._schema)
         if self._before:
             key = sandbox if schema is None else schema
             if key not in self._known:
@@ -233,7 +243,7 @@ class States:
             return None, self._known[key]
         if schema is not None:
             return schema_of_file(schema), None
-        if sandbox is None or sandbox not in sandbox_names():
+        if sandbox is None or sandbox_pack(sandbox).is_outside:
             return None, None
         if sandbox not in self._known:
             with open_sandbox(sandbox) as running:
@@ -248,8 +258,8 @@ class States:
 
     def tools(self, file: ContractFile) -> Mapping[str, Mapping[str, Any]] | None:
         """The tools of the contract's sandbox with their arguments; None if it was not started."""
-        return self._tools.get(file.content.sandbox or "")
+        return self._tools.get(known_sandbox(file) or "")
 
     def histories(self, file: ContractFile) -> frozenset[str]:
         """The sources of the contract's sandbox, if that is what was looked at, with a feed."""
-        return self._histories.get(file.content.sandbox or "", frozenset())
+        return self._histories.get(known_sandbox(file) or "", frozenset())

@@ -34,7 +34,7 @@ from statediff.model.schema import EntityType, Field, Kind, Schema, merge_schema
 from statediff.model.state import ChunkStore, MemoryChunks, State
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value, printable
-from statediff.packs import sandbox_names, sandbox_pack
+from statediff.packs import sandbox_pack
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
 from statediff.systems.base.registry import object_types, open_state, state_reader, state_url_reader
 from statediff.systems.base.rows import source_schema
@@ -144,7 +144,7 @@ def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
     if schema is not None:
         file = load_schema_file(schema)
         return lambda source: refine(file, source)
-    if sandbox is None or sandbox not in sandbox_names():
+    if sandbox is None:
         return lambda _source: None
     files: dict[str, SchemaFile] = {
         source.name: load_schema_file(source.schema)

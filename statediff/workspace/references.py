@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from statediff.agents.command import CommandAgent
     from statediff.evaluate import ContractFile
     from statediff.meta.cases import Recordings
     from statediff.meta.metatest import MetaCase
@@ -22,34 +23,43 @@ if TYPE_CHECKING:
     from statediff.systems.base.protocol import Sandbox
 
 
+REFERENCE_SECONDS: Final = 60.0
+
+
 def live_references(
     file: ContractFile,
     path: Path,
-    agents: Sequence[str],
+    agents: Sequence[str | CommandAgent],
     pool: SandboxPool,
     disturb: Callable[[Sandbox], None] | None = None,
 ) -> Iterator[Reference]:
-    """Each agent's trial, run live in the pool's sandboxes; `disturb` comes after the agent."""
+    """Each agent's trial, run live in the pool's sandboxes; `disturb` comes after the agent.
+
+    An agent is a program, or the name of one of the contract's folder.
+    """
     import tempfile
 
     from statediff.errors import UsageError
     from statediff.harness import Hooks, TrialPlan, trial_facts
     from statediff.meta.reference import Reference
-    from statediff.packs import EMBEDDED
+    from statediff.packs import EMBEDDED, sandbox_of
     from statediff.workspace.agents import packed_agent
     from statediff.workspace.trials import TrialRequest, lend, make_trial
 
-    content = file.content
-    if content.sandbox is None or not agents:
+    sandbox_name = sandbox_of(file)
+    if sandbox_name is None or not agents:
         raise UsageError(
-            f"{content.contract}: mutation needs a sandbox and an agent that does the task right; "
-            "name one with --reference, or in a cases.yaml beside the contract"
+            f"{file.content.contract}: mutation needs a sandbox and an agent that does the task "
+            "right; name one with --reference, --agent-cmd, or in a cases.yaml beside it"
         )
-    for agent in agents:
-        program = packed_agent(path.parent, agent, 60.0)
+    for each in agents:
+        program = (
+            packed_agent(path.parent, each, REFERENCE_SECONDS) if isinstance(each, str) else each
+        )
+        agent = program.name
         with (
             tempfile.TemporaryDirectory(prefix="statediff-") as folder,
-            pool.lease(content.sandbox, EMBEDDED) as sandbox,
+            pool.lease(sandbox_name, EMBEDDED) as sandbox,
         ):
             plan = TrialPlan(agent, Path(folder) / "trial")
             hooks = Hooks(before_capture_after=disturb)
@@ -82,9 +92,10 @@ def recorded_run(
     """
     from statediff.evaluate import TrialFacts
     from statediff.meta.reference import Reference
+    from statediff.packs import known_sandbox
     from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
 
-    first, last = capture_pair(before, after, refinements(schema, file.content.sandbox), ())
+    first, last = capture_pair(before, after, refinements(schema, known_sandbox(file)), ())
     facts = TrialFacts("offline", agent="unknown", isolation="unknown")
     calls = trace_from(trace, is_complete=trace is not None)
     return Reference(

@@ -38,7 +38,7 @@ from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Absent, Value
-from statediff.packs import EMBEDDED
+from statediff.packs import EMBEDDED, sandbox_of
 from statediff.suite.campaign import POOL, SandboxPool
 from statediff.systems.base.protocol import Sandbox
 from statediff.systems.base.sandbox import EmbeddedSandbox
@@ -84,7 +84,7 @@ def make_trial(
     """
     file, agent = read_contract(request), _agent(request)
     lease = POOL.lease if request.lease is None else request.lease
-    with lease(file.content.sandbox or "", request.variant) as sandbox:
+    with lease(sandbox_of(file) or "", request.variant) as sandbox:
         return run_trial(
             sandbox,
             file,
@@ -219,7 +219,7 @@ class HeldTrial:
     def tools(self) -> ToolTable:
         """The sandbox's tools. From the first look on, the trace is what they record."""
         if self._table is None:
-            self._table = tool_table(self.trial.urls, self._recorder)
+            self._table = tool_table(self.trial.urls, self._recorder, only=self.trial.tools)
             self._recorder.user(self.trial.prompt)
         return self._table
 

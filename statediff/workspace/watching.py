@@ -36,7 +36,7 @@ from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value, printable
-from statediff.systems.base.plugin import StateInput
+from statediff.systems.base.live import LiveSource
 from statediff.workspace.inputs import (
     Refinements,
     StateFile,
@@ -102,14 +102,8 @@ class Watch:
         self._began_at = utc_now()
         self._sources = {file.source: self._source(file) for file in self._files}
         self._others = set(_others(self._sources.values()))
-        # A file whose form says nothing of types is read with the file after: it is kept.
-        self._kept = {
-            file.source: StateInput(file.path, file.label, file.path.read_bytes())
-            for file in self._files
-            if file.reader.series is not None
-        }
         self._before = take(list(self._sources.values()), self._store, utc_now, None, "before")
-        if contract is not None and not self._kept:
+        if contract is not None:
             evaluate(contract, self._before, self._before)
         self._started_at = utc_now()
 
@@ -124,7 +118,7 @@ class Watch:
     def _source(self, file: StateFile) -> Source:
         if file.is_stdin:
             raise UsageError("standard input cannot be watched; give a path or a URL")
-        source = file.read_by(self._refined(file.source))
+        source = LiveSource(file.source, file.reader, file.input, self._refined(file.source))
         require_schema(source, file)
         return source
 
@@ -134,17 +128,8 @@ class Watch:
         time.sleep(settle_seconds)
         settled_at = utc_now()
         self._others |= set(_others(self._sources.values()))
-        befores = [p for p in self._before.parts if p.reading.source not in self._kept]
-        sources = dict(self._sources)
-        for file in self._files:
-            if file.reader.series is not None:
-                states = [self._kept[file.source], file.input()]
-                refined = self._refined(file.source)
-                one, sources[file.source] = file.reader.series(file.source, states, refined)
-                kept = take([one], self._store, lambda: self._began_at, None, "before")
-                befores += kept.parts
-        before = Capture(tuple(sorted(befores, key=lambda part: part.reading.source)))
-        after = take(list(sources.values()), self._store, utc_now, before, "after")
+        before = self._before
+        after = take(list(self._sources.values()), self._store, utc_now, before, "after")
         return Watched(
             before=before,
             after=after,

@@ -10,11 +10,16 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
+from statediff.contract.document.jsonschema import (
+    contract_schema,
+    sandbox_schema,
+    state_schema_schema,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = sorted((ROOT / "contracts").glob("*/*/contract.yaml"))
 SCHEMAS = sorted((ROOT / "sandboxes").glob("*/schema.yaml"))
+SANDBOXES = sorted((ROOT / "sandboxes").glob("*/pack.yaml"))
 
 
 def read(path: Path) -> Any:
@@ -23,7 +28,11 @@ def read(path: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "make"),
-    [("contract.schema.json", contract_schema), ("state.schema.json", state_schema_schema)],
+    [
+        ("contract.schema.json", contract_schema),
+        ("state.schema.json", state_schema_schema),
+        ("sandbox.schema.json", sandbox_schema),
+    ],
 )
 def test_the_published_schema_is_the_one_of_the_code(name: str, make: Any) -> None:
     published = json.loads((ROOT / "docs" / name).read_text())
@@ -39,6 +48,11 @@ def test_every_contract_of_the_packs_is_valid_by_the_published_schema(path: Path
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda p: p.parent.name)
 def test_every_state_schema_of_the_packs_is_valid_by_the_published_schema(path: Path) -> None:
     jsonschema.validate(read(path), state_schema_schema())
+
+
+@pytest.mark.parametrize("path", SANDBOXES, ids=lambda p: p.parent.name)
+def test_every_sandbox_of_the_packs_is_valid_by_the_published_schema(path: Path) -> None:
+    jsonschema.validate(read(path), sandbox_schema())
 
 
 def test_a_misspelt_key_is_invalid_by_the_published_schema() -> None:

@@ -270,22 +270,28 @@ class Document(StrEnum):
 
     CONTRACT = "contract"
     STATE = "state"
+    SANDBOX = "sandbox"
     JUDGEMENT = "judgement"
 
 
 def schema(
-    document: Annotated[Document, typer.Argument(metavar="contract|state|judgement")],
+    document: Annotated[Document, typer.Argument(metavar="contract|state|sandbox|judgement")],
     as_json: Annotated[
         bool, typer.Option("--json", help="One line instead of an indented document.")
     ] = False,
 ) -> int:
-    """Print the JSON Schema of a contract, a state schema file, or a judgement."""
-    from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
+    """Print the JSON Schema of a contract, a state schema file, a sandbox, or a judgement."""
+    from statediff.contract.document.jsonschema import (
+        contract_schema,
+        sandbox_schema,
+        state_schema_schema,
+    )
     from statediff.reports.formats.published import judgement_schema
 
     schemas = {
         Document.CONTRACT: contract_schema,
         Document.STATE: state_schema_schema,
+        Document.SANDBOX: sandbox_schema,
         Document.JUDGEMENT: judgement_schema,
     }
     (emit if as_json else emit_pretty)(schemas[document]())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from statediff.agents.handover import Person
     from statediff.agents.trial import Trial
     from statediff.contract.authoring.drafting import Seen
+    from statediff.harness import ObservedTrial
 
 INIT: Final = "statediff/init/1"
 RECORD: Final = "statediff/record/1"
@@ -42,6 +44,12 @@ def init(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The contract's name.")
     ] = "drafts/first",
+    with_sandbox: Annotated[
+        bool,
+        typer.Option(
+            "--sandbox", help="Also write a sandbox that begins every trial with these states."
+        ),
+    ] = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where the two files are written.")
     ] = Path(),
@@ -52,14 +60,17 @@ def init(
     Nothing gates on the draft: `run` refuses it until somebody has removed that line.
     """
     from statediff.contract.authoring.drafting import draft_contract
-    from statediff.packs import CONTRACT_FILE, sandbox_names
+    from statediff.packs import CONTRACT_FILE, SANDBOX_FILE
     from statediff.workspace import drafts, folders
+    from statediff.workspace.contracts import SCHEMA_FILE
     from statediff.workspace.inputs import capture_pair, one_capture
+    from statediff.workspace.sandboxes import OwnSource, own_sources, write_sandbox
 
     folders.require_writable(out)
-    sandbox = sources[0] if len(sources) == 1 and sources[0] in sandbox_names() else None
+    sandbox = sources[0] if len(sources) == 1 and _is_sandbox(sources[0]) else None
     if sandbox is not None:
-        seen = _of_sandbox(sandbox, after)
+        seen = _of_sandbox(sandbox, after, out)
+        own: tuple[OwnSource, ...] = ()
         files = {CONTRACT_FILE: draft_contract(name, seen)}
     else:
         schema_text = drafts.schema_text_of(sources, name.rpartition("/")[2])
@@ -68,8 +79,14 @@ def init(
             seen = drafts.seen_between(*capture_pair(sources, after, refined))
         else:
             seen = drafts.seen_between(one_capture(sources, refined), None)
+        own = own_sources(sources) if with_sandbox else ()
+        if own:
+            seen = replace(seen, sandbox=f"./{SANDBOX_FILE}")
+            drafts.require_new(out, [SANDBOX_FILE])
         files = drafts.files_of(schema_text, draft_contract(name, seen))
     target, written = shown(out / CONTRACT_FILE), drafts.write_drafts(out, files)
+    if own:
+        written += write_sandbox(out, own, has_schema=SCHEMA_FILE in files)
     document = {"schema": INIT, "contract": name, "files": written}
     counts = {"entity_types": len(seen.schema.types), "changes": len(seen.deltas)}
     lines = [f"wrote {file}" for file in written]
@@ -81,14 +98,33 @@ def init(
     return 0
 
 
-def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
+def _is_sandbox(named: str) -> bool:
+    """Whether it is the name of a sandbox, or the path of one's file; a state goes first."""
+    from statediff.packs import ONE_FILE, SANDBOX_FILE, own_sandboxes, sandbox_names
+
+    if named.endswith((ONE_FILE, SANDBOX_FILE)):
+        return True
+    known = {*own_sandboxes(Path.cwd()), *sandbox_names()}
+    return named in known and not Path(named).exists()
+
+
+def _written(sandbox: str, out: Path) -> str:
+    """How a contract in the folder names the sandbox."""
+    if "/" not in sandbox and not sandbox.endswith(".yaml"):
+        return sandbox
+    found = os.path.relpath(Path(sandbox).absolute(), out.absolute())
+    return found if found.startswith(".") else f"./{found}"
+
+
+def _of_sandbox(sandbox: str, after: list[str] | None, out: Path) -> Seen:
+    from statediff.packs import find_sandbox
     from statediff.workspace.drafts import seen_between
     from statediff.workspace.trials import base_state, open_sandbox
 
     if after:
         raise UsageError("--after goes with states; a sandbox is drafted from its base state")
-    with open_sandbox(sandbox) as running:
-        return seen_between(base_state(running), None, sandbox)
+    with open_sandbox(find_sandbox(sandbox)) as running:
+        return seen_between(base_state(running), None, _written(sandbox, out))
 
 
 def record(
@@ -120,11 +156,14 @@ def record(
     from statediff.contract.authoring.drafting import draft_contract
     from statediff.packs import CONTRACT_FILE
     from statediff.workspace import drafts, folders
+    from statediff.workspace.drafts import seen_between
 
     folders.require_writable(out)
     folders.require_writable(runs)
     drafts.require_new(out, [CONTRACT_FILE])
-    found, folder = _observe(sandbox, variant, name, runs, Person(_shell if shell else _wait))
+    person = Person(_shell if shell else _wait)
+    observed, folder = _observe(sandbox, variant, name, runs, person)
+    found = seen_between(observed.before, observed.after, _written(sandbox, out))
     out.mkdir(parents=True, exist_ok=True)
     folders.write_file(out / CONTRACT_FILE, draft_contract(name, found).encode())
     file, run, count = shown(out / CONTRACT_FILE), shown(folder), len(found.deltas)
@@ -140,15 +179,15 @@ def record(
 
 def _observe(
     sandbox: str, variant: str, name: str, runs: Path, person: Person
-) -> tuple[Seen, Path]:
+) -> tuple[ObservedTrial, Path]:
     """What the person changed in the sandbox, and the folder of the run that records it."""
     from statediff.capture.store import DiskChunks
     from statediff.harness import Task, TrialPlan, observe_trial, write_run
+    from statediff.packs import find_sandbox
     from statediff.workspace import folders
-    from statediff.workspace.drafts import seen_between
     from statediff.workspace.trials import clock, open_sandbox
 
-    with open_sandbox(sandbox, variant) as running:
+    with open_sandbox(find_sandbox(sandbox), variant) as running:
         folder = folders.new_run(runs, "record")
         write_run(folder, folder.name, {}, {"recorded": sandbox, "sandbox": variant})
         observed = observe_trial(
@@ -159,7 +198,7 @@ def _observe(
             clock=clock,
             store=DiskChunks(folder / "chunks"),
         )
-    return seen_between(observed.before, observed.after, sandbox), folder
+    return observed, folder
 
 
 def _environment(trial: Trial) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -26,8 +27,11 @@ MUTATION: Final = "statediff/mutation/1"
 AGREE: Final = "statediff/agree/1"
 
 
-def mutate(
-    contracts: ContractArguments,
+@dataclass(frozen=True, kw_only=True)
+class RightRuns:
+    """What faults are seeded into: agents that do it right, or runs that were right."""
+
+    recorded: RecordedRun
     references: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,16 +40,23 @@ def mutate(
             help="An agent of the contract's folder that does it right "
             "[default: those that its cases.yaml expects to MATCH].",
         ),
-    ] = None,
-    *,
-    recorded: RecordedRun,
+    ] = None
     captures: Annotated[
         Path | None,
         typer.Option(
             "--captures", metavar="FOLDER", help="Instead: the trials of a run that MATCH."
         ),
-    ] = None,
-    schema: SchemaFileOption = None,
+    ] = None
+    schema: SchemaFileOption = None
+    commands: Annotated[
+        list[str] | None,
+        typer.Option("--agent-cmd", metavar="CMD", help="A program that does it right."),
+    ] = None
+
+
+def mutate(
+    contracts: ContractArguments,
+    right: RightRuns,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Picks what is altered.")] = 0,
     write: Annotated[
         bool,
@@ -60,17 +71,24 @@ def mutate(
     Survivors that cases.yaml argues for (`survivors: [{survivor, because}]`) are reported and do
     not count against it.
     """
+    from statediff.agents.command import CommandAgent
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
     from statediff.meta.mutate import mutate as measure
     from statediff.suite.campaign import SandboxPool
     from statediff.workspace.contracts import contract_paths, schema_of_contract
+    from statediff.workspace.references import REFERENCE_SECONDS
 
     reports: list[MutationReport] = []
     paths = contract_paths(contracts)
-    run = Run(tuple(recorded.before or ()), tuple(recorded.after or ()), recorded.answer, captures)
-    is_one = len(paths) == 1 and not references
-    is_whole = recorded.is_whole and (captures is None or not recorded.before)
+    run = Run(
+        tuple(right.recorded.before or ()),
+        tuple(right.recorded.after or ()),
+        right.recorded.answer,
+        right.captures,
+    )
+    is_one = len(paths) == 1 and not right.references
+    is_whole = right.recorded.is_whole and (right.captures is None or not right.recorded.before)
     if any(run) and not (is_one and is_whole):
         raise UsageError(
             "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
@@ -82,11 +100,15 @@ def mutate(
             cases = read_cases(path.parent)
             if not as_json:
                 progress().print(f"{number} of {len(paths)}: {file.content.contract}")
-            agents = tuple(references or cases.references)
             if any(run):
-                given = run._replace(schema=schema_of_contract(path, file, schema))
+                given = run._replace(schema=schema_of_contract(path, file, right.schema))
                 trials = tuple(recorded_runs(file, given))
             else:
+                own = [
+                    CommandAgent.parse(command, REFERENCE_SECONDS)
+                    for command in right.commands or ()
+                ]
+                agents = (*(right.references or (() if own else cases.references)), *own)
                 trials = tuple(live_references(file, path, agents, pool))
             report = measure(trials, seed, cases.argued)
             reports.append(report)

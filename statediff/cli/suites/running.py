@@ -399,10 +399,11 @@ def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str
     """What `run.json` is to say, and the patch of the repository that one works in."""
     from statediff._version import __version__
     from statediff.evaluate import KERNEL
+    from statediff.packs import sandbox_of
     from statediff.suite.records import pin_code, pin_sandboxes
 
     pinned, patch = pin_code(Path.cwd())
-    names = [entry.file.content.sandbox or "" for entry in entries]
+    names = [sandbox_of(entry.file) or "" for entry in entries]
     return {
         "contracts": {entry.name: entry.digest for entry in entries},
         "settings": settings,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -99,13 +101,14 @@ def up(
     as_json: JsonFlag = False,
 ) -> int:
     """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
-    from statediff.packs import sandbox_pack
+    from statediff.packs import find_sandbox, sandbox_pack
 
-    pack = sandbox_pack(name, variant)
-    home = _home(name)
-    _require_down(name)
+    found = find_sandbox(name)
+    pack = sandbox_pack(found, variant)
+    home = _home(pack.name)
+    _require_down(pack.name)
     if detach:
-        _tell(_start_detached(name, variant, seconds), as_json)
+        _tell(_start_detached(found, pack, seconds), as_json)
     else:
         _make(home / "requests")
         with _alive(home):
@@ -125,9 +128,12 @@ def verify(name: SandboxArgument, as_json: JsonFlag = False) -> int:
 
 def down(name: SandboxArgument, as_json: JsonFlag = False) -> int:
     """Stop a running sandbox; nothing of it is left when this ends."""
+    from statediff.packs import find_sandbox, sandbox_pack
+
     _ask(name, "down")
+    home = _home(sandbox_pack(find_sandbox(name)).name)
     deadline = time.monotonic() + ANSWER_SECONDS
-    while _is_up(_home(name)):
+    while _is_up(home):
         if time.monotonic() >= deadline:
             raise SandboxError(f"{name}: not everything has ended after {ANSWER_SECONDS:g} s")
         time.sleep(POLL_SECONDS / 5)
@@ -135,7 +141,76 @@ def down(name: SandboxArgument, as_json: JsonFlag = False) -> int:
     return 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnCommands:
+    """The commands of a system that is somebody's own."""
+
+    up: Annotated[
+        str | None, typer.Option("--up", metavar="CMD", help="What starts it, from sandboxes/NAME.")
+    ] = None
+    reset: Annotated[
+        str | None, typer.Option("--reset", metavar="CMD", help="What puts it back.")
+    ] = None
+    down: Annotated[str | None, typer.Option("--down", metavar="CMD", help="What ends it.")] = None
+
+    def given(self) -> dict[str, str]:
+        """Those that are given; `UsageError` where there is no `--reset` among them."""
+        found = {k: v for k, v in vars(self).items() if v is not None}
+        if found and self.reset is None:
+            raise UsageError("--up and --down go with --reset: each trial begins with a reset")
+        return found
+
+
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the sandbox, e.g. `app`.")],
+    states: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=]STATE...",
+            help="Files, folders, dumps, repositories, URLs [default: what is in this folder].",
+        ),
+    ] = None,
+    *,
+    commands: OwnCommands,
+    as_json: JsonFlag = False,
+) -> int:
+    """Write a sandbox of your own into `sandboxes/NAME`, from states or from what is here."""
+    from statediff.workspace import sandboxes
+    from statediff.workspace.folders import shown
+
+    given = commands.given()
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
+        raise UsageError(f"{said(name)}: expected a name of letters, digits, `_` and `-`")
+    found = states or list(sandboxes.states_in(Path.cwd()))
+    if not found:
+        raise UsageError("no database, dump or repository is here; name the states")
+    sources = sandboxes.own_sources(found, is_external=bool(given))
+    out = Path("sandboxes") / name
+    written = sandboxes.write_sandbox(out, sources, commands=given)
+    lines = [f"wrote {file}" for file in written]
+    lines.append(f"next: `statediff init {name} --out DIR` drafts a contract for {shown(out)}")
+    document = {"sandbox": name, "files": written, "sources": [each.name for each in sources]}
+    print_result(document, "\n".join(lines), as_json=as_json)
+    return 0
+
+
+def pin(
+    name: SandboxArgument, variant: VariantOption = "embedded", as_json: JsonFlag = False
+) -> int:
+    """Write down what the base of an external sandbox is, so that a later run finds another."""
+    from statediff.packs import find_sandbox, sandbox_pack
+    from statediff.workspace.sandboxes import pin_base
+
+    pack = sandbox_pack(find_sandbox(name), variant)
+    files = pin_base(pack)
+    lines = "\n".join(f"wrote {file}" for file in files)
+    print_result({"sandbox": pack.name, "files": list(files)}, lines, as_json=as_json)
+    return 0
+
+
 COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("init", init),
+    ("pin", pin),
     ("build", build),
     ("up", up),
     ("reset", reset),
@@ -200,10 +275,11 @@ def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: b
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _start_detached(name: str, variant: str, seconds: float | None) -> dict[str, Any]:
+def _start_detached(found: str, pack: SandboxPack, seconds: float | None) -> dict[str, Any]:
     """The facts of a sandbox that a process in the background keeps up."""
     command = [sys.executable, "-c", "from statediff.cli.main import main; main()"]
-    command += ["sandbox", "up", name, "--variant", variant]
+    name = pack.name
+    command += ["sandbox", "up", found, "--variant", pack.variant]
     command += [] if seconds is None else ["--seconds", str(seconds)]
     _make(_home(name).parent)
     with tempfile.TemporaryFile() as errors:
@@ -269,9 +345,9 @@ def _await_reader(reply: Path) -> None:
 def _ask(name: str, wish: str) -> dict[str, Any]:
     """What the process of `up` answers; `UsageError` if there is none, `SandboxError` if silent."""
     from statediff.atomic import write_atomically
-    from statediff.packs import sandbox_pack
+    from statediff.packs import find_sandbox, sandbox_pack
 
-    sandbox_pack(name)
+    name = sandbox_pack(find_sandbox(name)).name
     home = _home(name)
     if not _is_up(home):
         raise UsageError(f"{name} is not up here; start it with `statediff sandbox up {name}`")

@@ -80,14 +80,17 @@ def mcp(
     from statediff.agents.mcp_server import mcp_server
     from statediff.agents.tools import tool_table
     from statediff.evaluate import library_of, load_contract
+    from statediff.packs import find_sandbox, sandbox_pack
     from statediff.workspace.trials import base_state, open_sandbox
 
     file = None if contract is None else load_contract(contract)
     if file is not None and file.content.access is None:
         raise UsageError(f"{contract}: has no `access:`, so it says nothing of what may be read")
-    with open_sandbox(name, variant) as sandbox, _recorder(server.trace, name) as recorder:
+    found = find_sandbox(name)
+    name = sandbox_pack(found, variant).name
+    with open_sandbox(found, variant) as sandbox, _recorder(server.trace, name) as recorder:
         library = None if file is None else library_of(file, base_state(sandbox))
-        table = tool_table(sandbox.access().urls, recorder, library)
+        table = tool_table(sandbox.access().urls, recorder, library, sandbox.access().tools)
         try:
             _serve(mcp_server(f"statediff {name}", table), server.http, as_json=as_json)
         finally:

@@ -161,6 +161,15 @@ class Rubric(Part):
     ] = Decimal("0.9")
 
 
+SandboxName = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9_./][^\x00-\x1f\x7f]{0,399}$",
+        description="the name of a sandbox, or its path from this file, e.g. ./sandboxes/app",
+    ),
+]
+
+
 class ContractDocument(Part):
     """One contract: (Ω, Φ, ν, Γ, Λ, A) plus inputs and answer [SSD eq. 2]."""
 
@@ -197,7 +206,7 @@ class ContractDocument(Part):
             ),
         ),
     ] = None
-    sandbox: Identifier | None = None
+    sandbox: SandboxName | None = None
     inputs: dict[
         Annotated[
             str,

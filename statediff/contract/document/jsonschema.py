@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from statediff.contract.document.contract import ContractDocument
+from statediff.contract.document.sandboxfile import SandboxDocument
 from statediff.contract.document.schemafile import StateSchemaDocument
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -24,6 +25,11 @@ def contract_schema() -> dict[str, Any]:
 def state_schema_schema() -> dict[str, Any]:
     """The JSON Schema of a state schema file."""
     return _publish(StateSchemaDocument, "state-schema", "statediff state schema")
+
+
+def sandbox_schema() -> dict[str, Any]:
+    """The JSON Schema of a sandbox file."""
+    return _publish(SandboxDocument, "sandbox", "statediff sandbox")
 
 
 class _Untitled(GenerateJsonSchema):

@@ -33,6 +33,8 @@ class SystemKind:
     """Imports and returns the class that makes systems of this kind."""
     requirement: str | None = None
     """What `pip install` gets the libraries that `load` needs with; None where it needs no more."""
+    by_url: Callable[[], type[System]] | None = None
+    """The same for a source with a `url`: the class that makes systems in one that runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,8 @@ class StateReader:
     """What reads all states of one source, in their order, where all decide what its schema is."""
     is_general: bool = False
     """It reads what no other reader recognizes."""
+    sandbox: Callable[[Path], tuple[str, str]] | None = None
+    """The kind of source that a sandbox has for such a state, and the key that names the state."""
     standard_input_bytes: int | None = None
     """Bytes of standard input that it reads at most; None where `-` is not for it."""
     unreadable: str = "cannot be read"

@@ -13,7 +13,7 @@ capture has no part.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -125,6 +125,8 @@ class System(Protocol):
     FILES: ClassVar[Mapping[str, bool]]
     """Which files or folders of the pack it takes beside `schema`, and whether it needs them."""
 
+    # A class may also have `TEXTS`, which says the same of URLs and commands.
+
     LOOKS: ClassVar[frozenset[str]]
     """Kinds of further sources (`of:` in the pack) that look at a system of this kind."""
 
@@ -175,6 +177,15 @@ class Watched(Protocol):
         """Why an agent may have found no server since the last reset; None if it was there."""
 
 
+@runtime_checkable
+class Reached(Protocol):
+    """A system whose further sources an agent reaches too."""
+
+    @property
+    def look_urls(self) -> Mapping[str, str]:
+        """Source → URL, of the sources that look at it."""
+
+
 @dataclass(frozen=True)
 class Access:
     """All that an agent is told of a sandbox: where each system is, and a folder of its own."""
@@ -184,6 +195,8 @@ class Access:
     folder: Path
     place: Path | None = None
     """Below it are all of the sandbox's files, `folder` too; None where nobody knows."""
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Source → the verbs of the tools that it is offered; all of them where it is not named."""
 
 
 @dataclass(frozen=True)

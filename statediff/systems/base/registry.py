@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from statediff.contract.yaml.shape import closest, did_you_mean
 from statediff.entrypoints import PlugIn, plug_ins
 from statediff.errors import UsageError
 from statediff.model.schema import EntityType
@@ -99,10 +100,14 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
     kinds = _kinds()
     kind = kinds.get(source.kind)
     if kind is None:
+        message = f"source {source.name!r} is of kind {source.kind!r}"
         known = ", ".join(sorted(kinds))
-        raise UsageError(f"source {source.name!r} is of kind {source.kind!r}; there are: {known}")
+        near = closest(source.kind[:100], tuple(kinds))
+        raise source.problem(
+            "kind", f"{message}; there are: {known}", (near and f"did you mean `{near}`?") or ""
+        )
     with _explain_failures(f"systems of kind {kind.name!r}", kind.requirement):
-        made = kind.load()
+        made = (kind.by_url or kind.load)() if "url" in source.texts else kind.load()
     for look in looks:
         if look.kind not in made.LOOKS:
             known = ", ".join(sorted(made.LOOKS)) or "none"
@@ -110,12 +115,20 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
                 f"source {look.name!r} is of kind {look.kind!r}; kinds that look at a {source.kind}"
                 f" system: {known}"
             )
-    unknown = sorted(set(source.files) - set(made.FILES) - {"schema"})
-    if unknown:
-        raise UsageError(f"source {source.name!r} of kind {source.kind} takes no {unknown[0]!r}")
-    missing = sorted(key for key, needed in made.FILES.items() if needed and not source.file(key))
+    takes = {**made.FILES, **getattr(made, "TEXTS", {})}
+    for key in (*source.files, *source.texts):
+        if key not in takes and key != "schema":
+            message = f"source {source.name!r} of kind {source.kind} takes no {key!r}"
+            hint = did_you_mean(key, tuple(sorted({*takes, "schema"})))
+            raise source.problem(key, message, hint, at_key=True)
+    missing = sorted(
+        key
+        for key, needed in takes.items()
+        if needed and not source.file(key) and key not in source.texts
+    )
     if missing:
-        raise UsageError(f"source {source.name!r} of kind {source.kind} needs `{missing[0]}`")
+        message = f"source {source.name!r} of kind {source.kind} needs `{missing[0]}`"
+        raise source.problem("kind", message)
     return made(source, looks, folder)
 
 

@@ -22,6 +22,7 @@ from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.protocol import (
     Access,
     Drift,
+    Reached,
     Receipt,
     Settled,
     SourceProof,
@@ -101,7 +102,10 @@ class EmbeddedSandbox:
 
     def access(self) -> Access:
         urls = {name: system.url for name, system in self._systems().items()}
-        return Access(urls, self.agent_folder, self.work)
+        for system in self._systems().values():
+            urls |= system.look_urls if isinstance(system, Reached) else {}
+        tools = {s.name: s.tools for s in self.pack.sources if s.tools is not None}
+        return Access(urls, self.agent_folder, self.work, tools)
 
     def sources(self) -> tuple[Source, ...]:
         found = [source for system in self._systems().values() for source in system.sources()]

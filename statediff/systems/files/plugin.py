@@ -57,6 +57,7 @@ PLUGIN: Final = SystemPlugin(
         description="a folder",
         recognizes=Path.is_dir,
         source=_source,
+        sandbox=lambda _path: ("files", "tree"),
         is_general=True,
     ),
 )

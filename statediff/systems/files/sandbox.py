@@ -1,9 +1,9 @@
 """A folder of files that is rewritten from memory and proven entry by entry.
 
 The base is read from the pack when the sandbox starts and kept in the evaluator's memory only. A
-pack holds files and folders, nothing else, and of their modes what git keeps: whether a file may be
-executed. The proof is a SHA-256 over all paths, kinds, modes and contents; it uses nothing that
-captures state.
+pack holds files, folders and links that lead nowhere else; of their modes it keeps what git keeps:
+whether a file may be executed. The proof is a SHA-256 over all paths, kinds, modes and contents; it
+uses nothing that captures state.
 """
 
 from __future__ import annotations
@@ -163,12 +163,22 @@ def _pack_files(source: str, folder: Path) -> Iterator[tuple[str, Leaf]]:
             yield path, Leaf.of(entry.content, bool(entry.mode & stat.S_IXUSR))
         elif entry.kind is EntryKind.DIRECTORY:
             yield path, Leaf.folder()
+        elif entry.kind is EntryKind.LINK and _stays_inside(
+            path, os.fsdecode(entry.target or b"/")
+        ):
+            yield path, Leaf.of(entry.target or b"", is_link=True)
         else:
             what = entry.cause or f"a {entry.kind.value}"
             raise SandboxError(
-                f"{source}: {folder} holds {shown(entry.path)}, {what}; expected folders, and files"
-                f" of at most {MAX_FILE_BYTES} bytes"
+                f"{source}: {folder} holds {shown(entry.path)}, {what}; expected folders, links"
+                f" that stay inside, and files of at most {MAX_FILE_BYTES} bytes"
             )
+
+
+def _stays_inside(path: str, target: str) -> bool:
+    """Whether a link leads to a place in the folder, by its text: nothing is looked up."""
+    at = os.path.normpath(os.path.join(os.path.dirname(path), target))  # noqa: PTH118, PTH120 - text
+    return not target.startswith("/") and at != ".." and not at.startswith("../")
 
 
 def _words(leaf: Leaf | None) -> str:

@@ -59,6 +59,10 @@ def _is_repository(path: Path) -> bool:
     return path.is_dir() and (is_bare or (path / ".git").exists())
 
 
+def _sandbox_kind(path: Path) -> tuple[str, str]:
+    return ("git-checkout" if (path / ".git").exists() else "git"), "repository"
+
+
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     from statediff.systems.git.source import GitSource
 
@@ -85,5 +89,6 @@ PLUGIN: Final = SystemPlugin(
         description="a git repository",
         recognizes=_is_repository,
         source=_source,
+        sandbox=_sandbox_kind,
     ),
 )

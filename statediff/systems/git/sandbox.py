@@ -38,6 +38,7 @@ from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, is_no_folder, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.files.tree import Files, Leaf, files_digest, restore, scan
+from statediff.systems.git.copying import head_line, open_repository, pack_files, work_files
 from statediff.systems.git.source import GitSource
 from statediff.systems.git.testruns.process import BranchFiles, HeldFile
 from statediff.systems.git.testruns.source import TestPlan, TestRunSource, read_test_plan
@@ -78,7 +79,7 @@ _BUILT: Final[dict[Hashable, _Built]] = {}
 class EmbeddedRepository:
     """A `System`: one bare repository, with the test results of its branches as a further look."""
 
-    FILES: ClassVar[Mapping[str, bool]] = {"history": True, "admin": False}
+    FILES: ClassVar[Mapping[str, bool]] = dict.fromkeys(("history", "repository", "admin"), False)
     LOOKS: ClassVar[frozenset[str]] = frozenset({"git-tests"})
     PREFIX: ClassVar[str] = "git"
     IS_BARE: ClassVar[bool] = True
@@ -235,6 +236,10 @@ class EmbeddedRepository:
 
     def _build(self, source: PackSource) -> _Built:
         """What the history makes, made once in a process: it is most of what a start takes."""
+        if ("history" in source.files) == ("repository" in source.files):
+            raise source.problem("kind", "a repository is made of `history` or of a `repository`")
+        if (own := source.file("repository")) is not None:
+            return self._copied(source, own)
         history = source.files["history"]
         try:
             text = history.read_text(encoding="utf-8")
@@ -254,9 +259,45 @@ class EmbeddedRepository:
             import_history(text, str(history), repository)
             if _HEAD not in repository.references:
                 raise SandboxError(f"{history}: expected a branch `main`, found none")
-            layout = self._layout(repository, source)
-            subjects, branches = _subjects(repository), _branches(repository)
-            layout |= self._admin_files(_pack_files(repository))
+            return self._built(self._layout(repository, source), repository, source)
+
+    def _copied(self, source: PackSource, own: Path) -> _Built:
+        """What is in somebody's repository now; hooks, settings and remotes stay behind."""
+        try:
+            repository = open_repository(own)
+            refs = {
+                name: str(repository.references[name].resolve().target)
+                for name in repository.references
+            }
+            config = _BARE_CONFIG if self.IS_BARE else _CLONE_CONFIG
+            layout = self._admin_files(_skeleton(config, refs))
+            layout |= self._admin_files({"HEAD": Leaf.of(head_line(repository))})
+            if (shallow := Path(repository.path, "shallow")).is_file():
+                layout |= self._admin_files({"shallow": Leaf.of(shallow.read_bytes())})
+            if not self.IS_BARE:
+                layout |= self._work_of(repository)
+            return self._built(layout, repository, source)
+        except (OSError, ValueError, KeyError, pygit2.GitError) as error:
+            raise SandboxError(f"{self.source}: {own} cannot be copied: {error}") from error
+
+    def _work_of(self, repository: pygit2.Repository) -> dict[str, Leaf]:
+        """The index and the work tree of a checkout, without what git ignores."""
+        work = repository.workdir
+        if work is None:
+            raise SandboxError(f"{self.source}: a bare repository is of kind `git`")
+        files = {
+            f"{self.place.name}/{path}": leaf for path, leaf in work_files(repository, Path(work))
+        }
+        index = Path(repository.path, "index")
+        held = Leaf.of(index.read_bytes() if index.is_file() else b"")
+        return files | (self._admin_files({"index": held}) if held.start else {})
+
+    def _built(
+        self, layout: dict[str, Leaf], repository: pygit2.Repository, source: PackSource
+    ) -> _Built:
+        """The layout with the objects, what the pack lays over it, and every folder above."""
+        subjects, branches = _subjects(repository), _branches(repository)
+        layout |= self._admin_files(pack_files(repository))
         if (admin := source.file("admin")) is not None:
             layout |= self._admin_files(_overlay(admin))
         for path in list(layout):
@@ -276,7 +317,9 @@ class EmbeddedRepository:
 class EmbeddedCheckout(EmbeddedRepository):
     """A `System`: a clone of the history, its work tree at `main`, and uncommitted work over it."""
 
-    FILES: ClassVar[Mapping[str, bool]] = {"history": True, "admin": False, "work": False}
+    FILES: ClassVar[Mapping[str, bool]] = dict.fromkeys(
+        ("history", "repository", "admin", "work"), False
+    )
     LOOKS: ClassVar[frozenset[str]] = frozenset()
     PREFIX: ClassVar[str] = "checkout"
     IS_BARE: ClassVar[bool] = False
@@ -322,13 +365,6 @@ def _skeleton(config: bytes, refs: Mapping[str, str]) -> dict[str, Leaf]:
     tree |= {"HEAD": Leaf.of(f"ref: {_HEAD}\n".encode()), "config": Leaf.of(config)}
     tree |= {"info/exclude": Leaf.of(b"")}
     return tree | {name: Leaf.of(f"{target}\n".encode()) for name, target in refs.items()}
-
-
-def _pack_files(repository: pygit2.Repository) -> dict[str, Leaf]:
-    """All objects as one pack with its index: two files instead of hundreds at every reset."""
-    with tempfile.TemporaryDirectory() as made:
-        repository.pack(made, n_threads=1)
-        return {f"objects/pack/{p.name}": Leaf.of(p.read_bytes()) for p in Path(made).iterdir()}
 
 
 def _subjects(repository: pygit2.Repository) -> dict[str, str]:

@@ -26,6 +26,12 @@ def _sandbox() -> type[System]:
     return MariaDbSystem
 
 
+def _sandbox_by_url() -> type[System]:
+    from statediff.systems.mariadb.byurl import MariaDbByUrl
+
+    return MariaDbByUrl
+
+
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     from statediff.systems.mariadb.tools import MariaDatabase
     from statediff.systems.relational.tools import database_tools
@@ -54,7 +60,14 @@ def _sources() -> tuple[type, ...]:
 
 
 PLUGIN: Final = SystemPlugin(
-    kinds=(SystemKind(name="mariadb", load=_sandbox, requirement="statediff[docker]"),),
+    kinds=(
+        SystemKind(
+            name="mariadb",
+            load=_sandbox,
+            by_url=_sandbox_by_url,
+            requirement="statediff[docker]",
+        ),
+    ),
     sources=_sources,
     tools=UrlTools(schemes=frozenset({"mysql"}), make=_tools, requirement="statediff[docker]"),
     states=StateReader(
@@ -63,6 +76,7 @@ PLUGIN: Final = SystemPlugin(
         schemes=frozenset({"mysql", "mariadb"}),
         requirement="statediff[docker]",
         source=_source,
+        sandbox=lambda _path: ("mariadb", "url"),
         unreadable="cannot be read as a database",
     ),
     object_types=_object_types,

@@ -26,6 +26,12 @@ def _sandbox() -> type[System]:
     return PostgresSystem
 
 
+def _sandbox_by_url() -> type[System]:
+    from statediff.systems.postgres.byurl import PostgresByUrl
+
+    return PostgresByUrl
+
+
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     from statediff.systems.postgres.tools import PostgresDatabase
     from statediff.systems.relational.tools import database_tools
@@ -54,7 +60,14 @@ def _sources() -> tuple[type, ...]:
 
 
 PLUGIN: Final = SystemPlugin(
-    kinds=(SystemKind(name="postgres", load=_sandbox, requirement="statediff[docker]"),),
+    kinds=(
+        SystemKind(
+            name="postgres",
+            load=_sandbox,
+            by_url=_sandbox_by_url,
+            requirement="statediff[docker]",
+        ),
+    ),
     sources=_sources,
     tools=UrlTools(schemes=frozenset({"postgresql"}), make=_tools, requirement="statediff[docker]"),
     states=StateReader(
@@ -63,6 +76,7 @@ PLUGIN: Final = SystemPlugin(
         schemes=frozenset({"postgresql", "postgres"}),
         requirement="statediff[docker]",
         source=_source,
+        sandbox=lambda _path: ("postgres", "url"),
         unreadable="cannot be read as a database",
     ),
     object_types=_object_types,

@@ -85,6 +85,7 @@ PLUGIN: Final = SystemPlugin(
         schemes=frozenset({"sqlite"}),
         path_of=_path,
         source=_source,
+        sandbox=lambda _path: ("sqlite", "file"),
         unreadable="cannot be read as a database",
     ),
     object_types=_object_types,

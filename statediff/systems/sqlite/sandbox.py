@@ -1,10 +1,10 @@
 """A SQLite file that is put back by a copy and proven by its bytes.
 
-The pristine image is built from the pack's DDL and seed when the sandbox starts (about 3 ms for
-`shop`) and kept in the evaluator's memory only, so that no file within an agent's reach decides
-what "pristine" means. It is in WAL mode, so that a feed can see what is committed during a run
-(`sqlite.feed`). The proof is a SHA-256 over the file's bytes, its kind, its mode and its
-neighbours in the folder; it uses nothing that captures state.
+The pristine image is built when the sandbox starts (about 3 ms for `shop`): of DDL and seed, of a
+dump, or as a copy of a database file. It is kept in the evaluator's memory only, so that no file
+within an agent's reach decides what "pristine" means. It is in WAL mode, so that a feed can see
+what is committed during a run (`sqlite.feed`). The proof is a SHA-256 over the file's bytes, its
+kind, its mode and its neighbours in the folder; it uses nothing that captures state.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.feed import SqliteFeed
+from statediff.systems.sqlite.loading import load_dump, load_file, run_script
 from statediff.systems.sqlite.scan import is_of_the_file
 from statediff.systems.sqlite.source import SqliteSource, stands_on_link, strange_side_file
 
@@ -43,15 +44,18 @@ _PROBE_SECONDS: Final = 0.01
 class EmbeddedDatabase:
     """A `System`: one SQLite file in a folder of its own."""
 
-    FILES: ClassVar[Mapping[str, bool]] = {"ddl": True, "seed": True}
+    FILES: ClassVar[Mapping[str, bool]] = {
+        "file": False,
+        "dump": False,
+        "ddl": False,
+        "seed": False,
+    }
     LOOKS: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
         self.source = source.name
         self.file = folder / f"{source.name}.sqlite"
-        self.image, self.entities = build_image(
-            source.name, source.files["ddl"], source.files["seed"]
-        )
+        self.image, self.entities = build_image(source)
         self.digest = hashlib.sha256(self.image).hexdigest()
         refined: Callable[[Schema], Schema] | None = None
         if source.schema is not None:
@@ -209,22 +213,48 @@ class EmbeddedDatabase:
         return Drift(self.source, what, expected, found)
 
 
-def build_image(source: str, ddl: Path, seed: Path) -> tuple[bytes, int]:
+def build_image(source: PackSource) -> tuple[bytes, int]:
     """The bytes of the pristine database, and how many rows its tables hold."""
+    given = [key for key in ("file", "dump", "ddl") if key in source.files]
+    if len(given) != 1:
+        key = given[1] if given else "kind"
+        raise source.problem(key, "a SQLite database is made of one of `file`, `dump` or `ddl`")
+    if "seed" in source.files and given != ["ddl"]:
+        raise source.problem("seed", "`seed` goes with `ddl`")
+    path = source.files[given[0]]
     try:
-        with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            connection.execute("PRAGMA foreign_keys = ON")
-            tables, rows = (path.read_text(encoding="utf-8") for path in (ddl, seed))
-            connection.executescript(f"{tables}\nBEGIN;\n{rows}\nCOMMIT;")
-            dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
-            if dangling:
-                raise SandboxError(f"{source}: the seed's {dangling[0][0]} refers to nothing")
+        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            if given == ["file"]:
+                load_file(connection, path)
+            elif given == ["dump"]:
+                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+                load_dump(connection, path)
+            else:
+                _load_seed(connection, source)
             names = connection.execute(_TABLES).fetchall()
-            count = sum(connection.execute(_COUNT.format(n)).fetchone()[0] for (n,) in names)
-            return with_log(connection.serialize()), count
-    except (OSError, UnicodeDecodeError, sqlite3.Error) as error:
-        raise SandboxError(f"{source}: {ddl} and {seed} do not make a database: {error}") from error
+            return with_log(connection.serialize()), sum(_count(connection, n) for (n,) in names)
+    except (sqlite3.Error, MemoryError) as error:
+        raise SandboxError(f"{source.name}: {path} does not make a database: {error}") from error
+
+
+def _load_seed(connection: sqlite3.Connection, source: PackSource) -> None:
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA foreign_keys = ON")
+    run_script(connection, source.files["ddl"])
+    if (seed := source.file("seed")) is not None:
+        connection.execute("BEGIN")
+        run_script(connection, seed)
+        connection.execute("COMMIT")
+    dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
+    if dangling:
+        raise SandboxError(f"{source.name}: the seed's {dangling[0][0]} refers to nothing")
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    try:
+        return int(connection.execute(_COUNT.format(table)).fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # a virtual table whose module is not here
 
 
 _TABLES: Final = (
@@ -265,9 +295,10 @@ def _contents(image: bytes) -> dict[str, tuple[str, str]]:
             plain = table.decode(errors="replace")
             hasher = hashlib.sha256()
             rows = 0
-            for row in connection.execute(f'SELECT * FROM "{plain}"'):  # noqa: S608 — quoted by _TABLES
-                hasher.update(repr(row).encode())
-                rows += 1
+            with contextlib.suppress(sqlite3.OperationalError):  # a module that is not here
+                for row in connection.execute(f'SELECT * FROM "{plain}"'):  # noqa: S608 — quoted by _TABLES
+                    hasher.update(repr(row).encode())
+                    rows += 1
             definition = [rest for kind, name, *rest in schema if name == table]
             hasher.update(repr(definition).encode())
             digest = hasher.hexdigest()

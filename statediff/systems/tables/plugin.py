@@ -7,11 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+)
 from statediff.systems.tables.shape import MAX_BYTES, read_document
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
+    from statediff.systems.base.protocol import System
 
 
 def _content(state: StateInput) -> bytes:
@@ -78,7 +85,14 @@ def _sources() -> tuple[type, ...]:
     return (TablesSource,)
 
 
+def _sandbox() -> type[System]:
+    from statediff.systems.tables.sandbox import EmbeddedTables
+
+    return EmbeddedTables
+
+
 PLUGIN: Final = SystemPlugin(
+    kinds=(SystemKind(name="tables", load=_sandbox),),
     sources=_sources,
     states=StateReader(
         name="tables",
@@ -87,6 +101,7 @@ PLUGIN: Final = SystemPlugin(
         schemes=frozenset({"tables"}),
         path_of=_path,
         source=_source,
+        sandbox=lambda _path: ("tables", "tree"),
         series=_series,
         is_general=True,
         standard_input_bytes=MAX_BYTES,

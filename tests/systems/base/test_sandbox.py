@@ -292,7 +292,8 @@ def test_no_file_of_the_evaluator_lies_in_the_work_folder(sandbox):
     ("change", "message"),
     [
         (("kind: sqlite", "kind: oracle"), "of kind 'oracle'; there are: .*sqlite"),
-        ((", seed: seed.sql", ""), "needs `seed`"),
+        ((", ddl: schema.sql, seed: seed.sql", ""), "one of `file`, `dump` or `ddl`"),
+        (("seed: seed.sql", "sed: seed.sql"), "takes no 'sed'.*did you mean `seed`"),
         (("kind: sqlite", "kind: sqlite, home: seed.sql"), "takes no 'home'"),
         (("kind: smtp", "kind: smtp, of: db"), "kinds that look at a sqlite system: none"),
     ],

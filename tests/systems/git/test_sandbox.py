@@ -384,7 +384,7 @@ def test_a_history_that_is_wrong_says_where(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ((", history: h.fi", ""), UsageError, "needs `history`"),
+        ((", history: h.fi", ""), UsageError, "made of `history` or of a `repository`"),
         (("kind: git-tests", "kind: git-what"), UsageError, "kinds that look at a git system"),
         ((", plan: tests.yaml", ""), UsageError, "needs `plan`"),
         (("history: h.fi", "history: empty.fi"), SandboxError, "expected a branch `main`"),

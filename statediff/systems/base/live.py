@@ -1,0 +1,92 @@
+"""A place that is read as it is now: a path or URL that a run may change between two readings.
+
+A file whose form says nothing of types, e.g. CSV, is read after a run with a copy of what it was
+before it, so that both states have one schema.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from statediff.capture.source import Clock, SessionLister, Source, SourceUnavailable
+from statediff.errors import InputError
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import Schema
+from statediff.model.state import ChunkStore, State
+from statediff.systems.base.plugin import Refinement, StateInput, StateReader
+from statediff.systems.base.registry import open_state
+
+
+class LiveSource:
+    """Reads the place anew each time. What a run left unreadable is unavailable, never empty."""
+
+    def __init__(
+        self,
+        name: str,
+        reader: StateReader,
+        place: Callable[[], StateInput],
+        refinement: Refinement | None = None,
+    ) -> None:
+        self._name = name
+        self._reader = reader
+        self._place = place
+        self._refinement = refinement
+        self._kept: Path | None = None
+        self._earlier: StateInput | None = None
+        self._opened: Source | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        if self._opened is None:
+            self._opened = self._open(None)
+        return self._opened.schema()
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        self._opened = self._open(like)
+        return self._opened.read(store, clock, like)
+
+    def sessions(self) -> tuple[str, ...]:
+        """Sessions of others, where the system shows them."""
+        opened = self._opened or self._open(None)
+        return opened.sessions() if isinstance(opened, SessionLister) else ()
+
+    def _open(self, like: State | None) -> Source:
+        place = self._place()
+        if self._reader.series is None:
+            return open_state(self._reader, self._name, place, self._refinement)
+        if like is None or self._earlier is None:
+            self._earlier = place if place.content is not None else self._copied(place)
+            states = (self._earlier, self._earlier)
+            return self._reader.series(self._name, states, self._refinement)[0]
+        try:
+            return self._reader.series(self._name, (self._earlier, place), self._refinement)[1]
+        except InputError as error:
+            raise SourceUnavailable(f"what the run left cannot be read: {error}") from error
+
+    def _copied(self, place: StateInput) -> StateInput:
+        """A copy that no run can change, under its own name: messages and types come from it."""
+        if self._kept is None:
+            self._kept = Path(tempfile.mkdtemp(prefix="statediff-before-"))
+            weakref.finalize(self, shutil.rmtree, self._kept, ignore_errors=True)
+        folder = self._kept / str(len(list(self._kept.iterdir())))
+        to = folder / (place.path.absolute().name or "tables")
+        folder.mkdir()
+        try:
+            if place.path.is_dir():
+                shutil.copytree(place.path, to, ignore=_not_files)
+            else:
+                shutil.copyfile(place.path, to)
+        except (OSError, shutil.Error) as error:
+            raise InputError(f"{place.label}: cannot be read: {error}") from error
+        return StateInput(to, place.label)
+
+
+def _not_files(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if not Path(folder, name).is_file()]

@@ -1,0 +1,95 @@
+"""The commands of an external system: started without a shell, bounded in time, ended as a group.
+
+Nothing of a command outlives its time or Ctrl-C: its process group is killed. The last lines that
+it wrote are kept for the message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from statediff.errors import SandboxError
+from statediff.model.values import printable
+
+_SAID: Final = 4096
+
+
+def run_command(name: str, command: str, folder: Path, seconds: float) -> None:
+    """The command has ended well; `SandboxError` says how it did not, with its last words."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise SandboxError(f"{name}: `{printable(command)}` cannot be split: {error}") from error
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxError(
+                f"{name}: `{printable(command)}` cannot be started in {folder}: {error.strerror}"
+            ) from error
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise SandboxError(
+                f"{name}: `{printable(command)}` took more than {seconds:g} s; raise `timeout:`"
+            ) from error
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        if code:
+            size = said.seek(0, os.SEEK_END)
+            said.seek(max(0, size - _SAID))
+            text = said.read().decode(errors="replace").strip()
+            last = "; ".join(line.strip() for line in text.splitlines()[-3:] if line.strip())
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise SandboxError(
+                f"{name}: `{printable(command)}` {how}{last and ': '}{printable(last)[:500]}"
+            )
+
+
+def clean_up(name: str, command: str, folder: str, seconds: str) -> None:
+    """What `down` does, where the process that was to call it is gone."""
+    with contextlib.suppress(SandboxError):
+        run_command(name, command, Path(folder), float(seconds))
+
+
+def lock(name: str, place: str) -> int:
+    """An open lock of this machine: while it is open, nobody else uses the system.
+
+    `SandboxError` where somebody does. The kernel takes it back however this process ends.
+    """
+    folder = Path(tempfile.gettempdir()) / f"statediff-locks-{os.geteuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.lstat().st_uid != os.geteuid():
+            raise SandboxError(f"{folder}: belongs to another user; remove it")
+        path = folder / hashlib.sha256(place.encode()).hexdigest()[:32]
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise SandboxError(f"{name}: cannot be locked: {error}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise SandboxError(
+            f"{name}: is in use by another run; an external system takes one trial at a time"
+        ) from error
+    return handle

@@ -1,0 +1,213 @@
+"""A database of a server that runs already: its trials have copies, and it is never written.
+
+1. `start`: the database at the URL is copied within its server, once to a pristine copy and once to
+   the one that trials use. Both are read by our own capture: where the copy is not what it was
+   copied from, no trial begins.
+2. `reset`: sessions in the trials' database are ended; it is dropped and copied anew.
+3. `verify`: our own capture, row by row, against the base (`base.captured`).
+
+The account of the URL makes and drops databases. An agent gets `agent_url`, else that account; the
+name of the trials' database takes the place of the one in the URL. Copies of processes that are
+gone are dropped by the next start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from statediff.capture.feed import Feed
+from statediff.capture.source import Source
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import load_schema_file
+from statediff.errors import SandboxError
+from statediff.model.schema import Schema
+from statediff.model.values import Key
+from statediff.packs import PackSource
+from statediff.systems.base.captured import CapturedBase
+from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.relational.urls import split_choice
+
+STEP_SECONDS: Final = 600.0
+_POLL_SECONDS: Final = 0.05
+_HOST: Final = hashlib.sha256(platform.node().encode()).hexdigest()[:6]
+OURS: Final = "statediff_"
+_COPY: Final = re.compile(rf"{OURS}([0-9a-f]{{6}})_([0-9]+)_[0-9a-f]{{6}}(?:_base)?")
+OF_THE_SERVER: Final = frozenset(
+    {"db.database", "db.role", "db.membership", "db.setting", "db.grant"}
+)
+"""Types that a copy of one database within its server does not carry."""
+
+
+class DatabaseByUrl(ABC):
+    """A `System`: copies of one database of a server that runs already."""
+
+    FILES: ClassVar[Mapping[str, bool]] = {}
+    TEXTS: ClassVar[Mapping[str, bool]] = {"url": True, "agent_url": False}
+    LOOKS: ClassVar[frozenset[str]] = frozenset()
+    FAILURES: ClassVar[tuple[type[Exception], ...]]
+    """All that a statement or a connection may raise."""
+
+    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
+        self.source = source.name
+        self._pack = source
+        self._url = source.texts["url"]
+        self.original = unquote(urlsplit(self._url).path.removeprefix("/"))
+        if "://" not in self._url or not self.original:
+            raise source.problem("url", "expected the URL of a database, with its name")
+        self._refined: Callable[[Schema], Schema] | None = None
+        if source.schema is not None:
+            self._refined = refine(load_schema_file(source.schema), source.name)
+        name = f"{OURS}{_HOST}_{os.getpid()}_{secrets.token_hex(3)}"
+        self.trials, self.pristine = name, f"{name}_base"
+        self._base = CapturedBase(source.name, _is_not_of_ours)
+        self._is_started = False
+
+    # ---------------------------------------------------------------- what a server does
+
+    @abstractmethod
+    def admin(self) -> AbstractContextManager[Any]:
+        """A connection with the account of the URL, to the database that is copied."""
+
+    @abstractmethod
+    def copy(self, admin: Any, name: str, to: str) -> None:
+        """The database `to` is made as a copy of the one called `name`."""
+
+    @abstractmethod
+    def drop(self, admin: Any, name: str) -> None:
+        """There is no such database, and nobody is in it."""
+
+    @abstractmethod
+    def databases(self, admin: Any) -> list[str]:
+        """The names of all databases that the account sees."""
+
+    @abstractmethod
+    def busy(self, admin: Any) -> str | None:
+        """Why the trials' database is not at rest; None where it is."""
+
+    @abstractmethod
+    def reader(self, url: str) -> Source:
+        """What reads the database at the URL."""
+
+    @abstractmethod
+    def cause_of(self, error: Any) -> str:
+        """What the server said, fit for a message."""
+
+    def same(self, value: str) -> str:
+        """A definition in the original as it is in the copy for trials."""
+        return value
+
+    # ---------------------------------------------------------------- a system
+
+    @property
+    def url(self) -> str:
+        return self._at(self._pack.texts.get("agent_url", self._url))
+
+    def start(self) -> None:
+        if self._is_started:
+            return
+        with self._explained("copied") as admin:
+            self._is_started = True
+            for name in self.databases(admin):
+                if _is_left_over(name):
+                    self.drop(admin, name)
+            self.copy(admin, self.original, self.pristine)
+            self.copy(admin, self.pristine, self.trials)
+        original = self._base.look([self.reader(self._url)])
+        copied = self._base.look(self.sources())
+        unlike = list(self._base.differences(original, copied, OF_THE_SERVER, self.same))
+        if unlike:
+            raise SandboxError(
+                f"{self.source}: the copy of {self.original} is not what it was copied from; it "
+                f"was changed meanwhile, or cannot be copied: {unlike[0]}"
+            )
+        self._base.keep(copied)
+
+    def reset(self) -> None:
+        with self._explained("put back") as admin:
+            self.drop(admin, self.trials)
+            self.copy(admin, self.pristine, self.trials)
+
+    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
+        return self._base.verify(self.sources())
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.reader(self._at(self._url)),)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        return ()
+
+    def unsettled(self, deadline: float) -> str | None:
+        """Waits until no statement runs and no transaction is open; why one is."""
+        try:
+            with self.admin() as admin:
+                while (cause := self.busy(admin)) is not None:
+                    if time.monotonic() >= deadline:
+                        return cause
+                    time.sleep(_POLL_SECONDS)
+        except self.FAILURES as error:
+            return self.cause_of(error)
+        return None
+
+    def unplug(self, source: str) -> None:
+        """The trials' database is gone until the next reset."""
+        with self._explained("dropped") as admin:
+            self.drop(admin, self.trials)
+
+    def stop(self) -> None:
+        """Nothing of ours is left on the server."""
+        if not self._is_started:
+            return
+        self._is_started = False
+        with self._explained("dropped") as admin:
+            self.drop(admin, self.trials)
+            self.drop(admin, self.pristine)
+
+    def _at(self, url: str) -> str:
+        return urlunsplit(urlsplit(url)._replace(path=f"/{quote(self.trials, safe='')}"))
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[Any]:
+        try:
+            with self.admin() as admin:
+                yield admin
+        except self.FAILURES as error:
+            raise SandboxError(
+                f"{self.source}: {self.original} cannot be {what}: {self.cause_of(error)}"
+            ) from error
+
+
+def plain_url(url: str) -> str:
+    """The URL as its driver takes it."""
+    return split_choice(url)[0]
+
+
+def _is_not_of_ours(type_name: str, key: Key) -> bool:
+    """Rows that name copies come and go with the sandboxes of others."""
+    return not (
+        type_name in OF_THE_SERVER and any(isinstance(part, str) and OURS in part for part in key)
+    )
+
+
+def _is_left_over(name: str) -> bool:
+    """Whether it is a copy of a process of this machine that is gone."""
+    found = _COPY.fullmatch(name)
+    if found is None or found[1] != _HOST:
+        return False
+    try:
+        os.kill(int(found[2]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False

@@ -1,0 +1,272 @@
+"""A project's own sandboxes, of each kind and by each door; and what is wrong with one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statediff import api
+from statediff.agents.recorder import recording
+from statediff.agents.tools import tool_table
+from statediff.errors import ContractError, SandboxError, UsageError
+from statediff.packs import find_sandbox, read_pack, sandbox_of
+from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.workspace.trials import clock
+from tests.integrations.conftest import options
+from tests.own_sandboxes import KINDS, make_project
+
+__all__ = ["options"]
+pytest_plugins = "pytester"
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@kinds
+def test_each_door_opens_a_sandbox_of_each_kind(
+    kind: str, tmp_path: Path, statediff: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_project(tmp_path, kind)
+    done = statediff("run", ".", "--agent", "right", "--agent", "wrong", "--json")
+    ended = sorted(line["verdict"] for line in done.lines if "verdict" in line)
+    assert ended == ["DIVERGE", "MATCH"], done.out + done.err
+    mutated = statediff("mutate", "contract.yaml", "--reference", "right", "--json")
+    assert mutated.code in (0, 1), mutated.err
+    monkeypatch.chdir(tmp_path)
+    with api.open_sandbox("app") as sandbox:
+        with recording(clock) as recorder:
+            name, arguments = KINDS[kind].call
+            reply = tool_table(sandbox.access().urls, recorder).call(name, arguments)
+        assert not reply.is_error, reply.text
+        assert sandbox.verify(clock).drift
+        sandbox.reset()
+        assert sandbox.verify(clock).ok
+
+
+def test_pytest_opens_a_sandbox_of_each_kind(
+    pytester: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    for kind in KINDS:
+        make_project(pytester.path / kind, kind)
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        def marked(kind):
+            contract = f"{{kind}}/contract.yaml"
+            return pytest.param(marks=pytest.mark.statediff(contract), id=kind)
+
+        @pytest.mark.parametrize((), [marked(kind) for kind in {list(KINDS)!r}])
+        def test_it(statediff_run):
+            statediff_run("right")
+            with pytest.raises(AssertionError):
+                statediff_run("wrong")
+        """
+    )
+    result = pytester.runpytest_inprocess(*options, "-k", "test_it")
+    result.assert_outcomes(passed=len(KINDS))
+
+
+def test_a_cluster_opens_one_and_an_external_one_is_not_shared(
+    tmp_path: Path, statediff: Any
+) -> None:
+    pytest.importorskip("distributed")
+    for kind in ("dump", "external"):
+        make_project(tmp_path / kind, kind)
+    done = statediff("run", "dump", "--agent", "right", "--json", "--scheduler", "local")
+    assert [line["verdict"] for line in done.lines if "verdict" in line] == ["MATCH"]
+    done = statediff("run", "external", "--agent", "right", "-k", "2", "--json", "-j", "2")
+    assert [line["verdict"] for line in done.lines if "verdict" in line] == ["MATCH"] * 2
+    refused = statediff("run", "external", "--agent", "right", "--scheduler", "local")
+    assert refused.code == 2
+    assert "without --scheduler" in refused.err
+
+
+def test_a_person_does_a_task_in_one(tmp_path: Path, statediff: Any) -> None:
+    make_project(tmp_path, "dump")
+    done = statediff("record", "app", "--out", "recorded", env={}, input=b"\n")
+    assert done.code == 0, done.err
+    drafted = statediff("init", "app", "--out", "drafted")
+    assert drafted.code == 0, drafted.err
+    for folder in ("recorded", "drafted"):
+        assert "sandbox: app" in (tmp_path / folder / "contract.yaml").read_text()
+
+
+# ---------------------------------------------------------------- external systems
+
+
+def external(folder: Path, reset: str, **more: str) -> EmbeddedSandbox:
+    make_project(folder, "external")
+    described = {"kind": "external", "url": "live.sqlite", "reset": reset, **more}
+    path = folder / "sandboxes" / "app" / "sandbox.yaml"
+    path.write_text(json.dumps({"sources": {"db": described}}))
+    return EmbeddedSandbox(read_pack(path), folder / "work")
+
+
+def script(text: str) -> str:
+    return shlex.join([sys.executable, "-c", text])
+
+
+PARTLY = script(
+    "import os, shutil\nif not os.path.exists('live.sqlite'): "
+    "shutil.copyfile('base.sqlite', 'live.sqlite')"
+)
+
+
+def test_a_reset_that_does_not_restore_is_drift_with_a_name_and_no_trial_begins(
+    tmp_path: Path, statediff: Any
+) -> None:
+    with external(tmp_path, PARTLY) as sandbox:
+        assert sandbox.verify(clock).ok
+        place = sandbox.access().urls["db"].removeprefix("sqlite:///")
+        with sqlite3.connect(place) as connection:
+            connection.execute("UPDATE tasks SET title = 'x' WHERE id = 2")
+        connection.close()
+        sandbox.reset()
+        [drift] = sandbox.verify(clock).drift
+        assert (drift.source, drift.what) == ("db", "tasks")
+        assert "2 changed" in drift.found
+    done = statediff("run", ".", "--agent", "right", "-k", "2", "-j", "1", "--retries", "0")
+    assert done.code == 4, done.out
+    assert "tasks" in done.out + done.err
+
+
+def test_the_base_of_another_day_is_found_by_its_pin(tmp_path: Path, statediff: Any) -> None:
+    sandbox = external(tmp_path, PARTLY, base="base.json")
+    assert statediff("sandbox", "pin", "app").code == 0
+    with sandbox:
+        assert sandbox.verify(clock).ok
+    with sqlite3.connect(tmp_path / "sandboxes" / "app" / "live.sqlite") as connection:
+        connection.execute("DELETE FROM tasks")
+    connection.close()
+    with pytest.raises(SandboxError, match=r"does not bring back the base.*db\.tasks"), sandbox:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("reset", "more", "message"),
+    [
+        (script("import sys; sys.exit('no disk')"), {}, "exit code 1: no disk"),
+        ("./not-there", {}, "cannot be started"),
+        ("'", {}, "cannot be split"),
+        (script("import time; time.sleep(60)"), {"timeout": "300ms"}, "took more than 0.3 s"),
+        (script("0"), {"url": "nowhere.sqlite"}, "nothing is at"),
+        (script("0"), {"url": "postgresql://localhost:1/app"}, "cannot be reached"),
+    ],
+)
+def test_what_fails_in_an_external_system_is_named(
+    tmp_path: Path, reset: str, more: dict[str, str], message: str
+) -> None:
+    with pytest.raises(SandboxError, match=message), external(tmp_path, reset, **more):
+        pass
+
+
+def test_it_is_used_by_one_at_a_time_and_ends_with_down(tmp_path: Path) -> None:
+    down = script("open('ended', 'w')")
+    with (
+        external(tmp_path, PARTLY, down=down) as sandbox,
+        pytest.raises(SandboxError, match="one trial at a time"),
+        EmbeddedSandbox(sandbox.pack, tmp_path / "other"),
+    ):
+        pass
+    assert (tmp_path / "sandboxes" / "app" / "ended").exists()
+
+
+def test_ctrl_c_in_a_command_ends_it_and_the_system(tmp_path: Path) -> None:
+    make_project(tmp_path, "external")
+    folder = tmp_path / "sandboxes" / "app"
+    down = script("open('ended', 'w')")
+    described = {"kind": "external", "url": "live.sqlite", "down": down}
+    described["reset"] = script(
+        "import os, time; open('begun', 'w').write(str(os.getpid())); time.sleep(60)"
+    )
+    (folder / "sandbox.yaml").write_text(json.dumps({"sources": {"db": described}}))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "statediff", "sandbox", "up", "app"], cwd=tmp_path,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (folder / "begun").exists() or not (folder / "begun").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert (folder / "ended").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((folder / "begun").read_text()), 0)
+
+
+# ---------------------------------------------------------------- names, files, tools
+
+
+def test_a_path_and_a_file_without_a_folder_name_one_too(tmp_path: Path, statediff: Any) -> None:
+    contract = make_project(tmp_path, "dump")
+    folder = tmp_path / "sandboxes"
+    (folder / "app" / "sandbox.yaml").rename(folder / "other.sandbox.yaml")
+    text = (folder / "other.sandbox.yaml").read_text().replace("app.sql", "app/app.sql")
+    (folder / "other.sandbox.yaml").write_text(text)
+    for named in ("other", "./sandboxes/other.sandbox.yaml"):
+        contract.write_text(contract.read_text().replace("sandbox: app", f"sandbox: {named}"))
+        assert statediff("lint", "contract.yaml").code == 0
+        contract.write_text(contract.read_text().replace(f"sandbox: {named}", "sandbox: app"))
+    refused = statediff("run", ".", "--agent", "right")
+    assert "contract.yaml:5:10" in refused.err
+    assert "no sandbox 'app'; there are: accounts, helpdesk, other, repo, shop" in refused.err
+
+
+def test_a_projects_name_goes_before_a_shipped_one_but_not_for_shipped_contracts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_project(tmp_path, "dump")
+    shutil.copytree(tmp_path / "sandboxes" / "app", tmp_path / "sandboxes" / "shop")
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")
+    assert find_sandbox("shop") == str(tmp_path / "sandboxes" / "shop" / "sandbox.yaml")
+    shipped = api.load_contract("shop/refund-returned-order")
+    assert sandbox_of(shipped) == "shop"
+
+
+def test_agents_are_offered_the_tools_that_the_file_names(tmp_path: Path) -> None:
+    make_project(tmp_path, "dump")
+    path = tmp_path / "sandboxes" / "app" / "sandbox.yaml"
+    path.write_text("sources:\n  db: {kind: sqlite, dump: app.sql, tools: [query]}\n")
+    with EmbeddedSandbox(read_pack(path), tmp_path / "work") as sandbox:
+        access = sandbox.access()
+        with recording(clock) as recorder:
+            assert set(tool_table(access.urls, recorder, only=access.tools).tools) == {"db_query"}
+            with pytest.raises(UsageError, match="no tool 'qeury'; there are: query, execute"):
+                tool_table(access.urls, recorder, only={"db": ("qeury",)})
+
+
+@pytest.mark.parametrize(
+    ("source", "place", "message"),
+    [
+        ("{kind: sqlite, fiel: app.sqlite}", "2:22", "did you mean `file`"),
+        ("{kind: sqlit, file: app.sqlite}", "2:14", "did you mean `sqlite`"),
+        ("{kind: sqlite, file: a.sqlite}", "2:28", "which is not there"),
+        ("{kind: sqlite, file: 3}", "2:28", "the path of a file or folder"),
+        ("{kind: sqlite, file: app.sqlite, dump: app.sql}", "2:46", "made of one of"),
+        ("{kind: external, url: live.sqlite}", "2:14", "needs `reset`"),
+        ("{kind: postgres, url: 'postgresql://localhost'}", "2:29", "with its name"),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_named_at_its_place(
+    tmp_path: Path, source: str, place: str, message: str
+) -> None:
+    make_project(tmp_path, "dump")
+    path = tmp_path / "sandboxes" / "app" / "sandbox.yaml"
+    path.write_text(f"sources:\n  db: {source}\n")
+    with (
+        pytest.raises(ContractError, match=f"{place}.*{message}"),
+        EmbeddedSandbox(read_pack(path), tmp_path / "work"),
+    ):
+        pass

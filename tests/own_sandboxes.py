@@ -1,0 +1,153 @@
+"""Projects with a sandbox of their own, one of each kind that needs no server.
+
+In each, the source is called `db`, the right agent is `agents/right.py`, and what the task asks for
+is a change that the wrong agent, `agents/wrong.py`, makes together with another one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pygit2
+
+DUMP = """\
+PRAGMA foreign_keys=OFF;
+BEGIN TRANSACTION;
+CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT, owner REFERENCES people(id));
+INSERT INTO tasks VALUES(1,'Water the plants; twice',1);
+INSERT INTO tasks VALUES(2,'It''s a -- title
+over two lines',1);
+CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, tasks INTEGER DEFAULT 0);
+INSERT INTO people VALUES(1,'Ada',2);
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence VALUES('tasks',2);
+CREATE TRIGGER counted AFTER INSERT ON tasks BEGIN
+  UPDATE people SET tasks = tasks + 1 WHERE id = NEW.owner; SELECT 1;
+END;
+COMMIT;
+"""
+RENAMED = "  - {id: renamed, update: tasks, where: it.id == 1, set: {title: Done}}"
+SQL = """\
+import sqlite3
+with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+    connection.execute("UPDATE tasks SET title = 'Done' WHERE id = 1")
+    if wrong:
+        connection.execute("UPDATE people SET name = 'Eve'")
+"""
+CSV = """\
+from pathlib import Path
+table = Path(url.removeprefix("file://"), "tasks.csv")
+text = table.read_text().replace("Water", "Done")
+table.write_text(text + "3,More,1\\n" if wrong else text)
+"""
+FILES = """\
+from pathlib import Path
+Path(url.removeprefix("file://"), "note.txt").write_text("done")
+if wrong:
+    Path(url.removeprefix("file://"), "old.txt").unlink()
+"""
+GIT = """\
+import pygit2
+repository = pygit2.Repository(url.removeprefix("file://"))
+who = pygit2.Signature("Ada", "ada@example.org", 1, 0)
+tree, tip = repository.head.peel().tree_id, repository.head.target
+repository.create_tag("v1", tip, pygit2.enums.ObjectType.COMMIT, who, "One")
+if wrong:
+    repository.references.create("refs/heads/more", tip)
+"""
+RESET = """\
+import shutil
+shutil.copyfile("base.sqlite", "live.sqlite")
+"""
+
+
+@dataclass(frozen=True)
+class OwnKind:
+    """How a kind is described, what its agent does, and what the task asks for."""
+
+    source: str
+    act: str
+    require: str
+    call: tuple[str, dict[str, object]]
+    """The tool call that does the task."""
+
+
+_DONE = {"statements": ["UPDATE tasks SET title = 'Done' WHERE id = 1"]}
+KINDS = {
+    "file": OwnKind("{kind: sqlite, file: app.sqlite}", SQL, RENAMED, ("db_execute", _DONE)),
+    "dump": OwnKind("{kind: sqlite, dump: app.sql}", SQL, RENAMED, ("db_execute", _DONE)),
+    "tables": OwnKind(
+        "{kind: tables, tree: tables}",
+        CSV,
+        RENAMED,
+        ("db_write", {"path": "tasks.csv", "content": "id,title,owner\n1,Done,1\n2,B,1\n"}),
+    ),
+    "folder": OwnKind(
+        "{kind: files, tree: files}",
+        FILES,
+        '  - {id: noted, create: file, where: it.path == "note.txt"}',
+        ("db_write", {"path": "note.txt", "content": "done"}),
+    ),
+    "git": OwnKind(
+        "{kind: git, repository: repo.git}",
+        GIT,
+        '  - {id: tagged, create: git.ref, where: it.name == "refs/tags/v1"}\n'
+        "  - {id: annotated, create: git.tag}",
+        (
+            "db_create_tag",
+            {
+                "name": "v1",
+                "at": "main",
+                "message": "One",
+                "tagger": {"name": "Ada", "email": "ada@example.org"},
+            },
+        ),
+    ),
+    "external": OwnKind(
+        f"{{kind: external, url: live.sqlite, reset: '{sys.executable} reset.py'}}",
+        SQL,
+        RENAMED,
+        ("db_execute", _DONE),
+    ),
+}
+CONTRACT = """\
+contract: own/{name}
+version: 1.0.0
+owner: us
+intent: Do what the task asks for, and nothing else.
+sandbox: app
+require:
+{require}
+"""
+
+
+def make_project(folder: Path, name: str) -> Path:
+    """The contract of a project in the folder, whose sandbox `app` is of that kind."""
+    kind, sandbox = KINDS[name], folder / "sandboxes" / "app"
+    (sandbox / "tables").mkdir(parents=True)
+    (sandbox / "files").mkdir()
+    for database in ("app.sqlite", "base.sqlite"):
+        with sqlite3.connect(sandbox / database) as connection:
+            connection.executescript(DUMP)
+        connection.close()
+    (sandbox / "app.sql").write_text(DUMP)
+    (sandbox / "tables" / "tasks.csv").write_text("id,title,owner\n1,Water,1\n2,B,1\n")
+    (sandbox / "files" / "old.txt").write_text("old")
+    (sandbox / "reset.py").write_text(RESET)
+    repository = pygit2.init_repository(str(sandbox / "repo.git"), bare=True, initial_head="main")
+    who = pygit2.Signature("Ada", "ada@example.org", 0, 0)
+    tree = repository.TreeBuilder()
+    tree.insert("a.txt", repository.create_blob(b"a"), pygit2.enums.FileMode.BLOB)
+    repository.create_commit("refs/heads/main", who, who, "One", tree.write(), [])
+    (sandbox / "sandbox.yaml").write_text(f"sources:\n  db: {kind.source}\n")
+    agents = folder / "agents"
+    agents.mkdir()
+    for agent in ("right", "wrong"):
+        head = f"import os\nurl = os.environ['STATEDIFF_DB_URL']\nwrong = {agent == 'wrong'}\n"
+        (agents / f"{agent}.py").write_text(head + kind.act)
+    contract = folder / "contract.yaml"
+    contract.write_text(CONTRACT.format(name=name, require=kind.require))
+    return contract
