@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from statediff.model.batches import Row
@@ -59,20 +60,26 @@ def _one_table(
     usable = [(source, table) for source, table in parts if source not in refused]
     blocking = [cause for source, cause in refused.items() if scope.must(source) or not usable]
     if blocking:
-        known = parts[0][1] if parts else build_table(entity, (), MemoryChunks())
+        known = parts[0][1] if parts else _empty(entity)
         return known.unobserved(blocking[0])
     if not usable:
         absent = _knows_absence(capture, scope, entity.name)
-        return build_table(entity, (), MemoryChunks()) if absent else None
+        return _empty(entity) if absent else None
     chosen = [table for source, table in usable if source == scope.authority.get(entity.name)]
     return chosen[0] if chosen else _agree(entity, usable)
+
+
+@lru_cache(maxsize=4096)  # a run with many transactions asks for each of them
+def _empty(entity: EntityType) -> Table:
+    return build_table(entity, (), MemoryChunks())
 
 
 def _declared(part: SourceCapture, type_name: str) -> Table:
     """The source's table; incomplete if its reading is and it does not say which type is cut."""
     table = part.state.tables[type_name]
-    complete = all(t.enumeration.is_complete for t in part.state.tables.values())
-    if part.reading.is_complete or not complete:
+    if part.reading.is_complete:
+        return table
+    if not all(each.enumeration.is_complete for each in part.state.tables.values()):
         return table
     cause = part.reading.cause or f"the reading of {part.reading.source} is incomplete"
     return replace(table, enumeration=Enumeration(Coverage.INCOMPLETE, cause))
@@ -113,7 +120,7 @@ def _merge(entity: EntityType, a: tuple[str, Table], b: tuple[str, Table]) -> Ta
     for name, table in (a, b):
         if table.enumeration.coverage is Coverage.UNOBSERVED:
             cause = table.enumeration.cause or f"{name} could not read it"
-            return build_table(entity, (), MemoryChunks()).unobserved(cause)
+            return _empty(entity).unobserved(cause)
     left, right = _keyed(a[1]), _keyed(b[1])
     rows: list[Row] = []
     causes = [t.enumeration.cause for _, t in (a, b) if not t.enumeration.is_complete]

@@ -382,6 +382,8 @@ class FaultKind(StrEnum):
     """An agent could not be started, a limit on its cost was reached, or a part broke its word."""
     STORAGE = "storage"
     HARNESS = "harness"
+    UNFORESEEN = "unforeseen"
+    """An error that statediff has no name for: a bug, too little memory, a third party's source."""
 
     @property
     def is_retried(self) -> bool:

@@ -16,7 +16,6 @@ from statediff.suite.records import Ended, Trial
 
 if TYPE_CHECKING:
     from statediff.capture.guard import SourceCheck
-    from statediff.errors import HarnessError
     from statediff.evidence.package import Bundle
     from statediff.harness import JudgedTrial
     from statediff.suite.records import FaultKind
@@ -94,17 +93,35 @@ class Played:
 def play(tell: Tell, episode: Episode) -> Played:
     """The trial has an attempt that counts, made now unless there was one.
 
-    A failure of the machinery is one of its ends. What raises is a fault of statediff, or a
-    machine that has not what the run was begun with (`UsageError`).
+    Whatever fails in it is one of its ends, an error that nobody foresaw too. `UsageError` where
+    this machine has not what the run was begun with, which is so for every other trial.
     """
+    from statediff.errors import UsageError
+    from statediff.suite.records import FaultKind
+
+    try:
+        there = find_played(episode)
+        if there is not None:
+            return there
+        _require_unchanged(episode)
+        return _play(tell, episode)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - of this trial, and no other's end
+        return _failed(episode, FaultKind.UNFORESEEN, unforeseen(error))
+
+
+def unforeseen(error: BaseException) -> str:
+    """What the error is, in one line; of a program without words for it."""
+    text = " ".join(str(error).split())
+    return f"an error that statediff has no name for: {type(error).__name__}: {text or 'no words'}"
+
+
+def _play(tell: Tell, episode: Episode) -> Played:
     from statediff.suite.indexing import stamp_of
     from statediff.suite.records import attempt_folder, discard_attempt, keep_attempt
     from statediff.workspace.pages import keep_trial_report
 
-    there = find_played(episode)
-    if there is not None:
-        return there
-    _require_unchanged(episode)
     folder = attempt_folder(episode.run, episode.planned.name)
     played, bundle = _attempt(episode, folder)
     if not folder.is_dir():  # not even that could be written
@@ -114,7 +131,10 @@ def play(tell: Tell, episode: Episode) -> Played:
         return find_played(episode) or played
     if bundle is None or played.folder is None:
         return played
-    keep_trial_report(bundle, played.folder, tell)
+    try:
+        keep_trial_report(bundle, played.folder, tell)
+    except Exception as error:  # noqa: BLE001 - the verdict is there; only its page is not
+        tell(error)
     return replace(played, record=replace(played.record, stamp=stamp_of(played.folder.parent)))
 
 
@@ -164,10 +184,13 @@ def _require_unchanged(episode: Episode) -> None:
 
 def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     """How the attempt in the folder ended, and its bundle; the folder says it, too."""
+    import traceback
+
     from statediff.capture.store import DiskChunks
-    from statediff.errors import HarnessError
+    from statediff.errors import HarnessError, UsageError
     from statediff.harness import TrialPlan
     from statediff.suite.campaign import close_when_idle
+    from statediff.suite.records import FaultKind, fault_kind
     from statediff.workspace.trials import make_trial
 
     if episode.on_cluster:
@@ -175,9 +198,14 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     plan = TrialPlan(episode.planned.name, folder, episode.planned.seed or 0)
     try:
         done = make_trial(episode.request, plan, DiskChunks(episode.run / "chunks"))
+        return _record_verdict(episode, folder, done)
+    except UsageError:
+        raise
     except HarnessError as error:
-        return _record_fault(episode, folder, error), None
-    return _record_verdict(episode, folder, done)
+        return _record_fault(episode, folder, fault_kind(error), str(error)), None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - of this trial, and no other's end
+        trace = "".join(traceback.format_exception(error))
+        return _record_fault(episode, folder, FaultKind.UNFORESEEN, unforeseen(error), trace), None
 
 
 def _record_verdict(
@@ -202,16 +230,17 @@ def _record_verdict(
     ), bundle
 
 
-def _record_fault(episode: Episode, folder: Path, error: HarnessError) -> Played:
-    from statediff.suite.records import Attempt, fault_kind, write_attempt
+def _record_fault(
+    episode: Episode, folder: Path, kind: FaultKind, why: str, trace: str = ""
+) -> Played:
+    from statediff.suite.records import Attempt, write_attempt
     from statediff.workspace.pages import keep_fault
 
-    kind = fault_kind(error)
     with contextlib.suppress(OSError):  # a full disk is one of the faults
         folder.mkdir(parents=True, exist_ok=True)
         write_attempt(folder, Attempt(episode.attempt, episode.is_retried, None, kind))
-    keep_fault(folder, error)
-    return _failed(episode, kind, str(error))
+    keep_fault(folder, f"{why}\n\n{trace}".strip())
+    return _failed(episode, kind, why)
 
 
 def _played(episode: Episode, record: Trial, bundle: Bundle, folder: Path) -> Played:

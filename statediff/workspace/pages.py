@@ -46,7 +46,7 @@ def keep_run_report(folder: Path, tell: Tell) -> Path | None:
         return None
 
 
-def keep_fault(folder: Path, error: Exception) -> None:
+def keep_fault(folder: Path, why: str) -> None:
     """The trial's folder, if there is one, says why it holds no bundle."""
     import contextlib
 
@@ -55,7 +55,7 @@ def keep_fault(folder: Path, error: Exception) -> None:
     from statediff.workspace.runfolders import FAULT_NAME
 
     with contextlib.suppress(StorageError):
-        write_file(folder / FAULT_NAME, f"{error}\n".encode("utf-8", "backslashreplace"))
+        write_file(folder / FAULT_NAME, f"{why}\n".encode("utf-8", "backslashreplace"))
 
 
 def page_of(bundle_folder: Path) -> Path:

@@ -1,11 +1,15 @@
 """Attempts at a run's scheduled trials: one counts, and what became of each is recorded."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from statediff.agents.trial import AgentRun
+from statediff.capture.guard import GuardedCapture, capture_after
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import load_contract
 from statediff.suite.campaign import POOL
@@ -73,6 +77,73 @@ def test_what_failed_around_the_agent_is_recorded_and_gives_way_to_a_verdict(
     chunks.with_name("away").rename(chunks)
     assert play(refuse, episode).verdict is Ended.DIVERGE
     assert read_attempt(folder).fault is None
+
+
+class Broken:
+    """An adapter of somebody else's, with an error of no name."""
+
+    name = "broken"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def run(self, _trial: object, _clock: object) -> AgentRun:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        KeyError("a bug"),
+        SystemExit(3),
+    ],
+    ids=repr,
+)
+def test_an_error_without_a_name_ends_one_trial_and_is_in_its_folder(
+    episode: Episode, error: BaseException
+) -> None:
+    failed = play(refuse, replace(episode, request=replace(episode.request, agent=Broken(error))))
+    assert (failed.verdict, failed.record.cause) == (None, "unforeseen")
+    assert type(error).__name__ in failed.fault
+    folder = episode.run / "trials" / episode.planned.name
+    assert read_attempt(folder).fault is FaultKind.UNFORESEEN
+    assert "Traceback" in (folder / "fault.txt").read_text()
+    assert play(refuse, episode).verdict is Ended.DIVERGE
+
+
+def test_a_page_that_cannot_be_written_takes_no_verdict_away(
+    episode: Episode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> str:
+        raise RuntimeError("no page")
+
+    monkeypatch.setattr("statediff.reports.html.trial_html", fail)
+    told: list[Exception] = []
+    assert play(told.append, episode).verdict is Ended.DIVERGE
+    assert [str(each) for each in told] == ["no page"]
+
+
+def test_a_run_goes_on_after_a_trial_that_fails_in_no_foreseen_way(
+    statediff: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def capture(*arguments: Any, **named: Any) -> GuardedCapture:
+        calls.append(1)
+        if len(calls) == 1:
+            raise MemoryError
+        return capture_after(*arguments, **named)
+
+    monkeypatch.setattr("statediff.harness.capture_after", capture)
+    command = ("run", "shop/notify-once", "--agent", "careful", "-k", "2", "--resume", "--json")
+    made = statediff(*command)
+    assert made.code == 4
+    first, second = (json.loads(line) for line in made.out.splitlines()[:2])
+    assert (first["verdict"], first["cause"]) == (None, "unforeseen")
+    assert second["verdict"] == "MATCH"
+    again = statediff(*command)
+    assert (again.code, len(calls)) == (0, 3), "only the trial without a verdict is made again"
 
 
 def test_an_attempt_whose_worker_ended_is_known_as_such(episode: Episode) -> None:

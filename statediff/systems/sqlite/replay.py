@@ -302,6 +302,8 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 MAX_READ_BYTES: Final = 512 * 1024 * 1024
 """Bytes of tables that are read for all commits together: a minute's work, or two."""
+MAX_READ_TABLES: Final = 25_000
+"""Tables looked at for all commits that changed the catalogue: some seconds' work."""
 _SCHEMA_ROOT: Final = 1
 _MOVED: Final = "the capture before does not show the state in which the feed was attached"
 
@@ -342,7 +344,10 @@ class Replay:
         self._checked: dict[str, set[int]] = {}
         self._is_all_checked = False
         self._bytes_read = 0
+        self._tables_read = 0
         self._bytes_checked = 0
+        self._left_alone: dict[str, int] = {}
+        """The tables, with their roots, that a commit to the catalogue wrote no page of."""
         self._touched: frozenset[int] = frozenset()
         """The roots of the trees that the present commit wrote to."""
 
@@ -403,13 +408,17 @@ class Replay:
     def _changed_types(self, commit: Commit, layout: _Layout) -> dict[EntityType, _Chunks] | None:
         """The types whose rows the commit may have changed, and where; None if that may be all."""
         first = commit.pages.get(1)
+        self._left_alone = {}
         if layout.owners is None:
-            return None
-        if first is not None and _meaning(without_log(first)) != _meaning(self._copy.page(1)):
             return None
         written = [page for page in commit.pages if page != 1]
         roots = layout.owners.touched(written, commit.page_count)
-        if _SCHEMA_ROOT in roots:
+        one, two = self._copy.page(1), None if first is None else without_log(first)
+        is_meant = two is not None and _meaning(two) != _meaning(one)
+        if is_meant or _SCHEMA_ROOT in roots:
+            if two is None or _header(two) == _header(one):
+                named = layout.tables.items()
+                self._left_alone = {n: r for r, n in named if r not in roots}
             return None
         self._next = commit.pages
         try:
@@ -529,9 +538,31 @@ class Replay:
         self._limit()
         with closing(self._copy.connect()) as connection:
             catalogue = self._copy.begin(connection)
-            found = self._scanner.scan(connection, catalogue, self._store, self._before)
+            self._tables_read += len(catalogue.tables)
+            if self._tables_read > MAX_READ_TABLES:
+                raise SourceUnavailable(
+                    f"its commits change the catalogue of more than {MAX_READ_TABLES} tables in all"
+                )
+            earlier, self._layout = self._layout, self._layout_of(connection, catalogue)
+            kept = self._kept(earlier, self._layout)
+            found = self._scanner.scan(connection, catalogue, self._store, self._before, kept)
             self._state = found.state
-            self._layout = self._layout_of(connection, catalogue)
+
+    def _kept(self, earlier: _Layout | None, layout: _Layout) -> dict[str, Table]:
+        """By their folded names, the tables that a commit to the catalogue left as they were."""
+        if earlier is None or layout.owners is None:
+            return {}
+        one, two = (_definitions(each.catalogue) for each in (earlier, layout))
+        same = {
+            name
+            for name, root in self._left_alone.items()
+            if layout.tables.get(root) == name and name in one and one[name] == two.get(name)
+        }
+        return {
+            name: table
+            for table in self._state.tables.values()
+            if (name := folded(table.type.source_table)) in same and table.enumeration.is_complete
+        }
 
     def _tables(self, touched: Mapping[EntityType, _Chunks], base: State) -> dict[str, Table]:
         """The tables as the copy has them; where chunks are named, the others are as in `base`."""
@@ -587,6 +618,17 @@ def _is_by_row_id(each: EntityType, layout: _Layout) -> bool:
     if column is None or each.name in OBJECT_NAMES or len(each.key) != 1:
         return False
     return folded(each.by_name[each.key[0]].source_column) == column
+
+
+def _definitions(catalogue: Catalogue) -> dict[str, tuple[object, ...]]:
+    """How each table is read, by its folded name."""
+    texts = {folded(str(row["name"])): row for row in catalogue.objects.get("db.table", ())}
+    return {name: (entry, texts.get(name)) for name, entry in catalogue.tables.items()}
+
+
+def _header(first_page: bytes) -> bytes:
+    """What of the first page says how every other is read: not the number of the schema."""
+    return first_page[:24] + first_page[44:92]
 
 
 def _meaning(first_page: bytes) -> bytes:

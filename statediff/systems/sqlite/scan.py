@@ -271,8 +271,12 @@ class Scanner:
         catalogue: Catalogue,
         store: ChunkStore,
         like: State | None,
+        kept: Mapping[str, Table] | None = None,
     ) -> Scanned:
-        """Everything, cut and keyed like the state before; `begin` gave the catalogue."""
+        """Everything, cut and keyed like the state before; `begin` gave the catalogue.
+
+        `kept` are tables, by their folded names, that are known to hold what they held.
+        """
         if like is None or not like.schema.types:
             schema = self.schema(connection, catalogue)
         else:
@@ -280,10 +284,14 @@ class Scanner:
             schema = continued(like.schema, found, OBJECT_NAMES, "main.", folded)
             schema = with_forms(schema, catalogue, None)
         scan = Scan(connection, catalogue, store)
-        tables = {
-            t.name: scan.table(t, None if like is None else like.tables.get(t.name))
-            for t in schema.types
-        }
+        tables: dict[str, Table] = {}
+        for t in schema.types:
+            known = None if kept is None else kept.get(folded(t.source_table))
+            tables[t.name] = (
+                known
+                if known is not None and known.type == t
+                else scan.table(t, None if like is None else like.tables.get(t.name))
+            )
         state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
         return Scanned(state, tuple(scan.failures), tuple(scan.spoiled))
 

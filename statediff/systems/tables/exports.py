@@ -5,6 +5,9 @@ CSV says nothing of kinds. A column holds numbers where every value of the *firs
 JSON's spelling; an empty cell in it is null. Every other column is text, and so is a value of a
 column of numbers that is no number: what a run writes in another form is a change. JSON lines and
 Parquet have kinds of their own; instants, dates and bytes (base64) become text.
+
+A fault of the first state is an `InputError`. A run could have left those of a later one: the fault
+then stands in the place of the table's records, so that the table is unobserved with that cause.
 """
 
 from __future__ import annotations
@@ -48,20 +51,27 @@ def json_tables(path: Path, numbers: Numbers | None = None) -> tuple[bytes, Numb
     """The tables of the path as JSON tables, and which columns of CSV hold numbers.
 
     `numbers` are those of the first state; None where this is it. `InputError` names the file and
-    the line that is wrong.
+    the line that is wrong, of the first state, and of a path that cannot be listed.
     """
-    files = _files(path)
+    files = _files(path, is_first=numbers is None)
     found: set[tuple[str, str]] = set()
     tables = []
     for name, file in files.items():
-        rows = _rows(name, file, numbers, found)
-        tables.append(f"{json.dumps(name)}: [\n" + ",\n".join(rows) + "\n]")
+        try:
+            if isinstance(file, InputError):
+                raise file
+            content = "[\n" + ",\n".join(_rows(name, file, numbers, found)) + "\n]"
+        except InputError as error:
+            if numbers is None:
+                raise
+            content = json.dumps(str(error))
+        tables.append(f"{json.dumps(name)}: {content}")
     return ("{" + ",\n".join(tables) + "}").encode(), frozenset(
         found
     ) if numbers is None else numbers
 
 
-def _files(path: Path) -> dict[str, Path]:
+def _files(path: Path, *, is_first: bool) -> dict[str, Path | InputError]:
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         wanted = [file for file in files if file.suffix.lower() in SUFFIXES and file.is_file()]
@@ -69,14 +79,17 @@ def _files(path: Path) -> dict[str, Path]:
             raise InputError(f"{printable(str(path))}: its tables have more than {MAX_BYTES} bytes")
     except OSError as error:
         raise InputError(f"{printable(str(path))}: cannot be read: {error.strerror}") from error
-    named: dict[str, Path] = {}
+    named: dict[str, Path | InputError] = {}
     for file in wanted:
-        if file.stem in named:
-            raise InputError(
-                f"{printable(str(file))}: {printable(named[file.stem].name)} holds a table of that "
-                "name too; rename one"
+        other = named.setdefault(file.stem, file)
+        if other is not file:
+            name = printable(other.name) if isinstance(other, Path) else "another file"
+            twice = InputError(
+                f"{printable(str(file))}: {name} holds a table of that name too; rename one"
             )
-        named[file.stem] = file
+            if is_first:
+                raise twice
+            named[file.stem] = twice
     return named
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from statediff.errors import InputError
 from statediff.systems.base.plugin import (
     Refinement,
     StateInput,
@@ -31,13 +32,25 @@ def _as_json(states: Sequence[StateInput]) -> Sequence[StateInput]:
 
     numbers: Numbers | None = None
     found = []
-    for state in states:
+    for at, state in enumerate(states):
+        found.append(state)
         if state.content is None and is_export(state.path):
-            content, numbers = json_tables(state.path, numbers)
-            found.append(replace(state, content=content))
-        else:
-            found.append(state)
+            try:
+                content, numbers = json_tables(state.path, numbers)
+            except InputError:
+                if at == 0:
+                    raise
+            else:
+                found[at] = replace(state, content=content)
     return found
+
+
+def _content_after(state: StateInput) -> bytes:
+    """What a run left; nothing where it cannot be read, which reading it by its path then says."""
+    try:
+        return _content(state)
+    except InputError:
+        return b""
 
 
 def _path(url: str) -> Path:
@@ -56,8 +69,8 @@ def _series(name: str, states: Sequence[StateInput], refine: Refinement | None) 
     from statediff.systems.tables.source import TablesSource
 
     before, *between, after = _as_json(states)
-    first, last = _content(before), _content(after)
-    along = [(state.label, _content(state)) for state in between]
+    first, last = _content(before), _content_after(after)
+    along = [(state.label, _content_after(state)) for state in between]
     if along:
         along = [(before.label, first), *along, (after.label, last)]
     # The path, so that messages name it; bytes where there is none.

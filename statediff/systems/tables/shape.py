@@ -36,10 +36,6 @@ Document = dict[str, list[Record]]
 """Type → records, in the order of the file."""
 
 
-class TooLarge(InputError):
-    """The file has more than `MAX_BYTES`."""
-
-
 @dataclass(frozen=True)
 class TablesAfter:
     """A state after, as far as it can be read; `gaps` says of a type what cannot."""
@@ -139,8 +135,8 @@ def _unread(flaw: Flaw, raw: bytes, name: str) -> InputError:
             return InputError(f"{name}: {_words(flaw)}")
 
 
-def _too_large(name: str, size: int) -> TooLarge:
-    return TooLarge(f"{name}: {size} bytes, expected at most {MAX_BYTES}; export fewer types")
+def _too_large(name: str, size: int) -> InputError:
+    return InputError(f"{name}: {size} bytes, expected at most {MAX_BYTES}; export fewer types")
 
 
 def _words(flaw: Flaw) -> str:
@@ -224,4 +220,4 @@ def _shape(value: Any) -> str:
         return "a truth value"
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
-    return "text" if isinstance(value, str) else "a number"
+    return f'text "{printable(value[:300])}"' if isinstance(value, str) else "a number"

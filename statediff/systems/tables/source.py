@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import ClassVar, Final
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, scanned
 from statediff.errors import InputError
 from statediff.model.batches import Row
 from statediff.model.instants import NO_FORM, form_of_texts
@@ -48,7 +49,6 @@ from statediff.systems.tables.shape import (
     Document,
     Record,
     TablesAfter,
-    TooLarge,
     parse_tables,
     read_document,
     tables_after,
@@ -66,6 +66,8 @@ class _Loaded:
     gaps: Mapping[str, Enumeration]
     schema: Schema
     cause: str | None
+    spoiled: set[str] = dataclass_field(default_factory=set)
+    """What is there after the run and is no record, or no record of its own."""
 
 
 class TablesSource:
@@ -75,8 +77,8 @@ class TablesSource:
     fields are inferred from both, so that before and after have one schema; `is_after` says that
     the companion is the state before. Where states in between are known too, `along` holds the name
     and the bytes of every state of the run, in order, instead. Every fault of a state before is an
-    `InputError`, which the caller can fix; a run could have left the faults of a state after, so
-    that what they keep from being read is unobserved.
+    `InputError`, which the caller can fix. A run could have left the faults of a state after: what
+    they keep from being read is unobserved, and that it was readable before is a change.
     """
 
     not_observed: ClassVar[tuple[str, ...]] = (
@@ -119,7 +121,7 @@ class TablesSource:
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         loaded = self._load()
         if loaded.cause is not None:
-            raise SourceUnavailable(loaded.cause)
+            raise SourceRuined(loaded.cause)
         as_of = clock()
         tables = {
             t.name: self._table(t, loaded, store, None if like is None else like.tables.get(t.name))
@@ -127,7 +129,8 @@ class TablesSource:
         }
         state = State(loaded.schema, tables)
         gaps = [t.enumeration.cause or "" for t in tables.values() if not t.enumeration.is_complete]
-        return scanned(self._name, as_of, state, gaps=gaps[:1])
+        part = scanned(self._name, as_of, state, gaps=gaps[:1])
+        return replace(part, spoiled=tuple(loaded.spoiled))
 
     def _load(self) -> _Loaded:
         if self._loaded is None:
@@ -143,7 +146,7 @@ class TablesSource:
         """This side's tables, and why there are none where a run left none to read."""
         try:
             raw = self._content if isinstance(self._content, bytes) else read_document(self.file)
-        except TooLarge as error:
+        except InputError as error:
             if not self._is_after:
                 raise
             return TablesAfter({}), str(error)
@@ -174,6 +177,8 @@ class TablesSource:
         if records is None and known is COMPLETE and not entity_type.is_optional:
             cause = f"{printable(self.file)} does not name {entity_type.source_table}"
             known = Enumeration(Coverage.UNOBSERVED, cause)
+        elif not known.is_complete:
+            loaded.spoiled.add(known.cause or "unread")
         if known.coverage is Coverage.UNOBSERVED:
             empty = build_table(entity_type, (), store, like=like)
             return empty.unobserved(known.cause or "unread")
@@ -184,8 +189,9 @@ class TablesSource:
             rows = [row for i, row in enumerate(rows) if i not in set(lost)]
             cause = f"record {lost[0]} of {entity_type.name} has no {entity_type.key[0]}"
             known = Enumeration(Coverage.INCOMPLETE, cause)
+            loaded.spoiled.add(cause)
         if not entity_type.is_keyless:
-            rows, shared = _without_doubles(entity_type, rows)
+            rows, shared = _without_doubles(entity_type, rows, loaded.spoiled)
             if shared is not None:
                 known = Enumeration(Coverage.INCOMPLETE, shared)
         return build_table(entity_type, rows, store, like=like, enumeration=known)
@@ -223,7 +229,9 @@ def _after(raw: bytes, file: str) -> tuple[TablesAfter, str | None]:
         return TablesAfter({}), str(error)
 
 
-def _without_doubles(entity_type: EntityType, rows: list[Row]) -> tuple[list[Row], str | None]:
+def _without_doubles(
+    entity_type: EntityType, rows: list[Row], spoiled: set[str]
+) -> tuple[list[Row], str | None]:
     """One row a key; of rows that share one, nothing else is known.
 
     That there is such an entity is known, and that no other is there, so that what a run deleted
@@ -240,6 +248,7 @@ def _without_doubles(entity_type: EntityType, rows: list[Row]) -> tuple[list[Row
         if len(same_key) > 1:
             shown = show_key(tuple(row[part] for part in entity_type.key))  # type: ignore[misc]
             cause = f"{len(same_key)} records of {entity_type.name} are {shown}"
+            spoiled.add(cause)
             row = {n: c if n in entity_type.key else Unobserved(cause) for n, c in row.items()}
             if len(row) == len(entity_type.key):
                 shared = cause

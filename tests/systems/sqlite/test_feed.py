@@ -18,6 +18,7 @@ from statediff.systems.sqlite import feed as sqlite_feed
 from statediff.systems.sqlite import replay as sqlite_replay
 from statediff.systems.sqlite import wal as sqlite_wal
 from statediff.systems.sqlite.feed import SqliteFeed
+from statediff.systems.sqlite.scan import Scan
 from statediff.systems.sqlite.source import SqliteSource
 from tests.systems.sqlite.sqlite_databases import clock, database
 
@@ -435,6 +436,31 @@ def test_beyond_each_limit_there_is_a_gap_and_what_was_told_stands(run, monkeypa
     assert seen.gap is not None
     assert cause in seen.gap
     assert [len(keys(t.state, "note")) for t in seen.transactions] == [3, 4, 5][:told]
+
+
+def test_a_commit_that_makes_a_table_reads_no_other_again(run, monkeypatch):
+    read: list[str] = []
+    table = Scan.table
+
+    def reading(scan, entity, like):
+        read.append(entity.name)
+        return table(scan, entity, like)
+
+    for n in range(4):
+        run.write(
+            f"CREATE TABLE t{n} (id INTEGER PRIMARY KEY, x)", f"INSERT INTO t{n} VALUES (1, 2)"
+        )
+    last = run.scan(run.before)
+    monkeypatch.setattr(Scan, "table", reading)
+    seen = run.seen()
+    assert seen.gap is None
+    assert seen.transactions[-1].state.digest() == last.digest()
+    assert [read.count(f"t{n}") for n in range(4)] == [2] * 4, (
+        "when it is made, and when it is filled"
+    )
+    assert read.count("note") <= 2
+    monkeypatch.setattr(sqlite_replay, "MAX_READ_TABLES", 9)
+    assert "the catalogue of more than 9 tables" in (run.seen().gap or "")
 
 
 # What cannot be watched

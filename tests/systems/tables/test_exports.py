@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import shutil
 import tempfile
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +19,7 @@ from pyarrow import parquet
 import statediff
 from statediff.errors import InputError
 from statediff.systems.tables.exports import json_tables
+from tests.judging import contract
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -128,3 +130,37 @@ def test_every_cell_arrives_as_it_was_written(rows: list[list[str]]) -> None:
             csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["a", "b"], *rows])
         found = json.loads(json_tables(path)[0], parse_int=str, parse_float=str)["t"]
     assert [["" if v is None else v for v in row.values()] for row in found] == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("user.csv", "id,name\n1,Ada\n2\n"),
+        ("user.csv", "id,id\n1,Ada\n"),
+        ("user.jsonl", '{"id": 1, "name": "Ada"}\n{"id": 2'),
+        ("user.parquet", "PAR1 no more"),
+    ],
+)
+def test_a_table_that_a_run_left_unreadable_is_a_change(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    one = write(tmp_path / "one", user_csv="id,name\n1,Ada\n2,Bo\n", note_csv="id\n1\n")
+    two = write(tmp_path / "two", note_csv="id\n1\n")
+    (two / name).write_text(content)
+    file = tmp_path / "c.yaml"
+    file.write_text(contract("forbid:\n  - {id: kept, delete: user}\n", noop=True))
+    states = [f"t=tables://{folder}" for folder in (one, two)]
+    done = statediff.judge(file, before=states[0], after=states[1])
+    assert (done.verdict.value, done.document["findings"][0]["clause"]) == ("DIVERGE", "frame")
+    with pytest.raises(InputError):
+        statediff.judge(file, before=states[1], after=states[0])
+
+
+def test_a_folder_of_tables_is_watched(tmp_path: Path) -> None:
+    folder = write(tmp_path / "one", user_csv="id,name\n1,Ada\n")
+    with statediff.watch(t=f"tables://{folder}", settle_seconds=0) as run:
+        (folder / "user.csv").write_text("id,name\n1,Eve\n")
+    assert [(d["type"], d["path"]) for d in run.changes] == [("user", "name")]
+    with statediff.watch(t=f"tables://{folder}", settle_seconds=0) as run:
+        shutil.rmtree(folder)
+    assert [d["type"] for d in run.changes] == ["source.t"]

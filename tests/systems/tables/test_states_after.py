@@ -65,9 +65,10 @@ def test_what_a_run_writes_in_a_row_that_nobody_touched_is_a_change(
 
 
 @pytest.mark.parametrize("harm", UNKNOWN)
-def test_what_cannot_be_read_is_unobserved_with_its_cause(harm: str, tmp_path: Path) -> None:
+def test_what_can_be_read_no_more_is_a_change(harm: str, tmp_path: Path) -> None:
     done = judged(tmp_path, RENAMED, *sides(tmp_path, UNKNOWN[harm]), noop=False)
-    assert done.verdict.value == "INCONCLUSIVE"
+    assert done.verdict.value == "DIVERGE"
+    assert any(sentence.startswith("source.tables ") for sentence in sentences(done))
 
 
 def test_an_id_twice_does_not_hide_a_deletion(tmp_path: Path) -> None:
@@ -77,11 +78,11 @@ def test_an_id_twice_does_not_hide_a_deletion(tmp_path: Path) -> None:
     assert any(sentence.startswith("user 2 deleted") for sentence in sentences(done))
 
 
-def test_what_is_no_state_at_all_is_unobserved(tmp_path: Path) -> None:
+def test_a_file_that_is_no_state_any_more_is_a_change(tmp_path: Path) -> None:
     before = tables(tmp_path / "a.json", BEFORE)
     for text in ("", "[]", '{"user": [', '{"user": 7, "log": []}', '{"user": [], "user": []}'):
         done = judged(tmp_path, KEPT, before, tables(tmp_path / "b.json", text))
-        assert done.verdict.value == "INCONCLUSIVE", text
+        assert done.verdict.value == "DIVERGE", text
 
 
 @pytest.mark.parametrize("records", [BEFORE["user"], []])
