@@ -38,6 +38,7 @@ PAGES = (
     "sealing",
     "study",
     "suites",
+    "test-runs",
 )
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -37,6 +37,8 @@ BASE = {
     "tests/__init__.py": "",
     "tests/test_double.py": TESTS,
 }
+FORGEABLE = "not failed, and forgeable"
+"""No outcome: code of the agent's ran in the process of the test."""
 QUICK = Limits(cpu_seconds=1)
 NETWORK = "import socket\nsocket.create_connection(('127.0.0.1', {port}), 2)\n"
 
@@ -78,7 +80,10 @@ def source(
 def outcomes(read: TestRunSource) -> dict[str, object]:
     part = read.read(MemoryChunks(), clock, None)
     assert part.reading.cause is None
-    return {str(key[1]): row["outcome"] for key, row in part.state.tables["test_case"].rows()}
+    return {
+        str(key[1]): FORGEABLE if "forgeable" in str(row["outcome"]) else row["outcome"]
+        for key, row in part.state.tables["test_case"].rows()
+    }
 
 
 def why_unobserved(read: TestRunSource) -> str:
@@ -99,7 +104,8 @@ def test_code_that_breaks_a_test_fails_it_and_says_how(repository):
     commit(repository, BASE | {"src/code_under_test.py": "def double(n):\n    return n * n\n"})
     part = read.read(MemoryChunks(), clock, None)
     rows = {key[1]: row for key, row in part.state.tables["test_case"].rows()}
-    assert rows[TWO]["outcome"] == "passed"
+    assert "`testruns: outside`" in rows[TWO]["outcome"].cause
+    assert rows[TWO]["detail"] == rows[TWO]["outcome"]
     assert rows[THREE]["outcome"] == "failed"
     assert rows[THREE]["detail"] == "AssertionError: 9 != 6"
 
@@ -139,13 +145,13 @@ def test_no_file_of_the_agent_stands_in_for_the_tests_of_the_base(repository, ch
     read = source(repository)
     wrong = {"src/code_under_test.py": "def double(n):\n    return n * n\n"}
     commit(repository, BASE | wrong | changed)
-    assert outcomes(read) == {TWO: "passed", THREE: "failed"}
+    assert outcomes(read) == {TWO: FORGEABLE, THREE: "failed"}
 
 
 def test_deleted_tests_are_run_all_the_same(repository):
     read = source(repository)
     commit(repository, {"src/code_under_test.py": CODE + "\n"})
-    assert outcomes(read) == {TWO: "passed", THREE: "passed"}
+    assert outcomes(read) == {TWO: FORGEABLE, THREE: FORGEABLE}
 
 
 def test_held_out_tests_see_what_the_visible_ones_do_not(repository):
@@ -155,7 +161,7 @@ def test_held_out_tests_see_what_the_visible_ones_do_not(repository):
     replaced = {"hidden/test_hidden.py": "", "src/hidden/__init__.py": "raise RuntimeError\n"}
     commit(repository, BASE | replaced | {"src/code_under_test.py": only_visible})
     found = outcomes(read)
-    assert found[TWO] == found[THREE] == "passed"
+    assert found[TWO] == found[THREE] == FORGEABLE
     assert found["hidden.test_hidden.DoubleTest.test_five"] == "error"
 
 
@@ -321,7 +327,7 @@ def test_a_process_that_leaves_the_session_does_not_outlive_the_run(repository):
         f"        os.execv('/bin/sh', ['sh', '-c', 'sleep 60; : {mark}'])\n    os._exit(0)\n"
     )
     commit(repository, BASE | {"src/code_under_test.py": code + CODE})
-    assert outcomes(read) == {TWO: "passed", THREE: "passed"}
+    assert outcomes(read) == {TWO: FORGEABLE, THREE: FORGEABLE}
     time.sleep(0.2)
     assert not [line for line in processes() if mark in line]
 
@@ -340,7 +346,7 @@ def test_tests_that_delete_their_own_folder_have_results_all_the_same(repository
     read = source(repository)
     code = "import os, shutil\nshutil.rmtree(os.getcwd(), ignore_errors=True)\n"
     commit(repository, BASE | {"src/code_under_test.py": code + CODE})
-    assert outcomes(read) == {TWO: "passed", THREE: "passed"}
+    assert outcomes(read) == {TWO: FORGEABLE, THREE: FORGEABLE}
 
 
 def test_nothing_of_a_run_stays_on_disk_however_deep(repository, monkeypatch):
@@ -438,7 +444,7 @@ def test_a_link_in_the_tree_is_a_file_that_leads_nowhere(repository, tmp_path):
     tree = index.write_tree(repository)
     oid = repository.create_commit(None, who, who, "m\n", tree, [])
     repository.references.create("refs/heads/main", oid, force=True)
-    assert outcomes(read) == {TWO: "passed", THREE: "passed"}
+    assert outcomes(read) == {TWO: FORGEABLE, THREE: FORGEABLE}
     assert target.stat().st_uid == os.getuid()
 
 
@@ -458,10 +464,26 @@ def test_a_base_is_run_once_a_process(repository, monkeypatch):
         ("branches: [main]\ntests: ../x\nimport_from: [src]\n", UsageError, "a folder below"),
         ("branches: []\ntests: t\nimport_from: [src]\n", ContractError, "branches"),
         ("branches: [a]\ntests: t\nimport_from: [s]\nheld_out: no\n", UsageError, "found none"),
+        ("branches: [a]\nimport_from: [s]\n", UsageError, "needs `tests`"),
+        ("branches: [a]\nimport_from: [s]\ntestruns: out\n", ContractError, "testruns"),
+        ("branches: [a]\nimport_from: [s]\ntestruns: outside\n", UsageError, "needs `held_out`"),
+        (
+            "branches: [a]\nimport_from: [s]\ntestruns: outside\ntests: t\nheld_out: [h]\n",
+            UsageError,
+            "remove `tests`",
+        ),
+        (
+            "branches: [a]\nimport_from: [s]\ntests: t\nheld_out: [a/h, b/h]\n",
+            UsageError,
+            "two folders of `held_out`",
+        ),
     ],
 )
 def test_a_plan_that_is_wrong_says_where(tmp_path, text, error, message):
     path = tmp_path / "tests.yaml"
     path.write_text(text)
+    for name in ("a", "b"):
+        (tmp_path / name / "h").mkdir(parents=True)
+        (tmp_path / name / "h" / "test_h.py").write_text("")
     with pytest.raises(error, match=message):
         read_test_plan(path)

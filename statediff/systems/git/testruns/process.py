@@ -1,12 +1,12 @@
 """One run of tests: a copy of the files, a program that is shut off, lines read with suspicion.
 
-The program (`testruns_program.py`) runs as another user where the evaluator is root, in a session
-of its own, with limits, an environment of ours, no input and no output but one pipe. On Linux it
-also has no network and a process namespace of its own, where that is allowed. Whatever it prints,
-forks, kills or writes, this side waits no longer than its limit and believes only lines that are
-complete and in order. What stays possible: the tested code shares a process with the tests, so it
-can forge a line; and where no process namespace is allowed, a process that leaves the session
-outlives the run.
+The tested code runs as another user where the evaluator is root, in a session of its own, with
+limits, an environment of ours, no input and no output. On Linux it also has no network, a process
+namespace of its own and, outside the tests' process, no file but its own copy and the standard
+library, where that is allowed. Whatever it prints, forks, kills or writes, this side waits no
+longer than its limit and believes only lines that are complete and in order. What stays possible:
+inside the tests' process the code can forge a line, which `Results.is_forgeable` says; and where no
+process namespace is allowed, a process that leaves the session outlives the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -163,6 +163,8 @@ class Results:
     """`nobody`, or `evaluator` where there was no other user to be had."""
     network: str
     """`none`, or `machine` where the tests could reach what the machine reaches."""
+    is_forgeable: bool
+    """Whether the tested code could have made a test pass that did not."""
     cases: tuple[Case, ...]
 
 
@@ -172,24 +174,24 @@ def run_tests(
     import_from: Sequence[str],
     known: Iterable[str],
     limits: Limits,
+    outside: BranchFiles | None = None,
 ) -> Results:
     """The results of `modules` on a copy of `files`, which is gone afterwards.
 
-    `known` are tests that must have a result even if their module cannot be imported any more.
-    Raises `NotRun`.
+    The modules are among the files; or they are those `outside`, which run in a process that the
+    code of `files` is not in. `known` are tests that must have a result even if their module cannot
+    be imported any more. Raises `NotRun`.
     """
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="statediff-tests-"))
-    except OSError as error:
-        raise NotRun(f"there is no place for a copy of the files: {error}") from error
-    try:
+    with _folder() as folder, _folder() as apart:
         user = _other_user()
         try:
             _copy(files, folder, user)
+            _copy(outside or {}, apart, None)
         except (OSError, ValueError) as error:
             raise NotRun(f"the files cannot be copied: {error}") from error
         order: dict[str, object] = {
             "folder": str(folder),
+            "tests": None if outside is None else str(apart),
             "import_from": list(import_from),
             "modules": list(modules),
             "user": user,
@@ -199,8 +201,21 @@ def run_tests(
             "processes": limits.processes,
         }
         # Where the copy lay shows in no result: the next one lies elsewhere.
-        written = _output(order, folder, limits).replace(str(folder).encode(), b".")
+        written = _output(order, folder, limits)
+        for place in (folder, apart):
+            written = written.replace(str(place).encode(), b".")
         return _Lines(written, list(known)).results(modules)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder of the evaluator's, gone afterwards. Raises `NotRun` where there is no place."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="statediff-tests-"))
+    except OSError as error:
+        raise NotRun(f"there is no place for a copy of the files: {error}") from error
+    try:
+        yield folder
     finally:
         # Tests may leave folders nested deeper than any recursion of Python's reaches.
         subprocess.run(
@@ -317,7 +332,9 @@ class _Lines:
         if self._lines[self._at :] != [b""]:
             raise NotRun("the results are garbled: there is more after the last module")
         ran_as, network = self._text(start, "ran_as"), self._text(start, "network")
-        return Results(ran_as, network, tuple(cases[name] for name in sorted(cases)))
+        is_forgeable = start.get("is_forgeable") is not False
+        found = tuple(cases[name] for name in sorted(cases))
+        return Results(ran_as, network, is_forgeable, found)
 
     def _module(self, module: str) -> Iterable[Case]:
         line = self._next()

@@ -1,13 +1,16 @@
-"""The program that runs tests: started by path, `python -I -S -B`, never imported by statediff.
+"""The program that runs tests: started by path, `python -S -P -B`, never imported by statediff.
 
-It is given one JSON order and writes JSON lines to one descriptor. It shuts itself off from what it
-can (network, other processes), becomes another user where it may, and runs each test module in a
-process of its own with limits. What the tested code does to these processes is its own loss: the
-reader of the lines believes nothing that is not complete and in order.
+It is given one JSON order and writes JSON lines to one descriptor. It shuts the tested code off
+from what it can (network, other processes, files), makes it another user where it may, and puts
+limits on it.
 
 1. `main` probes whether the other user could run at all, leaves the machine's namespaces, forks.
-2. `_supervise` gives up all rights, then forks once a module and says how each ended.
-3. `_run_module` imports the module and reports each test when it starts and when it ends.
+2. Inside: `_supervise` gives up all rights, then forks once a module and says how each ended;
+   tests and code share a process, and whatever the tested code does to it is its own loss: the
+   reader of the lines believes nothing that is not complete and in order.
+3. Outside: the fork serves the code (`code_process`), and has nothing of the tests, which are
+   imported afterwards and run here. The code has no part in the lines.
+4. `_run_module` imports a module of tests and reports each test when it starts and when it ends.
 """
 
 from __future__ import annotations
@@ -21,17 +24,24 @@ import resource
 import signal
 import sys
 import traceback
+import types
 import unittest
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from statediff.systems.git.testruns.outside import Code
 
 Send = Callable[[dict[str, Any]], None]
 
 _NEW_USER, _NEW_PID, _NEW_NET, _NEW_IPC = 0x10000000, 0x20000000, 0x40000000, 0x08000000
 _PARENT_DEATH_SIGNAL: Final = 1
 _MAX_DETAIL: Final = 300
+_PACKAGE: Final = "statediff.systems.git.testruns"
 _STDLIB: Final = str(Path(os.__file__).parent)
+_READABLE: Final = (_STDLIB, f"{sys.base_prefix}/lib", "/lib", "/lib64", "/usr/lib")
 
 
 def main() -> None:
@@ -46,41 +56,70 @@ def main() -> None:
     def send(line: dict[str, Any]) -> None:
         os.write(order["results"], json.dumps(line).encode("ascii") + b"\n")
 
-    send({"ran_as": "nobody" if user is not None else "evaluator", "network": network})
-    supervisor = os.fork()
-    if supervisor == 0:
+    shut = _Shut(order, user, processes)
+    ran_as = "nobody" if user is not None else "evaluator"
+    if order["tests"] is None:
+        send({"ran_as": ran_as, "network": network, "is_forgeable": True})
+        _in_a_fork(lambda: _supervise(order, shut, send))
+    else:
+        _run_outside(order, shut, send, ran_as, network)
+
+
+def _in_a_fork(serve: Callable[[], None], wait: bool = True) -> int:
+    """`serve` runs in a process of its own: the first of its namespace, if there is one."""
+    child = os.fork()
+    if child == 0:
         try:
-            _supervise(order, user, processes, send)
+            serve()
         finally:
             os._exit(0)
-    os.waitpid(supervisor, 0)
+    if wait:
+        os.waitpid(child, 0)
+    return child
 
 
-def _supervise(order: dict[str, Any], user: int | None, processes: int, send: Send) -> None:
-    os.chdir(order["folder"])
-    os.umask(0o077)
-    if user is not None:
-        _become(user)
-    _call("prctl", _PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-    # Behind the standard library: a file of the repository called json.py shadows nothing.
-    sys.path += [str(Path(order["folder"], entry)) for entry in order["import_from"]]
-    bounds = (
-        ("RLIMIT_CPU", order["cpu_seconds"], order["cpu_seconds"] + 1),
-        ("RLIMIT_AS", order["memory_bytes"], order["memory_bytes"]),
-        ("RLIMIT_FSIZE", order["file_bytes"], order["file_bytes"]),
-        ("RLIMIT_NPROC", processes, processes),
-        ("RLIMIT_NOFILE", 128, 128),
-        ("RLIMIT_CORE", 0, 0),
-    )
+@dataclass(frozen=True)
+class _Shut:
+    """How a process is shut off in which the tested code runs."""
+
+    order: dict[str, Any]
+    user: int | None
+    processes: int
+
+    def give_up(self) -> None:
+        """This process is in the copy, is the other user, and dies with its parent."""
+        os.chdir(self.order["folder"])
+        os.umask(0o077)
+        if self.user is not None:
+            _become(self.user)
+        _call("prctl", _PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        # Behind the standard library: a file of the repository called json.py shadows nothing.
+        sys.path += [str(Path(self.order["folder"], entry)) for entry in self.order["import_from"]]
+
+    def limit(self) -> None:
+        """This process has the limits of the order, and cannot raise them."""
+        order = self.order
+        for name, soft, hard in (
+            ("RLIMIT_CPU", order["cpu_seconds"], order["cpu_seconds"] + 1),
+            ("RLIMIT_AS", order["memory_bytes"], order["memory_bytes"]),
+            ("RLIMIT_FSIZE", order["file_bytes"], order["file_bytes"]),
+            ("RLIMIT_NPROC", self.processes, self.processes),
+            ("RLIMIT_NOFILE", 128, 128),
+            ("RLIMIT_CORE", 0, 0),
+        ):
+            # A system may lack one of them, or have a lower ceiling already.
+            with contextlib.suppress(AttributeError, ValueError, OSError):
+                resource.setrlimit(getattr(resource, name), (soft, hard))
+
+
+def _supervise(order: dict[str, Any], shut: _Shut, send: Send) -> None:
+    shut.give_up()
     for module in order["modules"]:
         runner = os.fork()
         if runner == 0:
             try:
-                for name, soft, hard in bounds:
-                    # A system may lack one of them, or have a lower ceiling already.
-                    with contextlib.suppress(AttributeError, ValueError, OSError):
-                        resource.setrlimit(getattr(resource, name), (soft, hard))
-                _run_module(module, send)
+                shut.limit()
+                _run_module(module, send, None)
             finally:
                 os._exit(0)
         _, status, used = os.wait4(runner, 0)
@@ -88,16 +127,94 @@ def _supervise(order: dict[str, Any], user: int | None, processes: int, send: Se
         send({"left": module, "status": os.waitstatus_to_exitcode(status), "spent": spent})
 
 
-def _run_module(name: str, send: Send) -> None:
+def _run_outside(order: dict[str, Any], shut: _Shut, send: Send, ran_as: str, network: str) -> None:
+    """The tests run here, on code behind a pipe: see `code_process` and `outside`."""
+    package = types.ModuleType(_PACKAGE)
+    package.__path__ = [str(Path(__file__).parent)]
+    # Alone: nothing else of statediff is loaded, and nothing of it is on the path.
+    sys.modules[_PACKAGE] = package
+    from statediff.systems.git.testruns.code_process import (  # noqa: PLC0415 - found only now
+        can_be_confined,
+        confine,
+        hide_memory,
+        rules_for,
+        serve,
+        two_ends,
+    )
+
+    is_confined = can_be_confined()
+    here, there = two_ends()
+
+    def enter() -> None:
+        # Opened before: the other user may not get there by their paths.
+        rules = rules_for(order["folder"], _READABLE) if is_confined else None
+        shut.give_up()
+        if rules is not None:
+            confine(rules)
+        shut.limit()
+        for name in [name for name in sys.modules if name.startswith("statediff")]:
+            del sys.modules[name]
+
+    def hold_the_pipe() -> None:
+        kept = sorted((there.reader, there.writer))
+        for first, end in zip((2, *kept), (*kept, 1 << 16), strict=True):
+            os.closerange(first + 1, end)
+        _call("prctl", _PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        hide_memory()
+        serve(there, enter, order["cpu_seconds"])
+
+    hide_memory()
+    server = _in_a_fork(hold_the_pipe, wait=False)
+    there.close()
+    # Another user's process, or a confined one, reaches neither the tests nor what they say.
+    is_apart = shut.user is not None or (is_confined and os.getuid() != 0)
+    send({"ran_as": ran_as, "network": network, "is_forgeable": not is_apart})
+    from statediff.systems.git.testruns.outside import connect  # noqa: PLC0415 - not in the fork
+
+    sys.modules["outside"] = sys.modules[f"{_PACKAGE}.outside"]
+    sys.path.insert(0, order["tests"])
+    code = connect(here)
+    for module in order["modules"]:
+        code.renew()
+        _run_module(module, send, code)
+        send({"left": module, "status": 0, "spent": False} | (code.end or {}))
+    here.close()
+    os.waitpid(server, 0)
+
+
+def _run_module(name: str, send: Send, code: Code | None) -> None:
+    """The tests of a module are run and reported; `code` is what those outside run on."""
     try:
         module = importlib.import_module(name)
         suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+        if code is not None:
+            suite.addTests(_functions(module))
+            code.fault = None  # the module made of it what it wanted
     except BaseException as error:  # noqa: BLE001 - whatever importing raises is the result
-        send({"unimportable": name, "detail": _describe_error(error)})
+        if code is None or code.end is None:
+            send({"unimportable": name, "detail": _describe_error(error)})
         return
     send({"module": name, "tests": [test.id() for test in _tests(suite)]})
-    suite.run(_Reporter(send))
-    send({"ended": name})
+    suite.run(_Reporter(send, code))
+    if code is None or code.end is None:
+        send({"ended": name})
+
+
+class _Function(unittest.FunctionTestCase):
+    """A plain function `test_…` of a module, by its own name."""
+
+    def __init__(self, function: Callable[[], None], name: str) -> None:
+        super().__init__(function)
+        self._name = name
+
+    def id(self) -> str:
+        return self._name
+
+
+def _functions(module: types.ModuleType) -> Iterator[unittest.TestCase]:
+    for name, found in sorted(vars(module).items()):
+        if name.startswith("test") and isinstance(found, types.FunctionType):
+            yield _Function(found, f"{module.__name__}.{name}")
 
 
 def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
@@ -111,9 +228,10 @@ def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 class _Reporter(unittest.TestResult):
     """Says when each test starts and, once, how it ended: with the first thing that went wrong."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, code: Code | None) -> None:
         super().__init__()
         self._send = send
+        self._code = code
         self._outcome: tuple[str, str | None] = ("passed", None)
 
     def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's name
@@ -123,6 +241,12 @@ class _Reporter(unittest.TestResult):
 
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's name
         super().stopTest(test)
+        if self._code is not None and self._code.end is not None:
+            self.shouldStop = True  # the module is over, and this test has no result
+            return
+        if self._code is not None and self._code.fault is not None:
+            # Whatever the test made of it: nothing that the test saw was the code's.
+            self._outcome, self._code.fault = ("error", _shorten(self._code.fault)), None
         outcome, detail = self._outcome
         self._send({"test": test.id(), "outcome": outcome, "detail": detail})
 
