@@ -86,6 +86,8 @@ class Entry:
     group: str = OWN
     attributes: Map | Unobserved = NOTHING
     """Extended attributes, access lists and capabilities by name; see `owners`."""
+    names: int = 1
+    """How many names a file has: one that another name leads to can be changed from there."""
 
 
 @dataclass(frozen=True)
@@ -148,14 +150,22 @@ class Folder:
         )
 
     def kind(self, path: bytes) -> EntryKind | None:
-        """What stands at `path`; None when nothing does."""
+        """What kind of thing stands at `path`; None when nothing does."""
+        found = self.look(path)
+        return None if found is None else found.kind
+
+    def look(self, path: bytes) -> Entry | None:
+        """What stands at `path`, without its content; None when nothing does."""
         try:
             with self._parent(path) as (parent, name):
-                return _kind(os.lstat(name, dir_fd=parent).st_mode)
+                status = os.lstat(name, dir_fd=parent)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+        kind = _kind(status.st_mode)
+        names = status.st_nlink if kind is EntryKind.FILE else 1
+        return Entry(path, kind, status.st_mode, status.st_size, names=names)
 
     def folder(self, path: bytes) -> Folder:
         """The folder at `path`, open."""
@@ -382,7 +392,10 @@ def _visit(
         walk.entries.append(Entry(path, kind, mode, 0, device=device))
     owner, group = owner_of(status)
     found = attributes(_entry_path(parent, name))
-    walk.entries[at] = replace(walk.entries[at], owner=owner, group=group, attributes=found)
+    names = status.st_nlink if kind is EntryKind.FILE else 1
+    walk.entries[at] = replace(
+        walk.entries[at], owner=owner, group=group, attributes=found, names=names
+    )
 
 
 def _entry_path(folder: int, name: bytes) -> bytes:

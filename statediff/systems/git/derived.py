@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from statediff.model.batches import Row
@@ -49,9 +49,22 @@ def is_derived(
     return False
 
 
+def peeled(tags: Sequence[Row]) -> Callable[[str], str | None]:
+    """What is at the end of a tag, by its id; None for the id of anything else."""
+    tagged = {str(row["id"]): str(row["target"]) for row in tags}
+
+    def find(oid: str) -> str | None:
+        found = oid
+        while found in tagged:  # an id is made of its target's, so there is no circle
+            found = tagged[found]
+        return None if found == oid else found
+
+    return find
+
+
 def _info_refs(refs: Sequence[Row], tags: Sequence[Row]) -> bytes | None:
     """What `git update-server-info` would write; None where that is not known."""
-    tagged = {str(row["id"]): str(row["target"]) for row in tags}
+    peel = peeled(tags)
     lines: dict[bytes, bytes] = {}
     for row in refs:
         target, name = row["target"], _name(row)
@@ -59,11 +72,9 @@ def _info_refs(refs: Sequence[Row], tags: Sequence[Row]) -> bytes | None:
             return None
         if target is None:  # a symbolic ref that leads nowhere yet
             continue
-        peeled = str(target)
-        line = peeled.encode() + b"\t" + name + b"\n"
-        while peeled in tagged:  # an id is made of its target's, so there is no circle
-            peeled = tagged[peeled]
-        lines[name] = line if peeled == target else line + peeled.encode() + b"\t" + name + b"^{}\n"
+        line = str(target).encode() + b"\t" + name + b"\n"
+        end = peel(str(target))
+        lines[name] = line if end is None else line + end.encode() + b"\t" + name + b"^{}\n"
     return b"".join(lines[name] for name in sorted(lines))
 
 

@@ -1,139 +1,44 @@
 """The git folder beside objects and refs: settings, hooks, index and administrative files.
 
-Left out, because they say nothing that is state: reflogs (they repeat, with times, how refs moved;
+Every file is read by a strict reader, made again from what it was derived of (`git.derived`,
+`git.store`), or state by its digest; so is what a reader refuses. Left out, because they say
+nothing that is state: what reflogs tell (they repeat, with times, how refs moved;
 that of the stash is kept, it holds the older stashes), the message of the last commit attempt, and
 how objects are stored. Unreachable objects are storage too.
-
-The index of a work tree is parsed by us too: entries and the flags that hide changes from git.
 """
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
 from statediff.model.batches import Row
 from statediff.model.values import Observed, Unobserved
-from statediff.systems.files.tree import Entry, EntryKind, Folder, NotRead, shown, text_or_bytes
-from statediff.systems.git.derived import is_derived
+from statediff.systems.files.tree import (
+    Entry,
+    EntryKind,
+    Folder,
+    Limits,
+    NotRead,
+    shown,
+    text_or_bytes,
+)
+from statediff.systems.git.derived import is_derived, peeled
 from statediff.systems.git.history import History
-from statediff.systems.git.objects import is_another_history
-from statediff.systems.git.refs import MAX_CONFIG_BYTES, Refs, Setting, last, parse_config
+from statediff.systems.git.index import MAX_INDEX_BYTES, Index, parse_index
+from statediff.systems.git.objects import Objects
+from statediff.systems.git.packed import PACKED
+from statediff.systems.git.refs import (
+    MAX_CONFIG_BYTES,
+    Refs,
+    Setting,
+    last,
+    parse_config,
+)
+from statediff.systems.git.store import Store
 from statediff.systems.git.types import Listing, entry_row
-
-MAX_INDEX_BYTES: Final = 128 * 1024 * 1024
-MAX_NAME_BYTES: Final = 4096
-MAX_NAMES_BYTES: Final = 256 * 1024 * 1024
-"""All names together: version 4 spells each by what it shares with the one before."""
-_STAT_BYTES: Final = 40
-_ASSUMED_UNCHANGED: Final = 0x8000
-_EXTENDED: Final = 0x4000
-_SKIPPED: Final = 0x4000
-_INTENT_TO_ADD: Final = 0x2000
-_OPTIONAL: Final = range(ord("A"), ord("Z") + 1)
-
-
-@dataclass
-class _Reader:
-    stored: bytes
-    at: int
-
-    def take(self, count: int) -> bytes:
-        part = self.stored[self.at : self.at + count]
-        if len(part) < count:
-            raise NotRead("the index is damaged: it ends in the middle of an entry")
-        self.at += count
-        return part
-
-    def number(self, count: int) -> int:
-        return int.from_bytes(self.take(count), "big")
-
-    def until_nul(self) -> bytes:
-        end = self.stored.find(b"\0", self.at, self.at + MAX_NAME_BYTES + 1)
-        if end < 0:
-            raise NotRead("the index is damaged: a name has no end")
-        name = self.stored[self.at : end]
-        self.at = end + 1
-        return name
-
-
-def index_rows(stored: bytes) -> list[Row]:
-    """The entries of an index file. `NotRead` where any of it is not understood."""
-    width = _id_bytes(stored)
-    reader = _Reader(stored[:-width], 0)
-    if reader.take(4) != b"DIRC":
-        raise NotRead("the index is damaged: it does not begin like one")
-    version, count = reader.number(4), reader.number(4)
-    if version not in (2, 3, 4):
-        raise NotRead(f"the index has version {version}; 2 to 4 are read")
-    rows: list[Row] = []
-    name = b""
-    names_left = MAX_NAMES_BYTES
-    for _ in range(count):
-        start = reader.at
-        status = reader.take(_STAT_BYTES)
-        oid = reader.take(width).hex()
-        flags = reader.number(2)
-        extended = reader.number(2) if flags & _EXTENDED and version > 2 else 0
-        if version == 4:
-            strip = _offset(reader)
-            if strip > len(name):
-                raise NotRead("the index is damaged: a name is shorter than nothing")
-            name = name[: len(name) - strip] + reader.until_nul()
-        else:
-            name = reader.until_nul()
-            reader.at = start + (reader.at - 1 - start) // 8 * 8 + 8
-        names_left -= len(name)
-        if names_left < 0 or len(name) > MAX_NAME_BYTES:
-            raise NotRead("the names in the index are beyond the capture limit")
-        rows.append(
-            {
-                "path": text_or_bytes(name),
-                "stage": (flags >> 12) & 3,
-                "mode": f"{int.from_bytes(status[24:28], 'big'):06o}",
-                "blob": oid,
-                "is_assumed_unchanged": bool(flags & _ASSUMED_UNCHANGED),
-                "is_skipped_in_worktree": bool(extended & _SKIPPED),
-                "is_intent_to_add": bool(extended & _INTENT_TO_ADD),
-            }
-        )
-    _check_extensions(reader)
-    return rows
-
-
-def _id_bytes(stored: bytes) -> int:
-    """How long ids are, by the checksum at the end: nothing else in the file says it."""
-    if hashlib.sha1(stored[:-20]).digest() == stored[-20:]:  # noqa: S324 - git's own checksum
-        return 20
-    if hashlib.sha256(stored[:-32]).digest() == stored[-32:]:
-        return 32
-    if len(stored) > 32 and not any(stored[-20:]):  # index.skipHash
-        return 20 if any(stored[-32:-20]) else 32
-    raise NotRead("the index is damaged: its checksum is wrong")
-
-
-def _offset(reader: _Reader) -> int:
-    byte = reader.number(1)
-    value = byte & 0x7F
-    while byte & 0x80:
-        byte = reader.number(1)
-        value = ((value + 1) << 7) | (byte & 0x7F)
-        if value > MAX_NAME_BYTES:
-            raise NotRead("the index is damaged: a name is longer than allowed")
-    return value
-
-
-def _check_extensions(reader: _Reader) -> None:
-    while reader.at < len(reader.stored):
-        name = reader.take(4)
-        if name[0] not in _OPTIONAL and name != b"sdir":
-            known = " (a split index)" if name == b"link" else ""
-            shown = name.decode("ascii", "backslashreplace")
-            raise NotRead(f"the index needs its part {shown!r}, which is not read{known}")
-        reader.take(reader.number(4))
-
 
 CONFIG_FILES: Final = (b"config", b"config.worktree")
 _FOLDERS: Final = (b"hooks", b"logs", b"objects", b"refs")
@@ -145,7 +50,23 @@ _FILES: Final = (
     b"index",
     b"packed-refs",
 )
-_STORAGE: Final = frozenset({b"packs", b"commit-graph", b"commit-graphs"})
+_SHARED_INDEX: Final = re.compile(rb"sharedindex\.[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_MAX_REFLOG_BYTES: Final = 16 * 1024 * 1024
+_MOVE: Final = re.compile(
+    rb"([0-9a-f]{40}(?:[0-9a-f]{24})?) ([0-9a-f]{40}(?:[0-9a-f]{24})?) "
+    rb"[^<>\n]*<[^<>\n]*> [0-9]{1,18} [+-][0-9]{4}(?:\t[^\n]*)?"
+)
+_ODD_BITS: Final = 0o6002
+"""To run it as somebody else, and to write it for everybody."""
+_ODD_BITS_OF_FOLDERS: Final = 0o002
+_PLACES: Final = (
+    *(b".", b"hooks", b"info", b"logs", b"objects", b"objects/info", b"objects/pack"),
+    *(b"refs", b"refs/heads", b"refs/tags"),
+)
+_PROMISES: Final = (
+    (b".promisor", "promisor remote"),
+    (b".partialclonefilter", "partial clone"),
+)
 _FORMATS: Final = frozenset({b"0", b"1"})
 
 
@@ -178,6 +99,7 @@ def read_config(git: Folder) -> Config:
                     "file": name.decode(),
                     "name": text_or_bytes(setting.name),
                     "position": seen[setting.name],
+                    "place": len(listing.rows),
                     "value": None if setting.value is None else text_or_bytes(setting.value),
                 }
             )
@@ -187,13 +109,33 @@ def read_config(git: Folder) -> Config:
     return Config(listing, None if listing.causes else settings, tuple(unparsed))
 
 
-def read_index(git: Folder) -> Listing:
+@dataclass(frozen=True)
+class ReadIndex:
+    """The entries of the index as entities, and the index itself; None where it is not read."""
+
+    listing: Listing
+    index: Index | None
+
+
+def is_promised(config: Config) -> bool:
+    """Whether the settings say that objects are missing that another repository has."""
+    return any(
+        setting.name == b"extensions.partialclone"
+        or (setting.name.startswith(b"remote.") and setting.name.endswith(_PROMISES[0][0]))
+        for setting in config.settings or ()
+    )
+
+
+def read_index(git: Folder) -> ReadIndex:
     """Every entry of the index."""
     try:
         stored = git.read(b"index", MAX_INDEX_BYTES)
-        return Listing([] if stored is None else index_rows(stored))
+        if stored is None:
+            return ReadIndex(Listing(), Index(()))
+        index = parse_index(stored, lambda name: git.read(name, MAX_INDEX_BYTES))
     except NotRead as error:
-        return Listing([], [str(error)])
+        return ReadIndex(Listing([], [str(error)]), None)
+    return ReadIndex(Listing([entry.row() for entry in index.entries]), index)
 
 
 def read_hooks(git: Folder) -> Listing:
@@ -208,41 +150,107 @@ def read_hooks(git: Folder) -> Listing:
     return Listing([entry_row("name", entry) for entry in tree.entries], list(tree.causes))
 
 
-def read_admin(git: Folder, refs: Refs, config: Config, history: History) -> Listing:
+@dataclass(frozen=True)
+class Known:
+    """What the readers made of the git folder; of what they did not read, the bytes are state."""
+
+    refs: Refs
+    config: Config
+    index: Index | None
+    history: History
+    store: Store
+    reflogs: Listing
+    """The entries of reflogs that are more than reflogs, and why there may be others."""
+
+
+def read_admin(git: Folder, known: Known) -> Listing:
     """Every other file of the git folder, and what stands where git expects something else."""
-    odd = [
+    refs, history = known.refs, known.history
+    odd = {
         name
         for names, kind in ((_FOLDERS, EntryKind.DIRECTORY), (_FILES, EntryKind.FILE))
         for name in names
         if git.kind(name) not in (None, kind)
+    }
+    odd |= {*known.config.unparsed, *([b"index"] if known.index is None else [])}
+    odd |= {b"HEAD"} if refs.is_head_odd else set()
+    is_true = refs.packed.is_true(peeled(history.tags.rows), frozenset(refs.by_name) - refs.loose)
+    odd |= set() if is_true else {PACKED}
+    tree = git.tree(leave_out=frozenset((*_FOLDERS, *_FILES)) - odd)
+    listing = Listing([], [*tree.causes, *known.store.causes, *known.reflogs.causes])
+    entries = [
+        *(entry for entry in tree.entries if not _is_shared_index(git, entry)),
+        *(replace(stray, path=b"refs/" + stray.path) for stray in refs.strays),
+        *known.store.entries,
     ]
-    tree = git.tree(leave_out=frozenset((*_FOLDERS, *_FILES)) - {*odd, *config.unparsed})
-    listing = Listing([], list(tree.causes))
-    entries = [*tree.entries, *(replace(s, path=b"refs/" + s.path) for s in refs.strays)]
-    for path in (b"objects/info", b"logs/refs"):
-        try:
-            if git.kind(path) is None:
-                continue
-            with git.folder(path) as folder:
-                leave_out = _STORAGE if path == b"objects/info" else _all_but(folder, b"stash")
-                below = folder.tree(leave_out=leave_out)
-        except NotRead as error:
-            listing.causes.append(str(error))
-            continue
-        listing.causes.extend(below.causes)
-        entries.extend(replace(entry, path=path + b"/" + entry.path) for entry in below.entries)
     listing.rows.extend(entry_row("path", entry) for entry in entries if _is_listed(entry))
-    if not (config.settings is None or history.refs.causes or history.tags.causes):
-        listing.derived = frozenset(
+    listing.rows.extend(known.reflogs.rows)
+    listing.derived = known.store.derived
+    if not (known.config.settings is None or history.refs.causes or history.tags.causes):
+        listing.derived |= frozenset(
             entry.path.decode()
             for entry in entries
-            if is_derived(entry, history.refs.rows, history.tags.rows, config.settings)
+            if is_derived(entry, history.refs.rows, history.tags.rows, known.config.settings)
         )
     return listing
 
 
-def _all_but(folder: Folder, kept: bytes) -> frozenset[bytes]:
-    return frozenset(name for name in folder.names() if name != kept)
+def _is_shared_index(git: Folder, entry: Entry) -> bool:
+    """Whether it is a file that a split index shares, or once did: its name is its checksum."""
+    if entry.kind is not EntryKind.FILE or not _SHARED_INDEX.fullmatch(entry.path):
+        return False
+    try:
+        stored = git.read(entry.path, MAX_INDEX_BYTES) or b""
+        width = len(entry.path[12:]) // 2
+        parse_index(stored, lambda _: None)
+    except NotRead:
+        return False
+    return stored[-width:].hex().encode() == entry.path[12:]
+
+
+def read_reflogs(git: Folder, refs: Refs, objects: Objects, *, is_whole: bool) -> Listing:
+    """The entries below `logs` that are no reflog of a ref, or not one that git would write.
+
+    Git adds to a reflog in place: through a link, and to a file that has another name. `is_whole`
+    where all objects that reflogs name should be there.
+    """
+    try:
+        if git.kind(b"logs") is not EntryKind.DIRECTORY:
+            return Listing()
+        with git.folder(b"logs") as folder:
+            tree = folder.tree(Limits(content_bytes=_MAX_REFLOG_BYTES))
+    except NotRead as error:
+        return Listing([], [str(error)])
+    names = {b"HEAD", *refs.by_name} - {b"refs/stash"}
+    there: dict[bytes, bool] = {}
+    rows = [
+        entry_row("path", replace(entry, path=b"logs/" + entry.path))
+        for entry in tree.entries
+        if (entry.kind is not EntryKind.DIRECTORY or entry.cause is not None)
+        and not (
+            entry.path in names
+            and entry.names == 1
+            and _is_reflog(entry, objects, there if is_whole else None)
+        )
+    ]
+    return Listing(rows, list(tree.causes))
+
+
+def _is_reflog(entry: Entry, objects: Objects, there: dict[bytes, bool] | None) -> bool:
+    """Whether each line is a move between objects; `there` keeps which of them are there."""
+    if entry.kind is not EntryKind.FILE or entry.content is None or not entry.mode & 0o200:
+        return False
+    *lines, end = entry.content.split(b"\n")
+    for line in lines:
+        match = _MOVE.fullmatch(line)
+        if match is None:
+            return False
+        for oid in match.groups() if there is not None else ():
+            if there is not None and oid not in there:
+                there[oid] = not oid.strip(b"0") or objects.is_there(oid.decode())
+            if there is not None and not there[oid]:
+                return False
+    return not end
 
 
 def _is_listed(entry: Entry) -> bool:
@@ -257,14 +265,9 @@ def read_work_tree(root: Folder, has_git_folder: bool) -> Listing:
     return Listing(rows, list(tree.causes))
 
 
-def repository_row(
-    git: Folder, refs: Refs, config: Config, commits: list[Row], is_bare: bool
-) -> Row:
-    """The repository itself: where HEAD points, and what about it is out of the ordinary.
-
-    `commits` are those that its refs lead to.
-    """
-    head = refs.head
+def repository_row(git: Folder, known: Known, *, is_bare: bool) -> Row:
+    """The repository itself: where HEAD points, and what about it is out of the ordinary."""
+    head, config = known.refs.head, known.config
     head_text: Observed = head.oid if head.symbolic is None else text_or_bytes(head.symbolic)
     row: Row = {
         "name": ".",
@@ -278,7 +281,7 @@ def repository_row(
         return row | dict.fromkeys(("object_format", "core_worktree", "oddities"), doubt)
     settings = config.settings
     try:
-        oddities: Observed = tuple(sorted(_oddities(git, refs, settings, commits)))
+        oddities: Observed = tuple(sorted(_oddities(git, known, settings)))
     except NotRead as error:
         oddities = Unobserved(str(error))
     worktree = last(settings, b"core.worktree")
@@ -296,7 +299,7 @@ def _stands(git: Folder, path: bytes) -> Observed:
         return Unobserved(str(error))
 
 
-def _oddities(git: Folder, refs: Refs, settings: list[Setting], commits: list[Row]) -> set[str]:
+def _oddities(git: Folder, known: Known, settings: list[Setting]) -> set[str]:
     names = {setting.name for setting in settings}
     found = {
         f"extension {shown(name.removeprefix(b'extensions.'))}"
@@ -306,20 +309,40 @@ def _oddities(git: Folder, refs: Refs, settings: list[Setting], commits: list[Ro
     version = last(settings, b"core.repositoryformatversion") or b"0"
     if version not in _FORMATS:
         found.add(f"repository format {shown(version)}")
-    for ending, oddity in (
-        (b".promisor", "promisor remote"),
-        (b".partialclonefilter", "partial clone"),
-    ):
+    for ending, oddity in _PROMISES:
         if any(n.startswith(b"remote.") and n.endswith(ending) for n in names):
             found.add(oddity)
     if any(n == b"include.path" or n.startswith(b"includeif.") for n in names):
         found.add("included settings")
     if any(n.startswith(b"submodule.") for n in names) or git.kind(b"modules") is not None:
         found.add("submodules")
-    if any(name.startswith(b"refs/replace/") for name in refs.by_name):
+    if any(name.startswith(b"refs/replace/") for name in known.refs.by_name):
         found.add("replaced objects")
     if git.kind(b"info/grafts") is not None:
         found.add("grafts")
-    if is_another_history(git, commits):
-        found.add("a commit graph of another history")
+    if known.index is not None:
+        found.update(known.index.oddities)
+    return found | _unusual_modes(git)
+
+
+def _unusual_modes(git: Folder) -> set[str]:
+    """Parts whose modes no row has, and that everybody may write, or that git cannot use.
+
+    A file may be as the settings are, which are there from the beginning: that is the umask.
+    """
+    found: set[str] = set()
+    config = git.look(b"config")
+    usual = 0 if config is None else config.mode
+    for name in (*_PLACES, *_FILES):
+        entry = git.look(name)
+        if entry is None or entry.kind not in (EntryKind.DIRECTORY, EntryKind.FILE):
+            continue
+        is_file = entry.kind is EntryKind.FILE
+        unusual = _ODD_BITS if is_file else _ODD_BITS_OF_FOLDERS
+        unusual &= 0o7777 if name == b"config" else ~usual
+        needed = 0o400 if is_file else 0o700
+        if entry.mode & unusual or entry.mode & needed != needed:
+            found.add(f"{shown(name)} has mode {entry.mode & 0o7777:04o}")
+        if entry.names > 1:
+            found.add(f"{shown(name)} has another name")
     return found

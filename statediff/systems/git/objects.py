@@ -10,21 +10,16 @@ Whatever an id names is one content or unobserved: a file put in place of an obj
 damage, and so does an object of which a pack holds something else, for git asks its packs first
 and verifies nothing. Alternates and promised objects are never fetched.
 
-git looks things up in caches that somebody may forge: it believes the commit graph about a commit's
-tree and parents, and the index of several packs about where an object lies, and verifies neither.
-Whoever may write a repository's files may so have git show another history, or another content
-under an id, than the objects say. So what these files say is compared with what they were made of
-(`is_another_history`, `check_packs`).
+What git derives of objects, and looks things up in without verifying it, is read by none of this
+and compared with the objects (`git.store`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +27,6 @@ from typing import Final
 
 import pygit2
 
-from statediff.model.batches import Row
 from statediff.systems.files.tree import Folder, NotRead, shown
 
 MAX_OBJECT_BYTES: Final = 64 * 1024 * 1024
@@ -46,11 +40,11 @@ MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """All indexes of packs together."""
 MAX_PACKS: Final = 200
 """Each is one open descriptor."""
+_BLOCK_BYTES: Final = 64 * 1024
 _TYPES: Final = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _OFFSET_DELTA: Final = 6
 _ID_DELTA: Final = 7
-_ALL_PACKS: Final = b"multi-pack-index"
-_IDX: Final = b"\xfftOc\x00\x00\x00\x02"
+IDX: Final = b"\xfftOc\x00\x00\x00\x02"
 
 
 @dataclass(frozen=True)
@@ -62,9 +56,14 @@ class GitObject:
 
 
 @dataclass(frozen=True)
-class _Pack:
-    """A pack copied into our folder, and every place its index gives for an id."""
+class Pack:
+    """A pack copied to `path`, with its index beside it, and every place this gives for an id.
 
+    `name` is that of its file in the repository, without the ending.
+    """
+
+    name: bytes
+    path: Path
     descriptor: int
     odb: pygit2.Odb
     size: int
@@ -73,6 +72,29 @@ class _Pack:
     """Sizes already added up: place → (bytes, length) of its chain."""
     faults: dict[int, str] = field(default_factory=dict)
     """Why a chain has no such sum, so that a long one is not walked for each object on it."""
+
+    def checksum(self) -> bytes:
+        """What the pack ends with: files that are derived of it name it."""
+        return os.pread(self.descriptor, 20, self.size - 20)
+
+    def is_whole(self, entry: memoryview) -> bool:
+        """Whether the bytes of an entry are a header and one stream of its size, and no more."""
+        try:
+            kind, size, at = _entry_header(entry[:64])
+            if kind == _OFFSET_DELTA:
+                at = _offset(entry[:64], at)[1]
+            at += 20 if kind == _ID_DELTA else 0
+            inflater = zlib.decompressobj()
+            for start in range(at, len(entry), _BLOCK_BYTES):
+                left: bytes | memoryview = entry[start : start + _BLOCK_BYTES]
+                while left and size >= 0:
+                    size -= len(inflater.decompress(left, _BLOCK_BYTES))
+                    left = inflater.unconsumed_tail
+                if inflater.unused_data or size < 0:
+                    return False
+        except (IndexError, zlib.error):
+            return False
+        return inflater.eof and not size
 
 
 class Objects:
@@ -83,9 +105,11 @@ class Objects:
         self._private = private
         self._opened = ExitStack()
         self._folder: Folder | None = None
-        self._packs: list[_Pack] | None = None
+        self._packs: list[Pack] | None = None
         self._work_left = MAX_WORK_BYTES
         self._failed: dict[str, str] = {}
+        self._kinds: dict[str, str] = {}
+        self._sound: set[str] = set()
         self.causes: list[str] = []
         """Why objects may be missing: packs that could not be read."""
 
@@ -99,13 +123,40 @@ class Objects:
             raise NotRead(self._failed[oid])
         try:
             # In the order in which git looks: what a pack holds counts, not what lies beside it.
-            found = self._read_packed(oid) or self._loose(oid)
+            found = self._read_packed(oid)
             if found is None:
-                raise NotRead("; ".join([f"object {oid} is missing", *self._why()]))
-            return _verify(found, oid)
+                found = self._sound_loose(oid)
         except NotRead as error:
             self._failed[oid] = str(error)
             raise
+        self._kinds[oid] = found.type
+        return found
+
+    def kind(self, oid: str) -> str:
+        """The type of the object that an id names. Raises `NotRead`."""
+        return self._kinds.get(oid) or self.read(oid).type
+
+    def is_sound(self, oid: str) -> bool:
+        """Whether the loose object under an id has it, whatever else does."""
+        try:
+            return oid in self._sound or self._sound_loose(oid) is not None
+        except NotRead:
+            return False
+
+    def is_there(self, oid: str) -> bool:
+        """Whether anything stands under an id, in a pack or loose."""
+        if any(bytes.fromhex(oid) in pack.places for pack in self.packs()):
+            return True
+        try:
+            return self._git.kind(f"objects/{oid[:2]}/{oid[2:]}".encode()) is not None
+        except NotRead:
+            return False
+
+    def packs(self) -> list[Pack]:
+        """The packs that could be copied."""
+        if self._packs is None:
+            self._packs = self._copy_packs()
+        return self._packs
 
     def _why(self) -> list[str]:
         has_alternates = self._git.kind(b"objects/info/alternates") is not None
@@ -115,6 +166,14 @@ class Objects:
         self._work_left -= size
         if self._work_left < 0:
             raise NotRead(f"object {oid} is not read: the limit of this reading is reached")
+
+    def _sound_loose(self, oid: str) -> GitObject:
+        found = self._loose(oid)
+        if found is None:
+            raise NotRead("; ".join([f"object {oid} is missing", *self._why()]))
+        _verify(found, oid)
+        self._sound.add(oid)
+        return found
 
     def _loose(self, oid: str) -> GitObject | None:
         if self._folder is None:
@@ -130,25 +189,27 @@ class Objects:
             kind, _, digits = header.partition(b" ")
             if not mark or kind.decode("ascii", "replace") not in _TYPES.values():
                 raise NotRead(f"object {oid} is damaged: it has no header")
-            size = int(digits) if digits.isdigit() else -1
+            is_number = digits.isdigit() and (digits == b"0" or not digits.startswith(b"0"))
+            size = int(digits) if is_number else -1
             _check_size(oid, size)
             self._spend(oid, size)
             content = rest + inflater.decompress(inflater.unconsumed_tail, size + 1)
+            content += inflater.decompress(inflater.unconsumed_tail, 1)
         except zlib.error as error:
             raise NotRead(f"object {oid} is damaged: {error}") from error
         if len(content) != size:
             raise NotRead(f"object {oid} is damaged: its size is not the one it states")
+        if not inflater.eof or inflater.unused_data:
+            raise NotRead(f"object {oid} is damaged: it does not end where it should")
         return GitObject(kind.decode(), content)
 
     def _read_packed(self, oid: str) -> GitObject | None:
         """What the packs hold under the id, each of them the same, for git may ask any of them."""
-        if self._packs is None:
-            self._packs = self._copy_packs()
-        raw = bytes.fromhex(oid)
+        packs, raw = self.packs(), bytes.fromhex(oid)
         if self.causes:
             raise NotRead(f"object {oid} may be another one in a pack: {'; '.join(self.causes)}")
         found: GitObject | None = None
-        for pack in self._packs:
+        for pack in packs:
             places = pack.places.get(raw, ())
             if len(places) > 1:
                 raise NotRead(f"object {oid} is damaged in its pack: it lies in two places")
@@ -157,11 +218,10 @@ class Objects:
                 found = _verify(_read_stored(pack, oid), oid)
         return found
 
-    def _copy_packs(self) -> list[_Pack]:
+    def _copy_packs(self) -> list[Pack]:
         """The packs, copied; those that cannot be read are in `causes`."""
-        packs: list[_Pack] = []
+        packs: list[Pack] = []
         pack_left, index_left = MAX_PACK_BYTES, MAX_INDEX_BYTES
-        places: dict[bytes, dict[bytes, tuple[int, ...]]] = {}
         try:
             if self._git.kind(b"objects/pack") is None:
                 return packs
@@ -182,11 +242,6 @@ class Objects:
                     pack_left -= pack.size
                     index_left -= own.with_suffix(".idx").stat().st_size
                     packs.append(pack)
-                    places[name] = pack.places
-                if (listed := folder.read(_ALL_PACKS, MAX_INDEX_BYTES)) is not None:
-                    check_packs(listed, places)
-                if folder.kind(_ALL_PACKS + b".d") is not None:
-                    raise NotRead("the index of all packs is one of several, which are not read")
         except NotRead as error:
             self.causes.append(str(error))
         return packs
@@ -200,7 +255,7 @@ def _verify(found: GitObject, oid: str) -> GitObject:
     return found
 
 
-def _read_stored(pack: _Pack, oid: str) -> GitObject:
+def _read_stored(pack: Pack, oid: str) -> GitObject:
     """What libgit2 reads from the pack; the sizes were added up before."""
     try:
         _check_size(oid, pack.odb.read_header(oid)[1])
@@ -215,7 +270,7 @@ def _check_size(oid: str, size: int) -> None:
         raise NotRead(f"object {oid} states a size of {size} bytes, beyond the capture limit")
 
 
-def _copy(folder: Folder, index: bytes, own: Path, limits: tuple[int, int]) -> _Pack:
+def _copy(folder: Folder, index: bytes, own: Path, limits: tuple[int, int]) -> Pack:
     """The pack and its index, copied to `own`; `limits` are the most bytes of either."""
     stored = folder.read(index, limits[1])
     if stored is None:
@@ -225,7 +280,8 @@ def _copy(folder: Folder, index: bytes, own: Path, limits: tuple[int, int]) -> _
         size = folder.copy(index[:-4] + b".pack", own, limits[0])
         own.with_suffix(".idx").write_bytes(stored)
         odb = pygit2.Odb(str(own.parent.parent))
-        return _Pack(os.open(own, os.O_RDONLY | os.O_CLOEXEC), odb, size, places)
+        descriptor = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+        return Pack(index[:-4], own, descriptor, odb, size, places)
     except (NotRead, OSError, pygit2.GitError) as error:
         own.unlink(missing_ok=True)
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -234,7 +290,7 @@ def _copy(folder: Folder, index: bytes, own: Path, limits: tuple[int, int]) -> _
 
 def _places(stored: bytes, name: bytes) -> dict[bytes, tuple[int, ...]]:
     """Every place the index gives for each id; it need not be sorted or free of repeats."""
-    if not stored.startswith(_IDX) or len(stored) < 1072:
+    if not stored.startswith(IDX) or len(stored) < 1072:
         raise NotRead(f"pack index {shown(name)} is not one that is read (version 2, SHA-1)")
     count = int.from_bytes(stored[1028:1032], "big")
     ids_end = 1032 + 20 * count
@@ -257,7 +313,7 @@ def _places(stored: bytes, name: bytes) -> dict[bytes, tuple[int, ...]]:
     return places
 
 
-def _chain_bytes(pack: _Pack, place: int, oid: str) -> int:
+def _chain_bytes(pack: Pack, place: int, oid: str) -> int:
     """Bytes that reading the entry at `place` inflates, its bases included, if not too many."""
     pending: list[tuple[int, int]] = []
     try:
@@ -274,7 +330,7 @@ def _chain_bytes(pack: _Pack, place: int, oid: str) -> int:
 
 
 def _rest_of_chain(
-    pack: _Pack, place: int, oid: str, pending: list[tuple[int, int]]
+    pack: Pack, place: int, oid: str, pending: list[tuple[int, int]]
 ) -> tuple[int, int]:
     """The sum already known where the chain goes on, with the entries before that in `pending`."""
     waiting: set[int] = set()
@@ -293,7 +349,7 @@ def _rest_of_chain(
         (place,) = bases
 
 
-def _entry(pack: _Pack, place: int, oid: str) -> tuple[int, tuple[int, ...] | None]:
+def _entry(pack: Pack, place: int, oid: str) -> tuple[int, tuple[int, ...] | None]:
     """The sizes an entry of a pack states, and the places its base may have (None: no delta)."""
     if not 0 < place < pack.size:
         raise NotRead(f"object {oid} is damaged in its pack: it lies outside")
@@ -318,7 +374,7 @@ def _entry(pack: _Pack, place: int, oid: str) -> tuple[int, tuple[int, ...] | No
     return size + result, bases
 
 
-def _entry_header(stored: bytes) -> tuple[int, int, int]:
+def _entry_header(stored: bytes | memoryview) -> tuple[int, int, int]:
     byte = stored[0]
     kind, size, shift, at = (byte >> 4) & 7, byte & 15, 4, 1
     while byte & 0x80:
@@ -329,7 +385,7 @@ def _entry_header(stored: bytes) -> tuple[int, int, int]:
     return kind, size, at
 
 
-def _offset(stored: bytes, at: int) -> tuple[int, int]:
+def _offset(stored: bytes | memoryview, at: int) -> tuple[int, int]:
     byte = stored[at]
     back = byte & 0x7F
     while byte & 0x80:
@@ -348,120 +404,3 @@ def _size(stored: bytes, at: int) -> tuple[int, int]:
         at += 1
         if not byte & 0x80:
             return size, at
-
-
-MAX_GRAPH_BYTES: Final = 64 * 1024 * 1024
-_ID: Final = 20
-_NO_PARENT: Final = 0x70000000
-_LAST: Final = 0x80000000
-_GRAPHS: Final = b"objects/info/commit-graphs"
-
-Graph = dict[str, tuple[str, tuple[str, ...]]]
-"""Id of a commit → the ids of its tree and of its parents."""
-
-
-def read_graph(git: Folder) -> Graph:
-    """What the commit graphs of a repository say. Raises `NotRead`."""
-    found: Graph = {}
-    single = git.read(b"objects/info/commit-graph", MAX_GRAPH_BYTES)
-    if single is not None:
-        _add(found, [], single)
-    if git.kind(_GRAPHS) is None:
-        return found
-    chain = git.read(_GRAPHS + b"/commit-graph-chain", MAX_GRAPH_BYTES)
-    ids: list[str] = []
-    left = MAX_GRAPH_BYTES
-    for line in (chain or b"").split():
-        stored = git.read(_GRAPHS + b"/graph-" + line + b".graph", left)
-        if stored is None:
-            raise NotRead(f"the commit graph {shown(line)} is not there")
-        left -= len(stored)
-        _add(found, ids, stored)
-    return found
-
-
-def is_another_history(git: Folder, commits: Iterable[Row]) -> bool:
-    """Whether a commit graph says otherwise of a commit than the commit. Raises `NotRead`."""
-    graph = read_graph(git)
-    return bool(graph) and any(
-        graph.get(str(row["id"]), said) != said
-        for row in commits
-        for said in [(row["tree"], row["parents"])]
-    )
-
-
-def _add(found: Graph, below: list[str], stored: bytes) -> None:
-    """The commits of one file, whose numbers follow those of the files below it."""
-    chunks = _chunks(stored, b"CGPH", 8, "a commit graph")
-    listed, commits = chunks.get(b"OIDL", b""), chunks.get(b"CDAT", b"")
-    edges = chunks.get(b"EDGE", b"")
-    count = len(listed) // _ID
-    if count * 36 != len(commits):
-        raise NotRead("a commit graph is damaged")
-    below.extend(listed[at : at + _ID].hex() for at in range(0, len(listed), _ID))
-    try:
-        for number in range(count):
-            tree, one, two = struct.unpack_from(">20sII", commits, 36 * number)
-            numbers = [one]
-            if two & _LAST:
-                at = two & ~_LAST
-                while True:
-                    (edge,) = struct.unpack_from(">I", edges, 4 * at)
-                    numbers.append(edge & ~_LAST)
-                    if edge & _LAST:
-                        break
-                    at += 1
-            else:
-                numbers.append(two)
-            parents = tuple(below[n] for n in numbers if n != _NO_PARENT)
-            said = tree.hex(), parents
-            if found.setdefault(below[number - count], said) != said:
-                raise NotRead("two commit graphs say different things of a commit")
-    except (struct.error, IndexError) as error:
-        raise NotRead("a commit graph is damaged") from error
-
-
-def check_packs(stored: bytes, places: Mapping[bytes, Mapping[bytes, tuple[int, ...]]]) -> None:
-    """Raises `NotRead` where the index of several packs says otherwise than those of the packs.
-
-    `places` maps the name of each pack's index to the places it gives for each id.
-    """
-    chunks = _chunks(stored, b"MIDX", 12, "the index of all packs")
-    names = chunks.get(b"PNAM", b"").rstrip(b"\0").split(b"\0")
-    listed, offsets = chunks.get(b"OIDL", b""), chunks.get(b"OOFF", b"")
-    large = chunks.get(b"LOFF", b"")
-    if len(listed) // _ID * 8 != len(offsets):
-        raise NotRead("the index of all packs is damaged")
-    try:
-        for at in range(len(listed) // _ID):
-            oid = listed[_ID * at : _ID * (at + 1)]
-            pack, place = struct.unpack_from(">II", offsets, 8 * at)
-            if place & _LAST and large:
-                (place,) = struct.unpack_from(">Q", large, 8 * (place & ~_LAST))
-            if place not in places.get(names[pack], {}).get(oid, ()):
-                raise NotRead(
-                    f"the index of all packs gives another place for {oid.hex()} than its pack's"
-                )
-    except (struct.error, IndexError) as error:
-        raise NotRead("the index of all packs is damaged") from error
-
-
-def _chunks(stored: bytes, magic: bytes, head: int, what: str) -> dict[bytes, bytes]:
-    """The parts of a file of chunks, each with its whole bytes (gitformat-chunk)."""
-    if stored[:6] != magic + b"\x01\x01" or len(stored) < head:
-        raise NotRead(f"{what} is not one that is read (version 1, SHA-1)")
-    count = stored[6]
-    found: dict[bytes, bytes] = {}
-    try:
-        table = [struct.unpack_from(">4sQ", stored, head + 12 * n) for n in range(count + 1)]
-    except struct.error as error:
-        raise NotRead(f"{what} is damaged") from error
-    for (name, start), (_, end) in itertools.pairwise(table):
-        if name in found or not head <= start <= end <= len(stored):
-            raise NotRead(f"{what} is damaged")
-        found[name] = stored[start:end]
-    if len(found.get(b"OIDL", b"")) % _ID or len(found.get(b"OIDF", b"")) != 1024:
-        raise NotRead(f"{what} is damaged")
-    if int.from_bytes(found[b"OIDF"][-4:], "big") * _ID != len(found.get(b"OIDL", b"")):
-        raise NotRead(f"{what} is damaged")
-    return found

@@ -12,6 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from statediff.systems.files.tree import Entry, EntryKind, Folder, Limits, NotRead, shown
+from statediff.systems.git.packed import (
+    MAX_REF_BYTES,
+    PackedRefs,
+    is_ref_name,
+    read_packed,
+)
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 MAX_NAME_BYTES: Final = 4096
@@ -112,18 +118,12 @@ def _is_line_end(stored: bytes, at: int) -> bool:
     return stored[at : at + 2] == b"\r\n"
 
 
-MAX_REF_BYTES: Final = 4096
 NO_OBJECT: Final = "0" * 40
 """In place of the id of a ref that is not there."""
-MAX_PACKED_BYTES: Final = 32 * 1024 * 1024
 MAX_REFS: Final = 100_000
 MAX_STEPS: Final = 5
 """Symbolic refs followed one after the other, as git does."""
 _ID: Final = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_PACKED: Final = re.compile(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?) (.+)")
-_FORBIDDEN: Final = re.compile(
-    rb"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$|^/|^\."
-)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,14 @@ class Refs:
     head: Ref
     by_name: dict[bytes, Ref]
     strays: tuple[Entry, ...]
-    """Entries below `refs/` that no ref can be called, such as lock files."""
+    """Entries below `refs/` that no ref can be called, such as lock files, or that git would write
+    otherwise."""
+    is_head_odd: bool
+    """Git would write HEAD otherwise, or refuse to read it."""
+    packed: PackedRefs
+    """The list of packed refs."""
+    loose: frozenset[bytes]
+    """Refs with a file of their own: what the list says of them counts for nothing."""
     causes: tuple[str, ...]
     """Why there may be other refs."""
 
@@ -168,7 +175,8 @@ class Refs:
 def read_refs(git: Folder) -> Refs:
     """Every ref of the git folder."""
     causes: list[str] = []
-    by_name = _packed_refs(git, causes)
+    listed = read_packed(git, causes, MAX_REFS)
+    by_name = {name: Ref(name, packed.oid) for name, packed in listed.refs.items()}
     strays: list[Entry] = []
     loose: set[bytes] = set()
     hidden: list[bytes] = []  # where loose refs may stand that override packed ones
@@ -185,6 +193,8 @@ def read_refs(git: Folder) -> Refs:
                 continue
             by_name[name] = _loose(name, entry)
             loose.add(name)
+            if entry.kind is EntryKind.FILE and entry.content != _as_written(by_name[name]):
+                strays.append(entry)
             if entry.kind is EntryKind.LINK and by_name[name].symbolic is None:
                 hidden.append(name + b"/")
                 causes.append(f"{shown(name)} is a link, which is not followed")
@@ -197,7 +207,16 @@ def read_refs(git: Folder) -> Refs:
         if name.startswith(tuple(hidden)):
             by_name[name] = Ref(name, cause=f"{shown(name)} is packed, and may be overridden")
     ordered = {name: by_name[name] for name in sorted(by_name)}
-    return Refs(_head(git), ordered, tuple(strays), tuple(dict.fromkeys(causes)))
+    head, is_odd = _head(git)
+    return Refs(
+        head=head,
+        by_name=ordered,
+        strays=tuple(strays),
+        is_head_odd=is_odd,
+        packed=listed,
+        loose=frozenset(loose),
+        causes=tuple(dict.fromkeys(causes)),
+    )
 
 
 def move(name: bytes, old: str, new: str) -> str | None:
@@ -222,37 +241,6 @@ def moves(before: Refs, after: Refs) -> tuple[str, ...]:
     return tuple(found)
 
 
-def is_ref_name(name: bytes) -> bool:
-    """Whether git would take it for the name of a ref."""
-    return len(name) <= MAX_REF_BYTES and b"/" in name and not _FORBIDDEN.search(name)
-
-
-def _packed_refs(git: Folder, causes: list[str]) -> dict[bytes, Ref]:
-    found: dict[bytes, Ref] = {}
-    try:
-        stored = git.read(b"packed-refs", MAX_PACKED_BYTES)
-    except NotRead as error:
-        causes.append(str(error))
-        return found
-    lines = (stored or b"").split(b"\n")
-    for number, line in enumerate(lines, 1):
-        match = _PACKED.fullmatch(line)
-        is_last = number == len(lines)
-        if match and is_ref_name(match[2]) and not is_last and match[2] not in found:
-            found[match[2]] = Ref(match[2], match[1].decode())
-        elif not (
-            (is_last and not line)
-            or line.startswith(b"#")
-            or (line.startswith(b"^") and _ID.fullmatch(line[1:]))
-        ):
-            causes.append(f"line {number} of packed-refs is not understood")
-            break
-        if len(found) > MAX_REFS:
-            causes.append(f"packed-refs holds more than {MAX_REFS} refs")
-            break
-    return found
-
-
 def _loose(name: bytes, entry: Entry) -> Ref:
     if entry.kind is EntryKind.LINK:
         return _ref_of_link(name, entry.target)
@@ -270,6 +258,13 @@ def _ref_of_link(name: bytes, target: bytes | None) -> Ref:
     return Ref(name, cause=f"{shown(name)} is a link, which is not followed")
 
 
+def _as_written(ref: Ref) -> bytes | None:
+    """What git writes for a ref; None where it would not."""
+    if ref.symbolic is not None:
+        return b"ref: " + ref.symbolic + b"\n"
+    return None if ref.oid is None else ref.oid.encode() + b"\n"
+
+
 def _parse_ref(name: bytes, stored: bytes) -> Ref:
     if stored.startswith(b"ref:"):
         target = stored[4:].strip()
@@ -282,13 +277,15 @@ def _parse_ref(name: bytes, stored: bytes) -> Ref:
     return Ref(name, cause=f"{shown(name)} holds no object id")
 
 
-def _head(git: Folder) -> Ref:
+def _head(git: Folder) -> tuple[Ref, bool]:
+    """HEAD, and whether git would write it otherwise."""
     try:
         if git.kind(b"HEAD") is EntryKind.LINK:
-            return _ref_of_link(b"HEAD", git.target(b"HEAD"))
+            return _ref_of_link(b"HEAD", git.target(b"HEAD")), True
         stored = git.read(b"HEAD", MAX_REF_BYTES)
     except NotRead as error:
-        return Ref(b"HEAD", cause=str(error))
+        return Ref(b"HEAD", cause=str(error)), True
     if stored is None:
-        return Ref(b"HEAD", cause="HEAD is not there")
-    return _parse_ref(b"HEAD", stored)
+        return Ref(b"HEAD", cause="HEAD is not there"), False
+    ref = _parse_ref(b"HEAD", stored)
+    return ref, stored != _as_written(ref)

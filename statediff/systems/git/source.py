@@ -16,6 +16,7 @@ stand. Nothing is written, locked or refreshed.
 from __future__ import annotations
 
 import tempfile
+from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -30,17 +31,21 @@ from statediff.systems.base.folders import is_no_folder
 from statediff.systems.base.rows import distinct_rows, named_rows
 from statediff.systems.files.tree import EntryKind, Folder, NotRead
 from statediff.systems.git.folder import (
-    Config,
+    Known,
+    is_promised,
     read_admin,
     read_config,
     read_hooks,
     read_index,
+    read_reflogs,
     read_work_tree,
     repository_row,
 )
-from statediff.systems.git.history import History, read_history
+from statediff.systems.git.graphs import Commits
+from statediff.systems.git.history import read_history
 from statediff.systems.git.objects import Objects
 from statediff.systems.git.refs import Refs, last, read_refs
+from statediff.systems.git.store import read_store
 from statediff.systems.git.types import TYPE_NAMES, Listing, schema_of, unread
 
 GIT_FOLDER: Final = b".git"
@@ -174,27 +179,33 @@ def _one_pass(git: Folder, is_bare: bool) -> tuple[dict[str, Listing], bool]:
 
 def _under(git: Folder, refs: Refs, *, is_bare: bool) -> dict[str, Listing]:
     """What the git folder holds, and what these refs lead to in it."""
-    config = read_config(git)
+    config, index = read_config(git), read_index(git)
+    is_partial, is_cut = is_promised(config), git.kind(b"shallow") is not None
     with (
         tempfile.TemporaryDirectory(prefix="statediff-git-") as private,
         closing(Objects(git, Path(private))) as objects,
     ):
         history = read_history(refs, objects)
-    return _gather(git, refs, config, history, is_bare)
-
-
-def _gather(
-    git: Folder, refs: Refs, config: Config, history: History, is_bare: bool
-) -> dict[str, Listing]:
+        commits = Commits(objects, {str(row["id"]): row for row in history.commits.rows})
+        store = read_store(git, commits, is_partial=is_partial)
+        reflogs = read_reflogs(git, refs, objects, is_whole=not is_partial and not is_cut)
+    known = Known(
+        refs=refs,
+        config=config,
+        index=index.index,
+        history=history,
+        store=store,
+        reflogs=reflogs,
+    )
     found = {
-        "admin_file": read_admin(git, refs, config, history),
+        "admin_file": read_admin(git, known),
         "commit": history.commits,
         "config": config.listing,
         "file": history.files,
         "hook": read_hooks(git),
-        "index_entry": read_index(git),
+        "index_entry": index.listing,
         "ref": history.refs,
-        "repository": Listing([repository_row(git, refs, config, history.commits.rows, is_bare)]),
+        "repository": Listing([repository_row(git, known, is_bare=is_bare)]),
         "tag": history.tags,
     }
     if git.kind(b"commondir") is not None:
@@ -218,6 +229,8 @@ def _table(
         listing = Listing(single, [*listing.causes, cause], listing.derived)
     if listing.derived and like is not None:
         single = _as_before(entity_type, single, listing.derived, like)
+    if like is not None:
+        single = _in_order(entity_type, single, like)
     return build_table(entity_type, single, store, like=like, enumeration=listing.enumeration)
 
 
@@ -243,3 +256,43 @@ def _as_before(
         content = [names[c] for c in ("size", "digest", "text") if c in names and is_alike]
         found.append({**row, **{name: earlier[name] for name in content}})
     return found
+
+
+def _in_order(entity_type: EntityType, rows: list[Row], like: Table) -> list[Row]:
+    """The rows with the places they had before, as far as these are still in their order.
+
+    A later setting counts more than an earlier one, and an include more than what comes before it;
+    so the order is state, and a setting that moved has another place. One that is new has that of
+    the setting before it, so that nothing else moves.
+    """
+    place = next((f.name for f in entity_type.fields if f.source_column == "place"), None)
+    if place is None:
+        return rows
+    places: dict[object, object] = {key: row.get(place) for key, row in like.rows()}
+    known = [places.get(tuple(row[name] for name in entity_type.key)) for row in rows]
+    kept = longest_in_order([(n, value) for n, value in enumerate(known) if isinstance(value, int)])
+    found: list[Row] = []
+    last = -1
+    for number, row in enumerate(rows):
+        last = kept.get(number, last)
+        found.append({**row, place: last})
+    return found
+
+
+def longest_in_order(numbered: list[tuple[int, int]]) -> dict[int, int]:
+    """Of pairs in their order, the most whose second parts never go down, as a mapping."""
+    ends: list[int] = []
+    at: list[int] = []
+    before: list[int] = []
+    for number, (_, value) in enumerate(numbered):
+        length = bisect_right(ends, value)
+        before.append(at[length - 1] if length else -1)
+        ends[length : length + 1] = [value]
+        at[length : length + 1] = [number]
+    kept: dict[int, int] = {}
+    number = at[-1] if at else -1
+    while number >= 0:
+        key, value = numbered[number]
+        kept[key] = value
+        number = before[number]
+    return kept

@@ -238,7 +238,11 @@ def _types(p: str) -> list[EntityType]:
         EntityType(
             f"{p}.config",
             ("file", "name", "position"),
-            (*_texts("file", "name"), _number("position"), _maybe("value")),
+            (
+                *_texts("file", "name"),
+                *(_number("position"), _number("place")),
+                _maybe("value"),
+            ),
         ),
         EntityType(
             f"{p}.file",

@@ -628,14 +628,14 @@ def test_refs_that_move_while_they_are_read_are_read_again(repo, monkeypatch):
         lambda stored: stored[:-20] + b"link\0\0\0\x14" + b"x" * 20 + bytes(20),
     ],
 )
-def test_a_damaged_index_is_unobserved(repo, damage):
+def test_a_damaged_index_is_unobserved_and_a_change(repo, damage):
     before = state(repo)
     path = repo / ".git/index"
     path.write_bytes(damage(path.read_bytes()))
     after = state(repo, before)
     assert coverage(after).keys() == {"index_entry"}
     assert "index" in coverage(after)["index_entry"]
-    assert deltas(before, after) == ()
+    assert [(d.type, d.key) for d in deltas(before, after)] == [("git.admin_file", ("index",))]
     assert doubts(before, after) == {"index_entry"}
 
 
