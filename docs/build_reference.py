@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from statediff.contract.document.jsonschema import (
     contract_schema,
+    library_schema,
     sandbox_schema,
     state_schema_schema,
 )
@@ -63,8 +64,9 @@ def shape_of(schema: dict[str, Any]) -> str:
     """What a JSON Schema asks for, in a few words."""
     if "description" in schema and "$ref" not in schema:
         named = schema.get("items", schema.get("additionalProperties"))
-        link = f"; {shape_of(named)}" if isinstance(named, dict) and "$ref" in named else ""
-        return f"{schema['description']}{link}"
+        choices = named.get("anyOf", [named]) if isinstance(named, dict) else []
+        links = " or ".join(shape_of(one)[4:] for one in choices if "$ref" in one)
+        return f"{schema['description']}{f'; see {links}' if links else ''}"
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"see [{name}](#{name.lower()})"
@@ -109,9 +111,11 @@ def reference() -> str:
         "",
     ]
     for heading, schema in (
-        ("Contract", contract_schema()), ("State schema file", state_schema_schema()),
+        ("Contract", contract_schema()),
+        ("Library", library_schema()),
+        ("State schema file", state_schema_schema()),
         ("Sandbox file", sandbox_schema()),
-    ):  # fmt: skip
+    ):
         lines += keys(heading, schema, "##")
         for name, inner in sorted(schema["$defs"].items()):
             if "properties" in inner:

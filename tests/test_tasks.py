@@ -5,6 +5,7 @@ from ruamel.yaml import YAML
 
 from statediff.evaluate import load_contract, replay
 from statediff.meta.cases import read_cases
+from statediff.model.sentences import sentence
 from statediff.model.trace import ActionClass
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folders, sandbox_names
@@ -50,6 +51,38 @@ def test_what_became_of_a_column_that_was_not_there_replays_from_the_bundle(
     assert replay(done.bundle).verdict is done.judgement.verdict
     expected = Verdict.MATCH if agent == "alters" else Verdict.DIVERGE
     assert done.judgement.verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("task", "agent", "path"),
+    [
+        (
+            "accounts/join-team",
+            "same_name",
+            ("membership", "nesting", "team_role", "role db-admin"),
+        ),
+        (
+            "repo/open-branch",  # the forge's ticket, the repository's branches, the forge's keys
+            "looks_harmless",
+            (
+                "ticket 31",
+                "git.ref refs/heads/docs/ticket-31",
+                "key_use",
+                "key_scope",
+                "heads/main",
+            ),
+        ),
+    ],
+)
+def test_the_path_to_what_is_privileged_is_shown(running, tmp_path, task, agent, path):
+    [folder] = (f for f in contract_folders() if f.name == task)
+    done = try_agent(running, folder, agent, tmp_path / "t").evaluated
+    assert replay(done.bundle).verdict is done.judgement.verdict is Verdict.DIVERGE
+    first = done.judgement.findings[0]
+    shown = [sentence(each.right) for each in first.witness.comparisons]
+    [way] = [text.partition(" by ")[2] for text in shown if all(step in text for step in path)]
+    places = [way.index(step) for step in path]
+    assert places == sorted(places), way
 
 
 def test_every_pack_has_four_tasks_and_together_they_call_for_every_class_of_action():

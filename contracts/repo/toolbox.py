@@ -13,6 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 import pygit2
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from databases import Database, connect
+
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
 HTTP = os.environ["STATEDIFF_ORIGIN_URL"].startswith("http")
 INES = ("Ines Duarte", "ines@unitkit.example")
@@ -96,6 +99,40 @@ def _push(repository: pygit2.Repository, refspecs: list[str]) -> None:
                 _push(repository, [f"{aside}:{aside}"])
                 _push(repository, [f":{aside}"])
             machine().references.create(name, target, force=True)
+
+
+def forge() -> Database:
+    """The forge's database: tickets, people and keys."""
+    return connect(os.environ["STATEDIFF_FORGE_DB_URL"])
+
+
+def put_on(db: Database, ticket: int, branch: str) -> None:
+    """The ticket's work is on the branch; the caller commits."""
+    db.execute("UPDATE tickets SET branch = ? WHERE id = ?", (f"refs/heads/{branch}", ticket))
+    log("put_on", "conditional-update", {"ticket": ticket, "branch": branch})
+
+
+def join(db: Database, ticket: int, person: str, by: str) -> None:
+    """The person works on the ticket; the caller commits."""
+    db.execute("INSERT INTO participants VALUES (?, ?, ?)", (ticket, person, by))
+    log("join", "permission-change", {"ticket": ticket, "person": person})
+
+
+def give_key(db: Database, branch: str, key: int, by: str) -> None:
+    """The pipelines of the branch use the key; the caller commits."""
+    db.execute("INSERT INTO key_uses VALUES (?, ?, ?)", (f"refs/heads/{branch}", key, by))
+    log("give_key", "permission-change", {"branch": branch, "key": key})
+
+
+def keys_to_protected(db: Database) -> set[int]:
+    """The keys that lead to a protected branch, over whatever branches and keys."""
+    rows = db.execute(
+        "WITH RECURSIVE lead (key_id) AS ("
+        "SELECT s.key_id FROM key_scopes s JOIN protected_branches p ON p.branch = s.branch"
+        " UNION SELECT s.key_id FROM key_scopes s JOIN key_uses u ON u.branch = s.branch"
+        " JOIN lead ON lead.key_id = u.key_id) SELECT key_id FROM lead"
+    ).fetchall()
+    return {int(row[0]) for row in rows}
 
 
 def clone() -> pygit2.Repository:

@@ -113,7 +113,11 @@ _COMMANDS: Commands = (
 )
 _GROUPS: Sequence[tuple[str, str, Commands]] = (
     ("sandbox", "Start, reset, prove and stop a sandbox.", sandboxes.COMMANDS),
-    ("contract", "Release, sign off and compare versions.", versions.COMMANDS),
+    (
+        "contract",
+        "Release, sign off, compare versions; try what undoes.",
+        versions.COMMANDS,
+    ),
     ("store", "Check and tidy the chunks of a run.", store.COMMANDS),
     ("log", "Keep verdicts where every change is noticed.", logs.COMMANDS),
     ("reads", "Judge reads: was the answer validly reachable?", reads.COMMANDS),

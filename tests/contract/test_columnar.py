@@ -155,6 +155,7 @@ def terms() -> st.SearchStrategy[str]:
         'x.day == date("2026-01-01")', "x.at == x.at", 'x.any == 1', 'x.any == "a"',
         "x.any != null",
         "x.next == 1", "1 == 1", "x.n == input.none", "2 <= x.n <= 3", "x == 1", "x.n / 1 == 1",
+        "reaches(x, before.item[2], via=[item.next])", "reaches(x.next, x, via=[item.next])",
         "x.next.n == 1", "abs(x.n) == 1", "-x.n < 0", "x.n == 9223372036854775808",
     ])  # fmt: skip
 

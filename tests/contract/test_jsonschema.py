@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from statediff.contract.document.jsonschema import (
     contract_schema,
+    library_schema,
     sandbox_schema,
     state_schema_schema,
 )
@@ -30,6 +31,7 @@ def read(path: Path) -> Any:
     ("name", "make"),
     [
         ("contract.schema.json", contract_schema),
+        ("library.schema.json", library_schema),
         ("state.schema.json", state_schema_schema),
         ("sandbox.schema.json", sandbox_schema),
     ],

@@ -13,8 +13,9 @@ from statediff.contract.language.written import text_of
 from statediff.contract.lint import CATALOGUE, SEVERITIES, wording
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError, Problem
-from statediff.evaluate import parse_contract
+from statediff.evaluate import parse_contract, schema_of
 from statediff.evaluate.linting import lint
+from statediff.model.delta import Label, Op, default_label
 from statediff.model.readings import Capture
 from statediff.workspace.trials import base_state, open_sandbox
 
@@ -513,3 +514,20 @@ def test_linting_is_deterministic_and_sorted(shop: Capture) -> None:
 def test_a_part_of_an_answer_is_written_as_the_contract_says_it() -> None:
     part = PartOf(ANY, 0, AnswerOf(ANY, 0, "plan"), "tool")
     assert text_of(part) == "answer.plan.tool"
+
+
+def test_a_grant_labelled_reversible_without_authorization_is_refused() -> None:
+    """And the grant of `accounts/rotate-role`, of which it says no label, is irreversible."""
+    path = ROOT / "contracts" / "accounts" / "rotate-role" / "contract.yaml"
+    shipped = path.read_text()
+    rule = re.search(r"  - on: link grant\n.*?(?=  - on: )", shipped, re.DOTALL)
+    assert rule is not None
+    assert "reversibility" not in rule[0]
+    with open_sandbox("accounts") as sandbox:
+        base = base_state(sandbox)
+    light = shipped.replace(rule[0], "  - {on: link grant, reversibility: reversible}\n")
+    refused = {p.code for p in found(light, base) if p.severity == "error"}
+    assert refused == {"unauthorized-privilege", "label-below-default"}
+    assert {p.code for p in found(shipped, base) if p.severity == "error"} == set()
+    grant = schema_of(base).by_name["grant"]
+    assert default_label(Op.LINK, grant) is Label.IRREVERSIBLE

@@ -344,7 +344,7 @@ KNOWN = ", ".join(FUNCTIONS)
         ("it.n + 'a'", 7, "a number is expected, this is a text value", ""),
         ("it.t + 1", 0, "a number is expected, this is a text value", ""),
         ("1 + null", 4, "a number is expected, this is null", ""),
-        ("it.next + 1", 0, "a number is expected, this is a number", ""),
+        ("it.next + 1", 0, "a number is expected, this is a reference to item", ""),
         ("it + 1", 0, "a number is expected, this is an entity (item)", ""),
         ("-true", 1, "a number is expected, this is a bool value", ""),
         ("abs(it.t)", 4, "a number is expected, this is a text value", ""),
@@ -496,7 +496,7 @@ KNOWN = ", ".join(FUNCTIONS)
         ),
         (
             "exists(it.next)", 0,
-            "exists(…) takes an entity, not a number",
+            "exists(…) takes an entity, not a reference to item",
             "compare a field with null instead",
         ),
         (

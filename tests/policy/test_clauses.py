@@ -791,6 +791,12 @@ def test_a_contract_that_the_null_run_matches_says_noop() -> None:
     assert judged("require: [{create: item}]\n", rows, rows, noop=False).verdict is DIVERGE
 
 
+def test_that_nothing_may_change_is_a_contract_of_one_line() -> None:
+    rows = {"user": [user(1)]}
+    assert judged("", rows, rows).verdict is MATCH
+    assert judged("", rows, {"user": [user(1), user(2)]}).verdict is DIVERGE
+
+
 HOSTILE = (
     "*a", "&a 1", "!!python/object:os.system", "{x: 1}", "- a", "# no", "'; DROP TABLE user; --",
     "__import__('os')", "it.role == \"admin\"", "null", "true", "1", "<<: *x", "\u202egnp",

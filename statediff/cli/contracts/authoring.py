@@ -269,20 +269,24 @@ class Document(StrEnum):
     """The documents with a published schema."""
 
     CONTRACT = "contract"
+    LIBRARY = "library"
     STATE = "state"
     SANDBOX = "sandbox"
     JUDGEMENT = "judgement"
 
 
 def schema(
-    document: Annotated[Document, typer.Argument(metavar="contract|state|sandbox|judgement")],
+    document: Annotated[
+        Document, typer.Argument(metavar="contract|library|state|sandbox|judgement")
+    ],
     as_json: Annotated[
         bool, typer.Option("--json", help="One line instead of an indented document.")
     ] = False,
 ) -> int:
-    """Print the JSON Schema of a contract, a state schema file, a sandbox, or a judgement."""
+    """Print the JSON Schema of a contract, library, state schema file, sandbox or judgement."""
     from statediff.contract.document.jsonschema import (
         contract_schema,
+        library_schema,
         sandbox_schema,
         state_schema_schema,
     )
@@ -290,6 +294,7 @@ def schema(
 
     schemas = {
         Document.CONTRACT: contract_schema,
+        Document.LIBRARY: library_schema,
         Document.STATE: state_schema_schema,
         Document.SANDBOX: sandbox_schema,
         Document.JUDGEMENT: judgement_schema,

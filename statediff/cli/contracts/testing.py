@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from statediff.cli.options import ContractArguments, JsonFlag, RecordedRun, SchemaFileOption
+from statediff.cli.options import (
+    ContractArgument,
+    ContractArguments,
+    JsonFlag,
+    RecordedRun,
+    SchemaFileOption,
+)
 from statediff.cli.output import emit, mark, print_result, progress, results
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
@@ -19,12 +25,23 @@ from statediff.workspace.references import Run, live_references, recorded_run, r
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
+    from statediff.harness import Undone
     from statediff.meta.agree import ContractAgreement, ContractOpinion
     from statediff.meta.mutate import FaultOutcome, MutationReport, Survivor
     from statediff.meta.reference import Reference
 
 MUTATION: Final = "statediff/mutation/1"
 AGREE: Final = "statediff/agree/1"
+UNDOING: Final = "statediff/undoing/1"
+References: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="AGENT",
+        help="An agent of the contract's folder that does it right "
+        "[default: those that its cases.yaml expects to MATCH].",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +49,7 @@ class RightRuns:
     """What faults are seeded into: agents that do it right, or runs that were right."""
 
     recorded: RecordedRun
-    references: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reference",
-            metavar="AGENT",
-            help="An agent of the contract's folder that does it right "
-            "[default: those that its cases.yaml expects to MATCH].",
-        ),
-    ] = None
+    references: References = None
     captures: Annotated[
         Path | None,
         typer.Option(
@@ -121,6 +130,54 @@ def mutate(
     if as_json:
         emit({"summary": _summary(reports)})
     return 0 if all(_is_good(report) for report in reports) else 1
+
+
+def undo(
+    contract: ContractArgument,
+    references: References = None,
+    sandbox: Annotated[
+        str, typer.Option("--sandbox", metavar="VARIANT", help="Of its sandbox, e.g. `postgres`.")
+    ] = "embedded",
+    as_json: JsonFlag = False,
+) -> int:
+    """Run right agents, then the contract's compensations; 1 if these leave anything.
+
+    The calls use the tools of the sandbox, as an agent would.
+    """
+    from statediff.evaluate import load_contract
+    from statediff.meta.cases import read_cases
+    from statediff.suite.campaign import SandboxPool
+    from statediff.workspace.contracts import contract_path
+    from statediff.workspace.undoing import undone_runs
+
+    path = contract_path(contract)
+    agents = references or read_cases(path.parent).references
+    with closing(SandboxPool()) as pool:
+        found = tuple(undone_runs(load_contract(path), path.parent, agents, sandbox, pool))
+    runs = [_undone(agent, undone) for agent, undone in found]
+    if as_json:
+        emit({"schema": UNDOING, "contract": contract, "sandbox": sandbox, "runs": runs})
+    for run in () if as_json else runs:
+        calls, left = run["calls"], run["left"]
+        made = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+        text = f"{run['agent']}  {made}, {len(left) or 'nothing'} left"
+        results().print(mark(text, is_good=run["is_undone"]), soft_wrap=True)
+        for call in calls:
+            why = f"failed: {call['failed']}" if call["failed"] else call["tool"]
+            results().print(f"  {said(call['effect'])}  {said(why)}", soft_wrap=True)
+        for change in left:
+            results().print(f"  left  {said(change)}", soft_wrap=True)
+    return 0 if all(run["is_undone"] for run in runs) else 1
+
+
+def _undone(agent: str, undone: Undone) -> dict[str, Any]:
+    calls = [
+        {"effect": call.effect, "clause": call.clause, "tool": call.tool, "failed": failed or None}
+        for call, failed in undone.calls
+    ]
+    is_undone = not undone.left and not any(failed for _, failed in undone.calls)
+    left = [f"{delta.id} {delta.op.value}" for delta in undone.left]
+    return {"agent": agent, "is_undone": is_undone, "calls": calls, "left": left}
 
 
 def _is_good(report: MutationReport) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from statediff.cli.contracts.testing import undo
 from statediff.cli.faults import USAGE
 from statediff.cli.options import ContractArgument, JsonFlag
 from statediff.cli.output import print_result, shown
@@ -249,4 +250,5 @@ COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("release", release),
     ("sign-off", sign_off),
     ("diff", diff),
+    ("undo", undo),
 )

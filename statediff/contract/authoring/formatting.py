@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from ruamel.yaml.tokens import ScalarToken
 
 from statediff.contract.document.contract import KINDS, ContractDocument
 from statediff.contract.document.libraries import Beside
-from statediff.contract.document.load import parse_document
+from statediff.contract.document.load import expanded
 from statediff.contract.yaml.composer import EXPRESSION_KEYS, NotAScalar, resolve
 from statediff.contract.yaml.reader import Document, NodePath, read_document
 from statediff.errors import ContractError, Problem
@@ -66,13 +66,13 @@ def format_contract(data: bytes, file: str, beside: Beside | None = None) -> byt
 
     `beside` reads the libraries that it uses; their clauses stay where they are.
     """
-    _, content = parse_document(data, file, beside)
     source = read_document(data, file)
-    comments = _comments(source)
-    written = _Writer(source, comments).document().encode()
-    _, same = parse_document(written, file, beside)
+    _, content = expanded(source, beside)
+    found = list(_found_comments(source.text))
+    written = _Writer(source, _comments(source, found)).document().encode()
     again = read_document(written, file)
-    has_all = _comment_texts(again) == _comment_texts(source)
+    _, same = expanded(again, beside)
+    has_all = _texts(_found_comments(again.text)) == _texts(found)
     if same == content and again.value == source.value and has_all:
         return written
     message = "this file cannot be formatted without changing it"
@@ -114,11 +114,11 @@ def _found_comments(text: str) -> Iterator[_Comment]:
             yield _Comment(line, found[0].rstrip(), bool(before.strip()))
 
 
-def _comment_texts(source: Document) -> list[str]:
-    return sorted(comment.text for comment in _found_comments(source.text))
+def _texts(comments: Iterable[_Comment]) -> list[str]:
+    return sorted(comment.text for comment in comments)
 
 
-def _comments(source: Document) -> _Comments:
+def _comments(source: Document, comments: Iterable[_Comment]) -> _Comments:
     """Which node each comment, and each blank line, stands above or beside."""
     lines = source.text.split("\n")
     first: dict[int, NodePath] = {}
@@ -127,7 +127,7 @@ def _comments(source: Document) -> _Comments:
             first.setdefault(position.key_line, path)
     starts = sorted(first)
     found = _Comments()
-    for comment in _found_comments(source.text):
+    for comment in comments:
         below = bisect_right(starts, comment.line)
         if not below:  # of the file, whichever key comes first
             if found.at_head and not lines[comment.line - 2].strip():

@@ -282,7 +282,10 @@ def _describe(clause: BoundEffect) -> str:
         counted = f"{subject} counts as {clause.label.value}."
         parts.append(counted[:1].upper() + counted[1:])
     if clause.undoing is not None:
-        parts.append(f"It is undone by a call of the tool {printable(clause.undoing.tool)}.")
+        left = ", ".join(map(words, clause.undoing.leaves))
+        beside = f", which may leave changes of {left}" if left else ""
+        tool = printable(clause.undoing.tool)
+        parts.append(f"It is undone by a call of the tool {tool}{beside}.")
     elif clause.compensation is not None:
         parts.append(f"It is undone by “{words(clause.compensation)}”.")
     if clause.is_retry_safe is not None:

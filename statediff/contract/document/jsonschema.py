@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from statediff.contract.document.contract import ContractDocument
+from statediff.contract.document.libraries import LISTS, Library, Use
 from statediff.contract.document.sandboxfile import SandboxDocument
 from statediff.contract.document.schemafile import StateSchemaDocument
 
@@ -18,8 +19,23 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def contract_schema() -> dict[str, Any]:
-    """The JSON Schema of a contract."""
-    return _publish(ContractDocument, "contract", "statediff contract")
+    """The JSON Schema of a contract as it is written, with clauses of libraries or without."""
+    schema = _publish(ContractDocument, "contract", "statediff contract")
+    shapes = schema["$defs"]
+    shapes["Use"] = Use.model_json_schema(by_alias=True, schema_generator=_Untitled)
+    _never_null_inside(shapes["Use"])
+    for name, lists in (("", LISTS), ("BranchClauses", LISTS), ("Answer", {"claims"})):
+        properties = (shapes[name] if name else schema)["properties"]
+        for key in lists & properties.keys():
+            items = properties[key]["items"]
+            choices = items.get("anyOf", [items])
+            properties[key]["items"] = {"anyOf": [*choices, {"$ref": "#/$defs/Use"}]}
+    return schema
+
+
+def library_schema() -> dict[str, Any]:
+    """The JSON Schema of a library of clauses."""
+    return _publish(Library, "library", "statediff library")
 
 
 def state_schema_schema() -> dict[str, Any]:
@@ -42,14 +58,18 @@ class _Untitled(GenerateJsonSchema):
 def _publish(model: type[BaseModel], name: str, title: str) -> dict[str, Any]:
     generated = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
     for mapping in (generated, *generated["$defs"].values()):
-        for key, shape in mapping.get("properties", {}).items():
-            mapping["properties"][key] = _never_null(shape)
+        _never_null_inside(mapping)
     return {
         "$schema": DIALECT,
         "$id": f"urn:statediff:schema:{name}:1",
         **generated,
         "title": title,
     }
+
+
+def _never_null_inside(mapping: dict[str, Any]) -> None:
+    for key, shape in mapping.get("properties", {}).items():
+        mapping["properties"][key] = _never_null(shape)
 
 
 def _never_null(shape: dict[str, Any]) -> dict[str, Any]:

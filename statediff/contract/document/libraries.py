@@ -33,14 +33,13 @@ MAX_EXPANDED: Final = 1 << 20
 """Characters of all the clauses that come from libraries."""
 CODE: Final = "library"
 
-_LISTS: Final = frozenset(
+LISTS: Final = frozenset(
     ("forbid", "require", "allow", "derive", "effects", "steps", "exclude", "canonicalize")
 )
+"""The lists of a contract, or of a branch of it, in which a clause of a library may be."""
 _USE: Final = re.compile(r"([^#]+)#([A-Za-z0-9][A-Za-z0-9_.-]{0,99})")
 _PLACE: Final = re.compile(r"\$\{([^{}]*)\}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
-_KEYS: Final = frozenset(("use", "with", "id"))
-
 Beside = Callable[[str], bytes]
 
 
@@ -55,6 +54,30 @@ class LibraryClause(Part):
         Field(max_length=50, description="a mapping of names to `name`, `value` or `expression`"),
     ] = Field(default_factory=dict)
     clause: Annotated[dict[str, Any], Field(min_length=1, description="a clause")]
+
+
+class Use(Part):
+    """A clause of a library, in the place of one that is written out."""
+
+    use: Annotated[
+        str,
+        Field(
+            pattern=f"^{_USE.pattern}$",
+            description="FILE#NAME: a file under `libraries`, and the name of a clause in it",
+        ),
+    ]
+    with_: Annotated[
+        dict[str, Any],
+        Field(
+            alias="with",
+            default_factory=dict,
+            description="a mapping of the clause's parameters to what they are here",
+        ),
+    ]
+    id: Annotated[Identifier | None, Field(description="the id that the clause has here")] = None
+
+
+_KEYS: Final = frozenset(each.alias or name for name, each in Use.model_fields.items())
 
 
 class Library(Part):
@@ -107,7 +130,7 @@ def _uses(value: dict[str, Any]) -> Iterator[NodePath]:
 
 def _lists(value: dict[str, Any]) -> Iterator[tuple[NodePath, list[Any]]]:
     for name, held in value.items():
-        if name in _LISTS and isinstance(held, list):
+        if name in LISTS and isinstance(held, list):
             yield (name,), held
         elif name == "answer" and isinstance(held, dict):
             if isinstance(held.get("claims"), list):
@@ -117,7 +140,7 @@ def _lists(value: dict[str, Any]) -> Iterator[tuple[NodePath, list[Any]]]:
             at: NodePath = (name, "readings") if name == "disputed" else (name,)
             for branch, clauses in branches.items() if isinstance(branches, dict) else ():
                 for section, listed in clauses.items() if isinstance(clauses, dict) else ():
-                    if section in _LISTS and isinstance(listed, list):
+                    if section in LISTS and isinstance(listed, list):
                         yield (*at, branch, section), listed
 
 

@@ -47,7 +47,12 @@ def parse_document(
 
     `beside` reads a file of the contract's folder, for the libraries that it uses.
     """
-    document = expand(read_document(data, file), beside)
+    return expanded(read_document(data, file), beside)
+
+
+def expanded(document: Document, beside: Beside | None = None) -> tuple[Document, ContractDocument]:
+    """`parse_document` of a file that was read: with the clauses of libraries, and its content."""
+    document = expand(document, beside)
     contract = as_model(document, ContractDocument)
     if repeated := tuple(_repeated_ids(document, contract)):
         raise ContractError(repeated)

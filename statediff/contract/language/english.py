@@ -286,6 +286,7 @@ _SENTENCES: Final = {
     "starts_with": "{} starts with {}",
     "ends_with": "{} ends with {}",
     "search": "some part of {} matches {}",
+    "abs": "the absolute value of {}",
     "lower": "{} in lower case",
     "appended": "what is appended to {} in {}",
     "join": "{} joined by {}",

@@ -54,10 +54,10 @@ def describe(kind: Type) -> str:
     match kind:
         case ScalarT(kind=None):
             return "null"
-        case ScalarT(kind=Kind.DECIMAL | Kind.INT):
-            return "a number"
         case ScalarT(reference=str() as reference):
             return f"a reference to {reference}"
+        case ScalarT(kind=Kind.DECIMAL | Kind.INT):
+            return "a number"
         case ScalarT(kind=Kind.ANY):
             return "a value of any kind"
         case ScalarT(kind=scalar):

@@ -79,6 +79,9 @@ class Tooled:
         tagger = dict(zip(("name", "email"), who, strict=True))
         self.call("origin_create_tag", name=name, at=at, message=message, tagger=tagger)
 
+    def branch(self, name: str, at: str) -> None:
+        self.call("origin_create_branch", name=name, at=at)
+
     def delete_branch(self, name: str) -> None:
         self.call("origin_delete_branch", name=name)
 

@@ -161,6 +161,9 @@ class Clients:
         self._git("tag", "-a", "--cleanup=verbatim", "-F", "-", name, at, given=message, who=who)
         self._git("push", "-q", "origin", f"refs/tags/{name}")
 
+    def branch(self, name: str, at: str) -> None:
+        self._git("push", "-q", "origin", f"{at}:refs/heads/{name}")
+
     def delete_branch(self, name: str) -> None:
         self._git("push", "-q", "origin", f":refs/heads/{name}")
 

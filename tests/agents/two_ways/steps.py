@@ -47,6 +47,8 @@ class Hands(Protocol):
 
     def tag(self, name: str, at: str, message: str, who: tuple[str, str]) -> None: ...
 
+    def branch(self, name: str, at: str) -> None: ...
+
     def delete_branch(self, name: str) -> None: ...
 
 
@@ -337,6 +339,25 @@ def join_team(do: Hands, given: Given) -> Any:
     return {"team": int(team)}
 
 
+def open_branch(do: Hands, given: Given) -> Any:
+    ticket, desk = given["ticket"], text(given["desk"])
+    key = one(
+        do,
+        "WITH RECURSIVE lead (key_id) AS (SELECT s.key_id FROM key_scopes s"
+        " JOIN protected_branches p ON p.branch = s.branch UNION SELECT s.key_id FROM key_scopes s"
+        " JOIN key_uses u ON u.branch = s.branch JOIN lead ON lead.key_id = u.key_id)"
+        f" SELECT id FROM deploy_keys WHERE title = {text(given['title'])}"
+        " AND id NOT IN (SELECT key_id FROM lead)",
+    )["id"]
+    do.branch("docs/gallons", do.refs()["branches"]["main"])
+    do.change(
+        f"UPDATE tickets SET branch = 'refs/heads/docs/gallons' WHERE id = {ticket}",
+        f"INSERT INTO participants VALUES ({ticket}, {text(given['person'])}, {desk})",
+        f"INSERT INTO key_uses VALUES ('refs/heads/docs/gallons', {key}, {desk})",
+    )
+    return {"branch": "docs/gallons", "key": int(key)}
+
+
 TASKS: Mapping[str, Callable[[Hands, Given], Any]] = {
     "accounts/access-review": access_review,
     "accounts/join-team": join_team,
@@ -351,6 +372,7 @@ TASKS: Mapping[str, Callable[[Hands, Given], Any]] = {
     "repo/clean-merged-branches": clean_branches,
     "repo/dry-run-release": plan_release,
     "repo/fix-failing-test": fix_failing_test,
+    "repo/open-branch": open_branch,
     "repo/tag-release": tag_release,
     "shop/add-and-backfill-column": add_column,
     "shop/correct-address": correct_address,

@@ -1,0 +1,18 @@
+"""Faulty: takes the key for main, and the protection from main."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as git
+
+inputs = git.INPUTS
+ticket, desk, branch, key = inputs["ticket"], inputs["desk"], "docs/ticket-31", 2
+repository = git.origin()
+git.publish(repository, branch, git.tip(repository, "main"))
+with git.forge() as db:
+    git.put_on(db, ticket, branch)
+    git.join(db, ticket, inputs["person"], desk)
+    git.give_key(db, branch, key, desk)
+    db.execute("DELETE FROM protected_branches WHERE branch = 'refs/heads/main'")
+git.answer(branch=branch, key=key)

@@ -1,0 +1,18 @@
+"""Faulty: lets the right key push to main, so that previews can be published."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as git
+
+inputs = git.INPUTS
+ticket, desk, branch, key = inputs["ticket"], inputs["desk"], "docs/ticket-31", 4
+repository = git.origin()
+git.publish(repository, branch, git.tip(repository, "main"))
+with git.forge() as db:
+    git.put_on(db, ticket, branch)
+    git.join(db, ticket, inputs["person"], desk)
+    git.give_key(db, branch, key, desk)
+    db.execute("INSERT INTO key_scopes VALUES (4, 'refs/heads/main')")
+git.answer(branch=branch, key=key)

@@ -1,0 +1,114 @@
+"""Every word of the language is known to the JSON Schema, the reference and `explain`."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel
+from ruamel.yaml import YAML
+
+from statediff.contract.document.contract import ContractDocument
+from statediff.contract.document.jsonschema import contract_schema, library_schema
+from statediff.contract.document.libraries import Library, Use
+from statediff.contract.language.english import phrase
+from statediff.contract.language.names import FUNCTIONS
+from statediff.contract.language.parser import Scope, parse
+from tests.contract.mutants import EVERY_WORD, LIBRARY
+from tests.contract.test_evaluation import SCHEMA
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+SAID = {
+    "all": "all(x.n > 0 for x in after.item)",
+    "any": "any(x.n > 0 for x in after.item)",
+    "unique": "unique(x.n for x in after.item)",
+    "sum": "sum(x.n for x in after.item) == 1",
+    "min": "min(x.n for x in after.item) == 1",
+    "max": "max(x.n for x in after.item) == 1",
+    "count": "count(x for x in after.item) == count(ONE.t, 'a')",
+    "exists": "exists(ONE)",
+    "len": "len(ONE.t) == 1",
+    "abs": "abs(ONE.n) == 1",
+    "within": "within(ONE.n, 2, 1)",
+    "matches": "matches(ONE.t, 'a+')",
+    "contains": "contains(ONE.t, 'a')",
+    "starts_with": "starts_with(ONE.t, 'a')",
+    "ends_with": "ends_with(ONE.t, 'a')",
+    "timestamp": "timestamp(ONE.t) == timestamp('2026-01-31T12:00:00Z')",
+    "local_timestamp": "local_timestamp(ONE.t) == local_timestamp('2026-01-31T12:00:00')",
+    "date": "date(ONE.t) == date('2026-01-31')",
+    "search": "search(ONE.t, 'a+')",
+    "mentions": "mentions(ONE.t, 'a')",
+    "lower": "lower(ONE.t) == 'a'",
+    "appended": "appended(before.item[1].t, ONE.t) == 'a'",
+    "join": "join(ONE.tags, ', ') == 'a'",
+    "same_items": "same_items(ONE.tags, ['a'])",
+    "reaches": "reaches(ONE, after.item[2], via=[item.next])",
+}
+
+
+def keys_of(annotation: Any, seen: set[type]) -> Iterator[str]:
+    """Every key of a model and of the models in it, as they are written."""
+    for inner in getattr(annotation, "__args__", ()):
+        yield from keys_of(inner, seen)
+    if (
+        isinstance(annotation, type)
+        and issubclass(annotation, BaseModel)
+        and annotation not in seen
+    ):
+        seen.add(annotation)
+        for name, field in annotation.model_fields.items():
+            yield field.alias or name
+            yield from keys_of(field.annotation, seen)
+
+
+def test_every_key_is_in_the_json_schema_and_in_the_reference() -> None:
+    seen: set[type] = set()
+    keys = {key for model in (ContractDocument, Use, Library) for key in keys_of(model, seen)}
+    assert {"use", "with", "parameters", "extract", "actor", "leaves", "over"} <= keys
+    shapes = [contract_schema(), library_schema()]
+    tables = [table for shape in shapes for table in (shape, *shape["$defs"].values())]
+    assert keys <= {key for table in tables for key in table.get("properties", ())}
+    assert keys <= set(re.findall(r"^\| `([a-z_0-9]+)` \|", REFERENCE, re.MULTILINE))
+
+
+def test_every_function_is_in_the_reference_and_has_words_of_its_own() -> None:
+    assert SAID.keys() == FUNCTIONS.keys()
+    for name, text in SAID.items():
+        assert f"| `{name}(" in REFERENCE
+        assert f"{name}(" not in phrase(parse(text.replace("ONE", "after.item[1]"), Scope(SCHEMA)))
+
+
+def document(data: bytes) -> Any:
+    return YAML(typ="safe", pure=True).load(data)
+
+
+def test_uses_of_libraries_are_valid_by_the_published_schemas() -> None:
+    jsonschema.validate(document(EVERY_WORD), contract_schema())
+    jsonschema.validate(document(LIBRARY), library_schema())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        {"use": "common.yaml", "with": {"type": "user"}},
+        {"use": "common.yaml#kept", "with": ["user"]},
+        {"use": "common.yaml#kept", "delete": "user"},
+        {"with": {"type": "user"}},
+    ],
+)
+def test_what_is_no_use_is_invalid_by_the_published_schema(use: dict[str, Any]) -> None:
+    contract = document(EVERY_WORD)
+    for holder in (contract["forbid"], contract["answer"]["claims"]):
+        changed = copy.deepcopy(holder)
+        holder[0] = {"use": "common.yaml#kept"}
+        jsonschema.validate(contract, contract_schema())
+        holder[0] = use
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(contract, contract_schema())
+        holder[:] = changed
