@@ -9,7 +9,7 @@ observed, as a string. Other databases appear by name only.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Ki
 from statediff.model.values import printable
 from statediff.systems.base.rows import source_schema
 from statediff.systems.mariadb.session import Connection, cause_of, fetched, quoted
+from statediff.systems.mariadb.structure import INDEXED
+from statediff.systems.relational.structure import STRUCTURE_TYPE
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,7 @@ LISTINGS: Final = (
 )
 
 
-OBJECT_TYPES: Final = tuple(listing.type for listing in LISTINGS)
+OBJECT_TYPES: Final = (*(listing.type for listing in LISTINGS), STRUCTURE_TYPE)
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _BYTES: Final = frozenset(
@@ -315,6 +317,8 @@ class Catalogue:
     objects: dict[str, list[Row]]
     refused: dict[str, str] = field(default_factory=dict)
     """The `db.` types that this account may not list, or not whole, each with the cause."""
+    at_risk: tuple[str, ...] = ()
+    """Tables that have an index over a value which is computed when it is asked for."""
 
 
 _DENIED: Final = frozenset({1044, 1142, 1143, 1227, 1370})
@@ -367,7 +371,22 @@ def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
             place = f"{quoted(database)}.{quoted(name)}"
             ((value,),) = fetched(connection, f"SELECT next_not_cached_value FROM {place}")
             listed["db.sequence"].append({"name": name, "value": int(value)})
-    return Catalogue(tables, listed, refused)
+    return Catalogue(tables, listed, refused, _at_risk(connection, database, tables))
+
+
+def _at_risk(
+    connection: Connection[Any], database: str, tables: Mapping[str, TableEntry]
+) -> tuple[str, ...]:
+    computed = {
+        (entry.name, column.name)
+        for entry in tables.values()
+        for column in entry.columns
+        if column.is_virtual and entry.unreadable is None
+    }
+    if not computed:
+        return ()
+    indexed = {(table, name) for table, name in fetched(connection, INDEXED, database)}
+    return tuple(sorted({table for table, _ in computed & indexed}))
 
 
 def _listings(
@@ -381,7 +400,7 @@ def _listings(
 
     listed: dict[str, list[Row]] = {}
     refused: dict[str, str] = {}
-    for name in sorted(OBJECT_NAMES):
+    for name in sorted(listing.type.name for listing in LISTINGS):
         try:
             listed |= rows_of(connection, database, (name,))
         except pymysql.MySQLError as error:

@@ -79,7 +79,10 @@ class _Start:
 
 
 class MariaDbFeed:
-    """A `DeltaFeed` of one database; `url` holds an account that may read it and its log."""
+    """A `DeltaFeed` of one database; `url` holds an account that may read it and its log.
+
+    Nobody else needs the server: see `MariaDbSource`.
+    """
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class MariaDbFeed:
     ) -> None:
         self._name = source
         self._url = url
-        self._source = MariaDbSource(source, url, refine, own_databases)
+        self._source = MariaDbSource(source, url, refine, own_databases, may_mark=True)
         self._second = second
         self._start: _Start | None = None
 

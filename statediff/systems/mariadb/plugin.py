@@ -48,9 +48,9 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
 
 
 def _object_types() -> tuple[EntityType, ...]:
-    from statediff.systems.mariadb.catalogue import LISTINGS
+    from statediff.systems.mariadb.catalogue import OBJECT_TYPES
 
-    return tuple(listing.type for listing in LISTINGS)
+    return OBJECT_TYPES
 
 
 def _sources() -> tuple[type, ...]:

@@ -182,7 +182,8 @@ class MariaDbSystem(DatabaseSystem["MariaDbServer"]):
         return MariaDbServer(self.source, self._pack)
 
     def sources(self) -> tuple[Source, ...]:
-        return (MariaDbSource(self.source, self._running().reader_url, self._refined),)
+        url = self._running().reader_url
+        return (MariaDbSource(self.source, url, self._refined, may_mark=True),)
 
     def feeds(self) -> tuple[Feed, ...]:
         """What tells every commit of a run from the server's log."""

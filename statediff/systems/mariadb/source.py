@@ -39,6 +39,7 @@ from statediff.systems.mariadb.catalogue import (
     read_catalogue,
 )
 from statediff.systems.mariadb.session import Connection, cause_of, connected, fetched, quoted
+from statediff.systems.mariadb.structure import check
 from statediff.systems.relational.schema import (
     Refine,
     Shelf,
@@ -47,6 +48,7 @@ from statediff.systems.relational.schema import (
     unread_value,
     with_types,
 )
+from statediff.systems.relational.structure import STRUCTURE, Checked, structure_table
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
 MAX_VALUE_BYTES: Final = 1024 * 1024
@@ -83,7 +85,8 @@ class MariaDbSource:
 
     `url` holds the evaluator's account, and as `unix_socket` in its query where the server is.
     `refine` maps the schema of the catalogue to the logical one. Of the database's tables only
-    those of `tables` are read.
+    those of `tables` are read. With `may_mark` its indexes are checked, and the server may then
+    mark one that is damaged, so that nobody can use it any more.
     """
 
     not_observed: ClassVar[tuple[str, ...]] = (
@@ -91,7 +94,8 @@ class MariaDbSource:
         "rows of tables of another engine than InnoDB: they are unobserved",
         "statistics, and what the server counts and logs",
         "files of the server: its configuration, plug-ins, what a program left in its folders",
-        "indexes that do not agree with their tables",
+        "indexes that do not have what their tables have, but for those over computed values",
+        "which words a full-text index leaves out",
         "sessions, locks and what has not been committed",
     )
 
@@ -103,8 +107,10 @@ class MariaDbSource:
         own_databases: Container[str] = (),
         *,
         tables: TableChoice = EVERY_TABLE,
+        may_mark: bool = False,
     ) -> None:
         self._name = name
+        self._may_mark = may_mark
         self._tables = tables
         self._url = url
         self._refine = refine
@@ -151,13 +157,14 @@ class MariaDbSource:
 
         They are read in a snapshot, whose transaction stays open.
         """
+        checked = check(connection, database, catalogue.at_risk, may_mark=self._may_mark)
         connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         if like is None or not like.schema.types:
             schema = self._schema(catalogue)
         else:
             found = catalogue_schema(self._name, catalogue)
             schema = continued(like.schema, found, OBJECT_NAMES, "here.")
-        scan = Scan(connection, database, catalogue, Shelf(store))
+        scan = Scan(connection, database, catalogue, Shelf(store), checked)
         tables = {
             t.name: scan.table(t, None if like is None else like.tables.get(t.name))
             for t in schema.types
@@ -202,8 +209,14 @@ class Scan:
     """One reading under way."""
 
     def __init__(
-        self, connection: Connection[Any], database: str, catalogue: Catalogue, shelf: Shelf
+        self,
+        connection: Connection[Any],
+        database: str,
+        catalogue: Catalogue,
+        shelf: Shelf,
+        checked: Checked,
     ) -> None:
+        self._checked = checked
         self._connection = connection
         self._database = database
         self._catalogue = catalogue
@@ -214,6 +227,8 @@ class Scan:
         if like is not None and like.type.key != entity_type.key:
             entity_type = replace(entity_type, key=like.type.key)
         shelf = self.shelf
+        if entity_type.name == STRUCTURE:
+            return structure_table(self._checked, shelf, entity_type, like)
         rows = self._catalogue.objects.get(entity_type.name)
         if rows is not None:
             table = shelf.distinct(entity_type, rows, like)

@@ -12,12 +12,14 @@ from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.systems.base.rows import source_schema
 from statediff.systems.postgres import queries
+from statediff.systems.postgres.structure import AT_RISK, Risk
 from statediff.systems.postgres.values import PgType, kind_of
 from statediff.systems.relational.schema import quoted
+from statediff.systems.relational.structure import SOUND, STRUCTURE_TYPE, Checked
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 RUNS_FUNCTIONS: Final = "to plan a statement on it would run a function of the database"
-OBJECT_TYPES: Final = tuple(listing.type for listing in queries.LISTINGS)
+OBJECT_TYPES: Final = (*(listing.type for listing in queries.LISTINGS), STRUCTURE_TYPE)
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
 _RELATIONS: Final = (queries.PLANNED, queries.TABLES)
 
@@ -79,6 +81,10 @@ class Catalogue:
     objects: dict[str, list[Row]]
     refused: dict[str, str]
     """The `db.` types that this account may not list, each with the server's reason."""
+    at_risk: tuple[Risk, ...] = ()
+    """Indexes whose entries rest on what was written in the database."""
+    checked: Checked = SOUND
+    """What is wrong with them."""
 
 
 def relations(connection: Connection) -> tuple[Relation, ...]:
@@ -116,7 +122,7 @@ def _relations(
 
 def read_catalogue(connection: Connection) -> Catalogue:
     """The catalogue, inside the caller's transaction. Raises `psycopg.Error`."""
-    types, stored, keyed, referring, sequences, *related = _ask_all(
+    types, stored, keyed, referring, sequences, at_risk, *related = _ask_all(
         connection,
         (
             queries.TYPES,
@@ -124,6 +130,7 @@ def read_catalogue(connection: Connection) -> Catalogue:
             queries.KEYS,
             queries.REFERENCES,
             queries.SEQUENCES,
+            AT_RISK,
             *_RELATIONS,
         ),
     )
@@ -144,7 +151,7 @@ def read_catalogue(connection: Connection) -> Catalogue:
     }
     listed, refused = _listings(connection)
     _add_starts(connection, sequences, listed["db.sequence"])
-    return Catalogue(tables, listed, refused)
+    return Catalogue(tables, listed, refused, tuple(Risk(*row) for row in at_risk))
 
 
 def _ask_all(connection: Connection, asked: Iterable[str]) -> list[list[tuple[Any, ...]]]:

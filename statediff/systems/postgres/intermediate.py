@@ -40,6 +40,7 @@ from statediff.systems.postgres.queries import LISTINGS
 from statediff.systems.postgres.session import Connection, cause_of
 from statediff.systems.postgres.source import Scan
 from statediff.systems.relational.schema import Shelf, moved_rows
+from statediff.systems.relational.structure import STRUCTURE
 
 MAX_TRANSACTIONS: Final = 2_000
 MAX_READ_BYTES: Final = 64 * 1024 * 1024
@@ -285,6 +286,10 @@ class _Run:
         else:
             apart = _OF_NO_LISTING - ({"pg_depend"} if name == SEQUENCES else set())  # its owner
             done, to_come = done - apart, to_come - apart
+        if name == STRUCTURE:
+            if earlier == later and not self._delta.catalogue.at_risk:
+                return later
+            return self._unknown(each, "indexes are checked at the two ends of a run only")
         if name == SEQUENCES and self._has_moved:
             return self._unknown(each, "a sequence moves without regard to transactions")
         if earlier is not None and not done:

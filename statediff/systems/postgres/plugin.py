@@ -49,8 +49,9 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
 
 def _object_types() -> tuple[EntityType, ...]:
     from statediff.systems.postgres.queries import LISTINGS
+    from statediff.systems.relational.structure import STRUCTURE_TYPE
 
-    return tuple(listing.type for listing in LISTINGS)
+    return (*(listing.type for listing in LISTINGS), STRUCTURE_TYPE)
 
 
 def _sources() -> tuple[type, ...]:

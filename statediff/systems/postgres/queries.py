@@ -381,7 +381,7 @@ LISTINGS: Final = (
     Listing(
         EntityType("db.index", ("name",), (_NAME, _TABLE, _DEFINITION, _flag("is_valid"))),
         f"""SELECT {REL}, {qualified("m.nspname", "t.relname")}, pg_get_indexdef(c.oid),
-              i.indisvalid
+              i.indisvalid AND i.indisready AND i.indislive
             FROM {CLASS} JOIN pg_index i ON i.indexrelid = c.oid
             JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace m ON m.oid = t.relnamespace
             WHERE {OWN_REL}""",
@@ -459,7 +459,7 @@ LISTINGS: Final = (
         EntityType("db.rule", ("table", "name"), (_TABLE, _NAME, _DEFINITION, _text("enabled"))),
         f"""SELECT {REL}, r.rulename::text, pg_get_ruledef(r.oid), r.ev_enabled::text
             FROM pg_rewrite r JOIN {CLASS} ON c.oid = r.ev_class
-            WHERE c.relkind NOT IN ('v', 'm') AND {OWN_REL}""",
+            WHERE (c.relkind NOT IN ('v', 'm') OR r.rulename <> '_RETURN') AND {OWN_REL}""",
     ),
     Listing(
         EntityType("db.schema", ("name",), (_NAME, _OWNER)),
@@ -520,7 +520,7 @@ LISTINGS: Final = (
         ),
         f"""SELECT {REL}, t.tgname::text, pg_get_triggerdef(t.oid), t.tgenabled::text
             FROM pg_trigger t JOIN {CLASS} ON c.oid = t.tgrelid
-            WHERE NOT t.tgisinternal AND {OWN_REL}""",
+            WHERE (NOT t.tgisinternal OR t.tgenabled <> 'O') AND {OWN_REL}""",
     ),
     Listing(
         EntityType("db.type", ("name",), (_NAME, _text("kind"), _DEFINITION, _OWNER)),

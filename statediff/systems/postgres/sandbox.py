@@ -224,6 +224,7 @@ GRANT SELECT ON pg_catalog.pg_authid, pg_catalog.pg_largeobject, pg_catalog.pg_s
 ALTER SCHEMA public OWNER TO {agent};
 SET SESSION AUTHORIZATION {agent};
 """
+_CHECKS: Final = "GRANT EXECUTE ON FUNCTION bt_index_check(regclass, boolean) TO {reader}"
 _HBA: Final = "local all all scram-sha-256"
 _BUSY: Final = """
 SELECT count(*) FROM pg_stat_activity
@@ -378,6 +379,8 @@ class PostgresServer(DatabaseServer[Made]):
             entities = count_rows(admin)
             admin.execute("RESET SESSION AUTHORIZATION")
             admin.execute("SET search_path = pg_catalog")
+            admin.execute("CREATE EXTENSION amcheck SCHEMA pg_catalog")
+            admin.execute(sql.SQL(_CHECKS).format(**names))
             admin.execute("ANALYZE")
             admin.execute("VACUUM (FREEZE)")
             held = names_of(admin)

@@ -6,7 +6,8 @@
    rewritten after a snapshot looks empty in it. What the agent keeps locked is unobserved.
 3. One repeatable-read, read-only transaction covers the catalogue and all rows.
 4. Rows come from plain tables only, named with their schema; no view, rule, policy, cast, operator
-   or function of the database is run (`search_path` holds nothing but the server's own). Of a large
+   or function of the database is run to read them (its indexes are checked in connections apart,
+   `postgres.structure`; `search_path` holds nothing but the server's own). Of a large
    table only what the server's digests tell to be other than before is read (`postgres.digests`).
 5. After each table it is checked that the name still means the table that was locked.
 
@@ -50,7 +51,9 @@ from statediff.systems.postgres.session import (
     cause_of,
     connected,
 )
+from statediff.systems.postgres.structure import check
 from statediff.systems.relational.schema import Refine, Shelf, continued, is_key, with_types
+from statediff.systems.relational.structure import STRUCTURE, structure_table
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
 _ATTEMPTS: Final = 3
@@ -78,7 +81,7 @@ class PostgresSource:
         "rows of foreign tables: their definitions are read",
         "statistics, and what the server counts and logs",
         "files of the server: `postgresql.conf`, `pg_hba.conf`, what a program left in its folders",
-        "indexes that do not agree with their tables",
+        "indexes over the server's own functions only that do not have what their tables have",
         "sessions, locks, prepared transactions and what has not been committed",
     )
 
@@ -184,7 +187,7 @@ class PostgresSource:
         catalogue.objects["db.database"] = [
             d for d in databases if d["name"] not in self.own_databases
         ]
-        return held, catalogue
+        return held, replace(catalogue, checked=check(self.session, catalogue.at_risk))
 
     def _relations(self, connection: Connection) -> tuple[Relation, ...]:
         return tuple(r for r in relations(connection) if self._tables.has(r.schema, r.name))
@@ -271,6 +274,8 @@ class Scan:
         if like is not None and like.type.key != entity_type.key:
             entity_type = replace(entity_type, key=like.type.key)
         shelf = self.shelf
+        if entity_type.name == STRUCTURE:
+            return structure_table(self._catalogue.checked, shelf, entity_type, like)
         rows = self._catalogue.objects.get(entity_type.name)
         if rows is not None:
             table = shelf.distinct(entity_type, rows, like)

@@ -17,8 +17,8 @@ from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.schema import quoted
+from statediff.systems.relational.structure import STRUCTURE_TYPE
 from statediff.systems.sqlite.stored import DECIMALS
-from statediff.systems.sqlite.structure import STRUCTURE_TYPE
 
 SEQUENCES: Final = "sqlite_sequence"
 STATISTICS: Final = {

@@ -8,296 +8,50 @@ commit touched the catalogue, or if the pages do not form trees.
 `before`, whose chunks stand for those that nobody touched, is checked where that matters: a chunk
 is read from the copy before the first commit that touches it, and must be what `before` says.
 
-`PageOwners` knows which b-tree each page belongs to (sqlite.org/fileformat2, §1.5 and §1.6). A
-commit names the pages it wrote, not the tables. Every page in use is reached from exactly one root,
-as a node or in an overflow chain, so a table whose pages a commit left alone has not changed. That
-holds only for files that SQLite made: where a page is reached twice or leads nowhere the file is
-`Tangled`, and everything is read.
+Whether the structure is as sound as it was is told from the same pages (`sqlite.preserved`); where
+they do not tell, the whole file is checked.
 """
 
 from __future__ import annotations
 
 import bisect
-import operator
 import sqlite3
-import struct
-from collections import ChainMap
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-
-import numpy as np
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table
 from statediff.systems.relational.schema import quoted, with_types
+from statediff.systems.relational.structure import STRUCTURE, is_established
+from statediff.systems.sqlite.btree import Tangled, node_of, signed, varint
 from statediff.systems.sqlite.catalogue import OBJECT_NAMES, Catalogue, folded, kind_of
 from statediff.systems.sqlite.copy import DatabaseCopy, without_log
+from statediff.systems.sqlite.entries import TableIndexes, Uncertain, read_indexes
+from statediff.systems.sqlite.order import RowIds, Tree, check_order
+from statediff.systems.sqlite.owners import PageOwners, Rewritten
+from statediff.systems.sqlite.preserved import Preservation
 from statediff.systems.sqlite.scan import Scan, Scanner, prepare
-from statediff.systems.sqlite.structure import STRUCTURE, are_sound, free_pages, is_established
 from statediff.systems.sqlite.wal import Commit
 
-_INTERIOR_INDEX: Final = 2
-_INTERIOR_TABLE: Final = 5
-_LEAF_INDEX: Final = 10
-_LEAF_TABLE: Final = 13
-_INTERIOR: Final = (_INTERIOR_INDEX, _INTERIOR_TABLE)
-_FILE_HEADER_BYTES: Final = 100
-_LOCK_BYTE: Final = 2**30
-"""The page that holds this byte of the file is left empty."""
-_LEAST: Final = -(2**63) - 1
-_MOST: Final = 2**63 - 1
 
-ReadPage = Callable[[int], bytes]
-_Links = tuple[tuple[int, bool], ...]
-"""The pages a page leads to; True for the next page of an overflow chain."""
-
-
-class Tangled(Exception):
-    """The pages do not form trees; the message says which page."""
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """The nodes of one tree that a commit wrote, took in or gave up, as they were and as they are.
-
-    No row outside them changed. None where a part of some large value was overwritten in place, so
-    that the node that leads to it was not.
-    """
-
-    before: frozenset[int] | None
-    after: frozenset[int] | None
-
-
-class PageOwners:
-    """The pages of each root, kept up to date from commit to commit.
-
-    `read` gives a page as it is now; `usable` is the page size without its reserved end.
-    """
-
-    def __init__(self, read: ReadPage, usable: int, page_count: int) -> None:
-        self._read = read
-        self._usable = usable
-        self._page_count = page_count
-        self._owner: dict[int, int] = {}
-        self._pages: dict[int, dict[int, bool]] = {}
-        self._links: dict[tuple[int, bool], _Links] = {}
-
-    def grow(self, root: int) -> None:
-        """The pages reached from `root` are its own. Raises `Tangled`."""
-        pages: dict[int, bool] = {}
-        waiting: list[tuple[int, bool]] = [(root, False)]
-        while waiting:
-            page, is_overflow = waiting.pop()
-            if not 1 <= page <= self._page_count or page in self._owner:
-                raise Tangled(f"page {page} is reached twice or does not exist")
-            self._owner[page] = root
-            pages[page] = is_overflow
-            links = self._links.get((page, is_overflow))
-            if links is None:
-                links = self._links[page, is_overflow] = self._follow(page, is_overflow)
-            waiting.extend(links)
-        self._pages[root] = pages
-
-    def check_order(self, root: int, written: Collection[int], *, is_new: bool = False) -> None:
-        """The row ids of a table stand in their order. Raises `Tangled`.
-
-        Whoever asks for a range of row ids is shown what a search finds: a row in a wrong place is
-        in the table and in no range. That is asked of the `written` nodes and of what they lead
-        to, and of the root where another page may have become it (`is_new`); the others are taken
-        to be as they were.
-        """
-        waiting: list[tuple[int, int, int, bool]] = [(root, _LEAST, _MOST, is_new)]
-        while waiting:
-            page, above, most, is_doubted = waiting.pop()
-            is_doubted |= page in written
-            below = [link for link, is_overflow in self._links[page, False] if not is_overflow]
-            if not (below or is_doubted):
-                continue
-            ids = _leaf_row_ids(self._read(page))
-            if ids is None and page == root:
-                return  # an index, or a table that is one
-            bounds = [above, *(ids or ()), most]
-            if ids is None or (is_doubted and not _ascends(bounds)):
-                raise Tangled(f"the rows of page {page} are out of order")
-            waiting.extend(
-                (child, bounds[at], bounds[at + 1], page in written)
-                for at, child in enumerate(below)
-            )
-
-    def size(self, root: int) -> int:
-        """How many pages the tree has."""
-        return len(self._pages[root])
-
-    def account_for_all(self, free: frozenset[int], but: int) -> bool:
-        """Whether each page of the file is in one tree or free, and none is both.
-
-        `but` is the page that SQLite leaves empty for its locks, in a file that is so long.
-        """
-        known = len(self._owner) + len(free) + (but <= self._page_count)
-        return known == self._page_count and not {*free, but} & self._owner.keys()
-
-    def touched(self, pages: Collection[int], page_count: int) -> set[int]:
-        """The roots that owned one of the pages, or one beyond the new end, before the commit."""
-        gone = range(page_count + 1, self._page_count + 1)
-        return {
-            self._owner[page] for group in (pages, gone) for page in group if page in self._owner
-        }
-
-    def update(
-        self, roots: Collection[int], pages: Collection[int], page_count: int
-    ) -> dict[int, Rewritten]:
-        """The trees of `roots` (see `touched`) are as after the commit. Raises `Tangled`."""
-        self._page_count = page_count
-        former = {root: self._pages.pop(root) for root in roots}
-        stale = {
-            key: links
-            for page in pages
-            for key in ((page, False), (page, True))
-            if (links := self._links.pop(key, None)) is not None
-        }
-        for owned in former.values():
-            for page in owned:
-                del self._owner[page]
-        written = frozenset(pages)
-        for root in sorted(roots):
-            self.grow(root)
-            self.check_order(root, written)
-        links_before = ChainMap(stale, self._links)
-        found: dict[int, Rewritten] = {}
-        for root, before in former.items():
-            after = self._pages[root]
-            old = _touched_nodes(before, after, written, links_before)
-            new = _touched_nodes(after, before, written, self._links)
-            found[root] = Rewritten(old, new)
-        return found
-
-    def _follow(self, page: int, is_overflow: bool) -> _Links:
-        content = self._read(page)
-        try:
-            if is_overflow:
-                (following,) = struct.unpack_from(">I", content)
-                return ((following, True),) if following else ()
-            return self._node_links(content, _FILE_HEADER_BYTES if page == 1 else 0)
-        except (struct.error, IndexError) as error:
-            raise Tangled(f"page {page} is damaged") from error
-
-    def _node_links(self, content: bytes, at: int) -> _Links:
-        kind = content[at]
-        (cells,) = struct.unpack_from(">H", content, at + 3)
-        if kind not in (*_INTERIOR, _LEAF_INDEX, _LEAF_TABLE):
-            raise Tangled(f"a page is of unknown kind {kind}")
-        is_interior = kind in _INTERIOR
-        first = at + (12 if is_interior else 8)
-        starts = struct.unpack_from(f">{cells}H", content, first)
-        links: list[tuple[int, bool]] = []
-        if is_interior:
-            links.extend((struct.unpack_from(">I", content, s)[0], False) for s in starts)
-            links.append((struct.unpack_from(">I", content, at + 8)[0], False))
-        if kind != _INTERIOR_TABLE:
-            skip = 4 if is_interior else 0
-            most = (
-                self._usable - 35 if kind == _LEAF_TABLE else (self._usable - 12) * 64 // 255 - 23
-            )
-            for start in _large(content, [s + skip for s in starts], most):
-                chain = self._overflow(content, start, most, has_rowid=kind == _LEAF_TABLE)
-                if chain is not None:
-                    links.append((chain, True))
-        return tuple(links)
-
-    def _overflow(self, content: bytes, at: int, most: int, *, has_rowid: bool) -> int | None:
-        payload, at = _varint(content, at)
-        if payload <= most:
-            return None
-        if has_rowid:
-            _, at = _varint(content, at)
-        least = (self._usable - 12) * 32 // 255 - 23
-        local = least + (payload - least) % (self._usable - 4)
-        (chain,) = struct.unpack_from(">I", content, at + (local if local <= most else least))
-        return int(chain)
-
-
-def _touched_nodes(
-    pages: Mapping[int, bool],
-    others: Mapping[int, bool],
-    written: frozenset[int],
-    links: Mapping[tuple[int, bool], _Links],
-) -> frozenset[int] | None:
-    touched = (pages.keys() & written) | (pages.keys() - others.keys())
-    nodes = frozenset(page for page in touched if not pages[page])
-    chained: set[int] = set()
-    waiting = [link for node in nodes for link in links[node, False] if link[1]]
-    while waiting:
-        link = waiting.pop()
-        chained.add(link[0])
-        waiting.extend(links[link])
-    return nodes if touched - nodes <= chained else None
-
-
-def row_range(content: bytes) -> tuple[int, int] | None:
+def row_range(content: bytes, page: int, usable: int) -> tuple[int, int] | None:
     """The least and the greatest row id of a node of a table; None if it holds no rows.
 
     Raises `Tangled` for a node of an index or of a table that is one.
     """
-    try:
-        (cells,) = struct.unpack_from(">H", content, 3)
-        if content[0] not in (_INTERIOR_TABLE, _LEAF_TABLE):
-            raise Tangled("a node of an index holds no row ids")
-        if content[0] == _INTERIOR_TABLE or not cells:
-            return None
-        starts = struct.unpack_from(f">{cells}H", content, 8)
-        first, last = (_varint(content, _varint(content, s)[1])[0] for s in (starts[0], starts[-1]))
-    except (struct.error, IndexError) as error:
-        raise Tangled("a node is damaged") from error
-    return _signed(first), _signed(last)
-
-
-def _leaf_row_ids(content: bytes) -> list[int] | None:
-    """The row ids in a node of a table, as they stand there; None for other nodes."""
-    if content[0] not in (_INTERIOR_TABLE, _LEAF_TABLE):
+    node = node_of(content, page, usable)
+    if not node.is_of_table:
+        raise Tangled("a node of an index holds no row ids")
+    if node.children or not node.starts:
         return None
-    is_leaf = content[0] == _LEAF_TABLE
     try:
-        (cells,) = struct.unpack_from(">H", content, 3)
-        starts = struct.unpack_from(f">{cells}H", content, 8 if is_leaf else 12)
-        places = (_varint(content, s)[1] if is_leaf else s + 4 for s in starts)
-        return [_signed(_varint(content, place)[0]) for place in places]
-    except (struct.error, IndexError) as error:
+        first, last = (varint(content, varint(content, node.starts[at])[1])[0] for at in (0, -1))
+    except IndexError as error:
         raise Tangled("a node is damaged") from error
-
-
-def _ascends(bounds: list[int]) -> bool:
-    """Whether each is greater than the one before it; the last may also be equal to that."""
-    *ids, most = bounds
-    return all(map(operator.lt, ids, ids[1:])) and ids[-1] <= most
-
-
-def _signed(value: int) -> int:
-    return value - 2**64 if value >= 2**63 else value
-
-
-def _large(content: bytes, starts: list[int], most: int) -> list[int]:
-    """The cells whose payload may be larger than `most`, by the first two bytes of its size."""
-    if not starts:
-        return []
-    at = np.array(starts)
-    stored = np.frombuffer(content, np.uint8).astype(np.int64)
-    first, second = stored[at], stored[at + 1]
-    is_long = (second >= 128) | ((first & 127) * 128 + second > most)
-    is_large = np.where(first < 128, first > most, is_long)
-    return [int(start) for start in at[is_large]]
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for length in range(8):
-        byte = content[at + length]
-        value = value << 7 | byte & 127
-        if byte < 128:
-            return value, at + length + 1
-    return value << 8 | content[at + 8], at + 9
+    return signed(first), signed(last)
 
 
 MAX_READ_BYTES: Final = 512 * 1024 * 1024
@@ -320,6 +74,8 @@ class _Layout:
     """Root page → name of the table that it is, or is an index of."""
     row_ids: Mapping[str, str] = field(default_factory=dict)
     """Folded name → the column that is the row id, so that a leaf's rows are a range of keys."""
+    indexes: Mapping[int, TableIndexes] | None = None
+    """Root page → the table that it belongs to, with all of its indexes; None until asked for."""
 
 
 _Chunks = frozenset[int] | None
@@ -348,8 +104,8 @@ class Replay:
         self._bytes_checked = 0
         self._left_alone: dict[str, int] = {}
         """The tables, with their roots, that a commit to the catalogue wrote no page of."""
-        self._touched: frozenset[int] = frozenset()
-        """The roots of the trees that the present commit wrote to."""
+        self._rewritten: Mapping[int, Rewritten] = {}
+        """Root → what the present commit did to its tree."""
 
     def apply(self, commit: Commit, *, is_last: bool = True) -> State:
         """The state after the commit. Raises `SourceUnavailable` if it cannot be told.
@@ -369,39 +125,51 @@ class Replay:
             self._read_all()
         else:
             self._check(touched)
+            preservation = self._preservation(self._layout, commit)
             self._copy.write(commit)
-            tables = self._tables(touched, self._state) | self._structure(self._layout, is_last)
+            tables = self._tables(touched, self._state) | self._structure(preservation, is_last)
             schema = with_types(self._state.schema, {n: t.type for n, t in tables.items()})
             self._state = State(schema, {**self._state.tables, **tables})
         return self._state
 
-    def _structure(self, layout: _Layout, is_last: bool) -> dict[str, Table]:
+    def _preservation(self, layout: _Layout, commit: Commit) -> Preservation | None:
+        """What tells whether the structure is as sound as it is now; None where nothing does."""
+        if layout.owners is None or not is_established(self._state.tables.get(STRUCTURE)):
+            return None
+        self._next = commit.pages
+        try:
+            if layout.indexes is None:
+                layout.indexes = self._indexes(layout)
+            return Preservation(self._copy, commit, layout.owners, self._rewritten, layout.indexes)
+        except (Uncertain, Tangled, sqlite3.Error):
+            return None
+        finally:
+            self._next = {}
+
+    def _indexes(self, layout: _Layout) -> dict[int, TableIndexes]:
+        with closing(self._copy.connect()) as connection:
+            prepare(connection)
+            listed = connection.execute("SELECT name, rootpage FROM main.sqlite_schema").fetchall()
+            roots = {name: root for name, root in listed if isinstance(name, str) and root}
+            found = read_indexes(connection, self._copy.page(1), roots)
+        return {root: found[name] for root, name in layout.parts.items() if name in found}
+
+    def _structure(self, preservation: Preservation | None, is_last: bool) -> dict[str, Table]:
         """What is new about the structure: nothing, where a sound file was changed soundly."""
         each = self._state.schema.by_name.get(STRUCTURE)
         if each is None:
             return {}
-        if is_established(self._state.tables.get(STRUCTURE)) and self._is_sound_still(layout):
-            return {}
+        if preservation is not None:
+            try:
+                if preservation.holds():
+                    return {}
+            except (Uncertain, Tangled, sqlite3.Error):
+                pass  # the whole file is checked
         self._bytes_checked += self._copy.size
         if is_last or self._bytes_checked <= MAX_READ_BYTES:
             return self._tables({each: None}, self._before)
         cause = f"checking every commit takes more than {MAX_READ_BYTES >> 20} MiB of reading"
         return {STRUCTURE: self._state.tables[STRUCTURE].unobserved(cause)}
-
-    def _is_sound_still(self, layout: _Layout) -> bool:
-        """Whether the trees that a commit touched agree, and every page has one place."""
-        owners, size = layout.owners, self._copy.page_size
-        if owners is None:
-            return False
-        free = free_pages(self._copy.page, self._copy.size // size)
-        if free is None or not owners.account_for_all(free, _LOCK_BYTE // size + 1):
-            return False
-        self._bytes_checked += sum(map(owners.size, self._touched)) * size
-        if self._bytes_checked > MAX_READ_BYTES:
-            return False
-        with closing(self._copy.connect()) as connection:
-            prepare(connection)
-            return are_sound(connection, {layout.parts[root] for root in self._touched})
 
     # What a commit touched
 
@@ -423,11 +191,13 @@ class Replay:
         self._next = commit.pages
         try:
             rewritten = layout.owners.update(roots, commit.pages, commit.page_count)
+            for root, nodes in rewritten.items():
+                self._check_row_ids(layout.owners, root, nodes)
         except Tangled:
             return None
         finally:
             self._next = {}
-        self._touched = frozenset(roots)
+        self._rewritten = rewritten
         found: dict[EntityType, _Chunks] = {}
         for root in roots & layout.tables.keys():
             for each in self._state.schema.types:
@@ -442,25 +212,39 @@ class Replay:
     ) -> _Chunks:
         table, earlier = self._state.tables[each.name], self._before.tables.get(each.name)
         if (
-            not _is_by_row_id(each, layout)
-            or rewritten.before is None
-            or rewritten.after is None
+            layout.owners is None
+            or not _is_by_row_id(each, layout)
             or earlier is None
             or not (table.enumeration.is_complete and earlier.enumeration.is_complete)
         ):
             return None
         cuts = list(table.partition)
         found: set[int] = set()
-        contents = [self._copy.page(page) for page in rewritten.before]
-        contents += [commit.pages.get(p) or self._copy.page(p) for p in rewritten.after]
+        contents = [(self._copy.page(p), p) for p in rewritten.before]
+        contents += [(commit.pages.get(p) or self._copy.page(p), p) for p in rewritten.after]
+        usable = layout.owners.usable
         try:
-            for keys in map(row_range, contents):
-                if keys is not None:
+            for content, page in contents:
+                if (keys := row_range(content, page, usable)) is not None:
                     first, last = (bisect.bisect_right(cuts, (key,)) for key in keys)
                     found.update(range(first, last + 1))
         except Tangled:
             return None
         return frozenset(found)
+
+    def _check_row_ids(self, owners: PageOwners, root: int, nodes: Rewritten) -> None:
+        """The row ids of a table are in order. Raises `Tangled`.
+
+        Whoever asks for a range of row ids is shown what a search finds: a row in a wrong place is
+        in the table and in no range.
+        """
+        if not node_of(self._page(root), root, owners.usable).is_of_table:
+            return
+        before, after = (
+            Tree(read, owners.usable, are_row_ids=True) for read in (self._copy.page, self._page)
+        )
+        former = (before, nodes.above_before)
+        check_order(after, root, RowIds(), nodes.after, nodes.above_after, former)
 
     def _page(self, number: int) -> bytes:
         return self._next.get(number) or self._copy.page(number)
@@ -479,8 +263,10 @@ class Replay:
             for kind, name, table, root in listed.fetchall():
                 owners.grow(root)
                 parts[root] = str(table)
-                if self._unchecked:
-                    owners.check_order(root, self._unchecked, is_new=True)
+                if self._unchecked and node_of(self._page(root), root, usable).is_of_table:
+                    above = owners.with_above({root, *self._unchecked} & {*owners.of_tree(root)})
+                    tree = Tree(self._page, usable, are_row_ids=True)
+                    check_order(tree, root, RowIds(), above, above)
                 if kind_of(kind) == "table":
                     tables[root] = folded(name)
         except (Tangled, TypeError, AttributeError, IndexError):

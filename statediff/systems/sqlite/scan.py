@@ -45,6 +45,7 @@ from statediff.systems.relational.schema import (
     quoted,
     with_types,
 )
+from statediff.systems.relational.structure import STRUCTURE, structure_table
 from statediff.systems.sqlite.catalogue import (
     OBJECT_NAMES,
     OWN_TABLES,
@@ -56,7 +57,7 @@ from statediff.systems.sqlite.catalogue import (
 )
 from statediff.systems.sqlite.forms import with_forms
 from statediff.systems.sqlite.stored import column_reader
-from statediff.systems.sqlite.structure import STRUCTURE, check, structure_table
+from statediff.systems.sqlite.structure import check
 
 BLOCK_ROWS: Final = 4096
 WIDE_BLOCK_ROWS: Final = 256

@@ -25,32 +25,19 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-import struct
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.batches import Row
-from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import Table
 from statediff.model.values import printable
-from statediff.systems.relational.schema import Shelf, quoted
+from statediff.systems.relational.schema import quoted
+from statediff.systems.relational.structure import Checked
 from statediff.systems.sqlite.wal import read_commits, read_header
 
-STRUCTURE: Final = "db.structure"
-STRUCTURE_TYPE: Final = EntityType(
-    STRUCTURE,
-    ("problem",),
-    (
-        Field("problem", Kind.TEXT, is_nullable=False),
-        Field("object", Kind.TEXT),
-        Field("page", Kind.INT),
-    ),
-)
 MAX_PROBLEMS: Final = 100
 MAX_SECONDS: Final = 300
 _CACHE: Final = "cache_size=-65536"
@@ -72,20 +59,12 @@ _ENVIRONMENT: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Checked:
-    """What a check found: rows of `db.structure`, sorted; `cause` says why there may be more."""
-
-    problems: tuple[Row, ...]
-    cause: str | None = None
-
-
 def check(connection: sqlite3.Connection) -> Checked:
     """All problems of the database, inside the caller's transaction."""
     objects = _roots(connection)
     found: set[str] = set()
     try:
-        with _limits(connection):
+        with limits(connection):
             found.update(_header_problems(_header(connection)))
             damage = frozenset(_trees(connection))
             found.update(damage)
@@ -100,40 +79,8 @@ def check(connection: sqlite3.Connection) -> Checked:
     return Checked(tuple(_row(text, objects) for text in texts))
 
 
-def are_sound(connection: sqlite3.Connection, tables: Collection[str]) -> bool:
-    """Whether these tables agree with all of their indexes; whose each page is, is not asked."""
-    try:
-        with _limits(connection):
-            calls = (f"integrity_check({quoted(name)})" for name in tables)
-            said = (line for call in calls for line in _pragma(connection, call))
-            return not any(said) and not any(_unfound(connection, tables))
-    except sqlite3.Error:
-        return False
-
-
-def free_pages(read: Callable[[int], bytes], page_count: int) -> frozenset[int] | None:
-    """The pages on the free list; None if it is not one that SQLite would have written."""
-    head = read(1)
-    trunk, count = struct.unpack_from(">2I", head, 32)
-    if any(head[52:56]):
-        return None  # a file that moves its pages has maps of them beside the list
-    found: list[int] = []
-    while trunk:
-        if not 1 < trunk <= page_count or len(found) > count:
-            return None
-        content = read(trunk)
-        following, leaves = struct.unpack_from(">2I", content)
-        if leaves > len(content) // 4 - 2:
-            return None
-        found += (trunk, *struct.unpack_from(f">{leaves}I", content, 8))
-        trunk = following
-    pages = frozenset(found)
-    is_whole = len(pages) == len(found) == count and all(1 < page <= page_count for page in pages)
-    return pages if is_whole else None
-
-
 @contextmanager
-def _limits(connection: sqlite3.Connection) -> Iterator[None]:
+def limits(connection: sqlite3.Connection) -> Iterator[None]:
     """The connection has memory and length for a check, and does not check for ever."""
     deadline = time.monotonic() + MAX_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
@@ -146,26 +93,6 @@ def _limits(connection: sqlite3.Connection) -> Iterator[None]:
         connection.set_progress_handler(None, 0)
         connection.execute(f"PRAGMA cache_size={former}")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
-
-
-def structure_table(
-    checked: Checked, shelf: Shelf, entity_type: EntityType, like: Table | None
-) -> Table:
-    """The problems as rows of `db.structure`; after a run, `like` is the table before it."""
-    table = shelf.distinct(entity_type, list(checked.problems), like)
-    if like is not None and not like.enumeration.is_complete:
-        return shelf.fail(table, like.enumeration.cause or "its structure was not known before")
-    if checked.cause is not None:
-        return shelf.fail(table, checked.cause)
-    if like is None and checked.problems:
-        first = checked.problems[0]["problem"]
-        return shelf.fail(table, f"its structure was not known to be sound before: {first}")
-    return table
-
-
-def is_established(like: Table | None) -> bool:
-    """Whether the state before is known to be sound, so that whatever is wrong came since."""
-    return like is not None and like.enumeration.is_complete and not like.row_count
 
 
 def _integrity(connection: sqlite3.Connection) -> Iterator[str]:
@@ -231,15 +158,11 @@ def _pragma(connection: sqlite3.Connection, call: str) -> Iterator[str]:
                 yield line
 
 
-def _unfound(
-    connection: sqlite3.Connection, tables: Collection[str] | None = None
-) -> Iterator[str]:
-    """Keys of tables without row ids (of all, or of these) that a search does not find."""
+def _unfound(connection: sqlite3.Connection) -> Iterator[str]:
+    """Keys of tables without row ids that a search does not find."""
     listed = connection.execute("PRAGMA main.table_list").fetchall()
     for _schema, name, kind, _columns, is_without, *_ in listed:
         if kind != "table" or not is_without or not isinstance(name, str):
-            continue
-        if tables is not None and name not in tables:
             continue
         described = connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})").fetchall()
         key = [quoted(row[1]) for row in described if row[5] and isinstance(row[1], str)]

@@ -13,9 +13,9 @@ from statediff.capture.take import take
 from statediff.diff import diff
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.resolve import resolve
+from statediff.systems.relational.structure import STRUCTURE
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.source import SqliteSource
-from statediff.systems.sqlite.structure import STRUCTURE
 from tests.systems.sqlite.sqlite_databases import clock
 
 PAGE = 4096

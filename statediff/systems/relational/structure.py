@@ -1,0 +1,59 @@
+"""Whether what a database keeps agrees with itself, as state: `db.structure`.
+
+An index that does not have what its table has is seen by no reader of rows. The type has a row for
+each place where the database disagrees with itself; a sound one has none. Sound before and unsound
+after is a change: rows appear. Where soundness was not established before, nobody knows what the
+run did, and the type is incomplete with the cause. Decision 34 gives the reasons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from statediff.model.batches import Row
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.state import Table
+from statediff.systems.relational.schema import Shelf
+
+STRUCTURE: Final = "db.structure"
+STRUCTURE_TYPE: Final = EntityType(
+    STRUCTURE,
+    ("problem",),
+    (
+        Field("problem", Kind.TEXT, is_nullable=False),
+        Field("object", Kind.TEXT),
+        Field("page", Kind.INT),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found: rows of `db.structure`, sorted; `cause` says why there may be more."""
+
+    problems: tuple[Row, ...]
+    cause: str | None = None
+
+
+SOUND: Final = Checked(())
+
+
+def structure_table(
+    checked: Checked, shelf: Shelf, entity_type: EntityType, like: Table | None
+) -> Table:
+    """The problems as rows of `db.structure`; after a run, `like` is the table before it."""
+    table = shelf.distinct(entity_type, list(checked.problems), like)
+    if like is not None and not like.enumeration.is_complete:
+        return shelf.fail(table, like.enumeration.cause or "its structure was not known before")
+    if checked.cause is not None:
+        return shelf.fail(table, checked.cause)
+    if like is None and checked.problems:
+        first = checked.problems[0]["problem"]
+        return shelf.fail(table, f"its structure was not known to be sound before: {first}")
+    return table
+
+
+def is_established(like: Table | None) -> bool:
+    """Whether the state before is known to be sound, so that whatever is wrong came since."""
+    return like is not None and like.enumeration.is_complete and not like.row_count

@@ -1,0 +1,260 @@
+"""Pages of SQLite's b-trees, byte by byte (sqlite.org/fileformat2, §1.5, §1.6 and §2.1).
+
+What SQLite would not have written is `Tangled`; the message says what.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+INTERIOR_INDEX: Final = 2
+INTERIOR_TABLE: Final = 5
+LEAF_INDEX: Final = 10
+LEAF_TABLE: Final = 13
+INTERIOR: Final = (INTERIOR_INDEX, INTERIOR_TABLE)
+OF_TABLES: Final = (INTERIOR_TABLE, LEAF_TABLE)
+FILE_HEADER_BYTES: Final = 100
+_LEAST_BLOCK: Final = 4
+"""Bytes of the smallest cell, and of the smallest free block."""
+
+ReadPage = Callable[[int], bytes]
+
+
+class Tangled(Exception):
+    """The pages are not what SQLite would have written; the message says which."""
+
+
+class Rest(NamedTuple):
+    """What is not on the page of a payload."""
+
+    length: int
+    """Bytes of the whole payload."""
+    page: int
+    """The first page of the rest."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a node, in lists beside each other: there are many, and most are just passed."""
+
+    sizes: list[int]
+    """Bytes on the page, at least four."""
+    row_ids: list[int]
+    """Empty in an index."""
+    locals: list[bytes]
+    """The part of each payload that is on the page; empty in an interior node of a table."""
+    rests: dict[int, Rest]
+    """Place → the rest, of the cells whose payload is longer than that."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A page of a tree."""
+
+    content: bytes
+    at: int
+    """Where its header begins: page 1 begins with that of the file."""
+    kind: int
+    starts: tuple[int, ...]
+    children: tuple[int, ...]
+    """Of an interior node, one more than it has cells."""
+    usable: int
+
+    @property
+    def is_of_table(self) -> bool:
+        return self.kind in OF_TABLES
+
+    def cells(self) -> Cells:
+        """Its cells in order. Raises `Tangled`."""
+        try:
+            if self.kind == INTERIOR_TABLE:
+                told = [varint(self.content, start + 4) for start in self.starts]
+                sizes = [end - start for start, (_, end) in zip(self.starts, told, strict=True)]
+                return Cells(sizes, [signed(row_id) for row_id, _ in told], [], {})
+            return self._with_payloads()
+        except (struct.error, IndexError) as error:
+            raise Tangled("a cell is beyond its page") from error
+
+    def _with_payloads(self) -> Cells:
+        content, is_table = self.content, self.kind == LEAF_TABLE
+        most = most_local(self.usable, is_table=is_table)
+        skip = 4 if self.kind == INTERIOR_INDEX else 0
+        found = Cells([], [], [], {})
+        for start in self.starts:
+            at = start + skip + 1
+            length = content[at - 1]
+            if length >= 128:  # most take one byte
+                length, at = varint(content, at - 1)
+            if is_table:
+                row_id, at = varint(content, at)
+                found.row_ids.append(signed(row_id))
+            end = at + length
+            if length > most:
+                end = at + local_bytes(length, self.usable, is_table=is_table)
+                (page,) = struct.unpack_from(">I", content, end)
+                found.rests[len(found.locals)] = Rest(length, page)
+            found.locals.append(content[at:end])
+            found.sizes.append(max(end - start + (4 if length > most else 0), _LEAST_BLOCK))
+        return found
+
+    def check_space(self, cells: Cells) -> None:
+        """Each byte is in one cell or free, and the header counts those that are lost."""
+        content, at = self.content, self.at
+        free, count, begin, lost = struct.unpack_from(">HHHB", content, at + 1)
+        begin = begin or 65536
+        spans = list(zip(self.starts, cells.sizes, strict=True))
+        while free:
+            following, size = (
+                struct.unpack_from(">HH", content, free) if free < len(content) - 3 else (0, 0)
+            )
+            if size < _LEAST_BLOCK or (following and following <= free + size + 3):
+                raise Tangled("a free block is of no use")
+            spans.append((free, size))
+            free = following
+        spans.sort()
+        if at + (12 if self.children else 8) + 2 * count > begin:
+            raise Tangled("cells begin in their own list")
+        end = begin
+        for start, size in spans:
+            if start < end:
+                raise Tangled("two cells share a byte")
+            lost -= start - end
+            end = start + size
+        if end > self.usable or lost != self.usable - end:
+            raise Tangled("bytes of a page are in no cell")
+
+
+def node_of(content: bytes, page: int, usable: int) -> Node:
+    """The page as a node. Raises `Tangled`."""
+    at = FILE_HEADER_BYTES if page == 1 else 0
+    try:
+        kind = content[at]
+        (count,) = struct.unpack_from(">H", content, at + 3)
+        if kind not in (*INTERIOR, LEAF_INDEX, LEAF_TABLE):
+            raise Tangled(f"page {page} is of unknown kind {kind}")
+        is_interior = kind in INTERIOR
+        starts = struct.unpack_from(f">{count}H", content, at + (12 if is_interior else 8))
+        children: tuple[int, ...] = ()
+        if is_interior:
+            last = struct.unpack_from(">I", content, at + 8)
+            children = (*(struct.unpack_from(">I", content, s)[0] for s in starts), *last)
+    except (struct.error, IndexError) as error:
+        raise Tangled(f"page {page} is damaged") from error
+    return Node(content, at, kind, starts, children, usable)
+
+
+def local_bytes(length: int, usable: int, *, is_table: bool) -> int:
+    """How much of a payload is on the page of its cell."""
+    most = most_local(usable, is_table=is_table)
+    if length <= most:
+        return length
+    least = (usable - 12) * 32 // 255 - 23
+    here = least + (length - least) % (usable - 4)
+    return here if here <= most else least
+
+
+def most_local(usable: int, *, is_table: bool) -> int:
+    """The longest payload that is on the page of its cell as a whole."""
+    return usable - 35 if is_table else (usable - 12) * 64 // 255 - 23
+
+
+def chain_pages(local: bytes, rest: Rest, usable: int) -> int:
+    """How many pages the rest of the payload takes."""
+    return math.ceil((rest.length - len(local)) / (usable - 4))
+
+
+def payload(local: bytes, rest: Rest, read: ReadPage, usable: int) -> bytes:
+    """All of it; the chain is known to be as long as it has to be."""
+    parts, left, page = [local], rest.length - len(local), rest.page
+    while left > 0:
+        content = read(page)
+        parts.append(content[4 : min(usable, 4 + left)])
+        left -= usable - 4
+        (page,) = struct.unpack_from(">I", content)
+    return b"".join(parts)
+
+
+def varint(content: bytes, at: int) -> tuple[int, int]:
+    """The number that begins there, and where the next thing begins."""
+    value = 0
+    for length in range(8):
+        byte = content[at + length]
+        value = value << 7 | byte & 127
+        if byte < 128:
+            return value, at + length + 1
+    return value << 8 | content[at + 8], at + 9
+
+
+def signed(value: int) -> int:
+    """A number of 64 bits as SQLite understands row ids."""
+    return value - 2**64 if value >= 2**63 else value
+
+
+Value = tuple[int, int | float | bytes]
+"""A stored value, in SQLite's order between the kinds: (0, 0) null, 1 numbers, 2 texts, 3 blobs."""
+NULL: Final[Value] = (0, 0)
+_WHOLE_BYTES: Final = (0, 1, 2, 3, 4, 6, 8)
+_FLOAT: Final = 7
+_CONSTANTS: Final = {0: NULL, 8: (1, 0), 9: (1, 1)}
+
+
+def record(content: bytes) -> tuple[Value, ...]:
+    """The values of a record that has no byte too many. Raises `Tangled`."""
+    try:
+        begin, at = varint(content, 0)
+        found: list[Value] = []
+        place = begin
+        while at < begin:
+            serial, at = varint(content, at)
+            size = serial_bytes(serial)
+            part = content[place : place + size]
+            place += size
+            if len(part) != size:
+                raise Tangled("a record ends early")
+            found.append(_value(serial, part))
+    except IndexError as error:
+        raise Tangled("a record ends early") from error
+    if at != begin or place != len(content):
+        raise Tangled("a record has bytes that are no value")
+    return tuple(found)
+
+
+def check_shape(local: bytes, length: int, most: int) -> None:
+    """The record has at most so many values, and no byte too many. Raises `Tangled`."""
+    try:
+        begin, at = varint(local, 0)
+        size, count = begin, 0
+        while at < begin:
+            serial, at = varint(local, at)
+            size += serial_bytes(serial)
+            count += 1
+    except IndexError as error:
+        raise Tangled("a record ends early") from error
+    if at != begin or size != length or count > most:
+        raise Tangled("a record has bytes that are no value")
+
+
+def serial_bytes(serial: int) -> int:
+    """The size of a value of that type. Raises `Tangled`."""
+    if serial >= 12:
+        return (serial - 12) // 2
+    if serial in (10, 11):
+        raise Tangled("a value is of a type that SQLite keeps for itself")
+    return 8 if serial == _FLOAT else 0 if serial > _FLOAT else _WHOLE_BYTES[serial]
+
+
+def _value(serial: int, part: bytes) -> Value:
+    if serial >= 12:
+        return (2 if serial % 2 else 3, part)
+    if serial == _FLOAT:
+        (number,) = struct.unpack(">d", part)
+        if math.isnan(number):
+            raise Tangled("a number is none")
+        return (1, number)
+    if serial in _CONSTANTS:
+        return _CONSTANTS[serial]
+    return (1, int.from_bytes(part, "big", signed=True))

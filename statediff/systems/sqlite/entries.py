@@ -1,0 +1,364 @@
+"""What the indexes of a table hold of a row, and in which order, as SQLite itself computes it.
+
+The entries of a row are asked for in SQL, past every index: the columns and expressions of each
+index and the condition of a partial one, evaluated by SQLite in the caller's read-only connection.
+What cannot be asked so is `Uncertain`: whoever asks checks the whole file instead.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from statediff.systems.relational.schema import quoted
+from statediff.systems.sqlite.btree import NULL, Tangled, Value, record
+from statediff.systems.sqlite.catalogue import folded
+
+Entry = tuple[Value, ...]
+_EXPRESSION: Final = -2
+_ROW_ID_NAMES: Final = ("rowid", "_rowid_", "oid")
+_DESCENDING_FORMAT: Final = 4
+"""Of the schema, from which on SQLite sorts downwards where an index says so."""
+_UTF8: Final = 1
+
+
+class Uncertain(Exception):
+    """Only a check of the whole file can tell; the message says why."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index, or the tree of a table without row ids."""
+
+    root: int
+    terms: tuple[str, ...]
+    """SQL for each value of an entry."""
+    order: tuple[tuple[str, bool], ...]
+    """(collation, whether downwards) of each value that entries are sorted by."""
+    unique: int
+    """How many of the first values may not be twice; 0 for any."""
+    condition: str | None = None
+    """SQL: which rows have an entry; None for all."""
+    are_row_ids = False
+
+    @cached_property
+    def _sortable(self) -> dict[bytes, Entry]:
+        return {}
+
+    def key(self, content: bytes) -> Entry:
+        """What an entry is compared by. Raises `Tangled`."""
+        found = self._sortable.get(content)
+        if found is None:
+            values = record(content)
+            if len(values) != len(self.terms):
+                raise Tangled("an entry has another number of values than its index")
+            found = tuple(
+                _collated(value, collation)
+                for value, (collation, _) in zip(values, self.order, strict=False)
+            )
+            self._sortable[content] = found
+        return found
+
+    def precedes(self, one: bytes, other: bytes) -> bool:
+        first, second = self.key(one), self.key(other)
+        for at, (left, right) in enumerate(zip(first, second, strict=True)):
+            if self.unique and at == self.unique and NULL not in first[:at]:
+                return False  # the same key twice
+            if left != right:
+                return (left < right) is not self.order[at][1]
+        return False
+
+    def forget(self) -> None:
+        """Nothing of a commit is kept."""
+        self._sortable.clear()
+
+
+def _collated(value: Value, collation: str) -> Value:
+    kind, content = value
+    if kind != 2 or not isinstance(content, bytes) or collation == "BINARY":
+        return value
+    if collation == "NOCASE" and b"\0" not in content:
+        return kind, content.lower()
+    if collation == "RTRIM":
+        return kind, content.rstrip(b" ")
+    raise Tangled(f"the order {collation} is not known here")
+
+
+@dataclass(frozen=True)
+class TableIndexes:
+    """A table with its indexes; `primary` is the tree of one without row ids."""
+
+    name: str
+    primary: Index | None
+    indexes: tuple[Index, ...]
+    columns: tuple[tuple[str, str, bool], ...]
+    """(name, which kinds of values it may have, whether it is required) of each column."""
+    row_id: str | None
+    key_columns: tuple[tuple[int, str], ...] = ()
+    """Of a table without row ids: (place in its entries, column)."""
+    key_index: str | None = None
+    """Of a table without row ids: by what name SQLite knows its tree."""
+    hidden_by: str | None = None
+    """Why entries cannot be asked for."""
+    _queries: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def entries(
+        self, connection: sqlite3.Connection, rows: Iterable[Any]
+    ) -> dict[int, Counter[Entry]]:
+        """Root of each index → its entries for these rows: row ids, or whole entries of `primary`.
+
+        Raises `Uncertain`, `Tangled` and `sqlite3.Error`.
+        """
+        if self.hidden_by is not None:
+            raise Uncertain(self.hidden_by)
+        found: dict[int, Counter[Entry]] = {index.root: Counter() for index in self.indexes}
+        connection.text_factory = _as_text
+        for row in rows:
+            values = self._asked(connection, row)
+            at = len(self.columns)
+            for column, kind in zip(self.columns, values, strict=False):
+                _check_kind(column, kind)
+            for index in self.indexes:
+                entry = tuple(map(_value, values[at : at + len(index.terms)]))
+                at += len(index.terms) + 1
+                if values[at - 1]:
+                    found[index.root][entry] += 1
+        return found
+
+    def _asked(self, connection: sqlite3.Connection, row: Any) -> tuple[Any, ...]:
+        if self.primary is None:
+            where, values = f"{self.row_id} = ?", (row,)
+        else:
+            stored = record(row)
+            key = [(column, stored[at]) for at, column in self.key_columns]
+            where = " AND ".join(
+                f"{column} = {'CAST(? AS TEXT)' if kind == 2 else '?'}" for column, (kind, _) in key
+            )
+            values = tuple(content for _, (_, content) in key)  # type: ignore[assignment]
+        query = self._queries.get(where)
+        if query is None:
+            query = self._queries[where] = f"{self._selection} WHERE {where}"
+        found = connection.execute(query, values).fetchall()
+        if len(found) != 1:
+            raise Uncertain(f"a row of {self.name} is not found by its key")
+        return found[0]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _selection(self) -> str:
+        terms = [_kind_of(column) for column in self.columns]
+        for index in self.indexes:
+            terms += index.terms
+            terms.append("1" if index.condition is None else f"(({index.condition}) IS TRUE)")
+        path = "NOT INDEXED" if self.key_index is None else f"INDEXED BY {quoted(self.key_index)}"
+        return f"SELECT {', '.join(terms) or '1'} FROM main.{quoted(self.name)} {path}"  # noqa: S608 - quoted
+
+
+_LIKE_A_NUMBER: Final = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+
+
+def _kind_of(column: tuple[str, str, bool]) -> str:
+    name, allowed, _ = column
+    if allowed == "numeric":  # a text in it may not look like a number
+        return f"CASE typeof({name}) WHEN 'text' THEN {name} ELSE CAST(typeof({name}) AS BLOB) END"
+    return f"CAST(typeof({name}) AS BLOB)"
+
+
+def _check_kind(column: tuple[str, str, bool], told: Any) -> None:
+    """Raises `Uncertain` where a value might be one that its column may not have."""
+    name, allowed, is_required = column
+    if isinstance(told, tuple):
+        is_fine = _LIKE_A_NUMBER.fullmatch(told[1]) is None
+    else:
+        kind = bytes(told).decode()
+        is_fine = kind != "null" or not is_required
+        if allowed == "words":
+            is_fine &= kind not in ("integer", "real")
+        elif allowed not in ("numeric", "any"):
+            is_fine &= kind in (allowed, "null")
+    if not is_fine:
+        raise Uncertain(f"a value of {name} may be of a wrong kind")
+
+
+def _as_text(content: bytes) -> tuple[int, bytes]:
+    return 2, content
+
+
+def _value(told: Any) -> Value:
+    if told is None:
+        return NULL
+    if isinstance(told, tuple):
+        return told
+    return (3 if isinstance(told, bytes) else 1, told)
+
+
+# How a database describes its indexes
+
+
+def read_indexes(
+    connection: sqlite3.Connection, header: bytes, roots: Mapping[str, int]
+) -> dict[str, TableIndexes]:
+    """Each table by its name, with its indexes. `roots` has the root of each name.
+
+    `header` is that of the file. What is not as SQLite describes it is `hidden_by` its cause.
+    """
+    listed = connection.execute("PRAGMA main.table_list").fetchall()
+    found: dict[str, TableIndexes] = {}
+    for _schema, name, kind, _columns, is_without, is_strict, *_ in listed:
+        if isinstance(name, str) and name in roots and kind in ("table", "shadow"):
+            try:
+                found[name] = _table(connection, name, roots, bool(is_without), bool(is_strict))
+                _check_known(header, found[name], kind)
+            except Uncertain as error:
+                root = roots[name]
+                hollow = Index(root, (), (), 0) if is_without else None
+                found[name] = TableIndexes(name, hollow, (), (), None, hidden_by=str(error))
+    return found
+
+
+def _check_known(header: bytes, table: TableIndexes, kind: str) -> None:
+    if int.from_bytes(header[56:60], "big") != _UTF8:
+        raise Uncertain("its texts are not UTF-8")
+    trees = (*table.indexes, *([] if table.primary is None else [table.primary]))
+    is_down = any(down for tree in trees for _, down in tree.order)
+    if is_down and int.from_bytes(header[44:48], "big") < _DESCENDING_FORMAT:
+        raise Uncertain("its format sorts no index downwards")
+    if kind == "shadow" and sqlite3.sqlite_version_info >= (3, 44):
+        raise Uncertain("its module has checks of its own")
+
+
+def _table(
+    connection: sqlite3.Connection,
+    name: str,
+    roots: Mapping[str, int],
+    is_without: bool,
+    is_strict: bool,
+) -> TableIndexes:
+    described = connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})").fetchall()
+    if not all(isinstance(row[1], str) and isinstance(row[2], str) for row in described):
+        raise Uncertain("a name is not UTF-8")
+    columns = tuple(
+        (
+            quoted(row[1]),
+            _strict(row[2]) if is_strict else _allowed(row[2]),
+            bool(row[3] or (is_without and row[5])),
+        )
+        for row in described
+    )
+    taken = {folded(row[1]) for row in described}
+    row_id = next((each for each in _ROW_ID_NAMES if each not in taken), None)
+    primary: Index | None = None
+    keys: tuple[tuple[int, str], ...] = ()
+    key_index: str | None = None
+    indexes: list[Index] = []
+    for _, index, is_unique, origin, *_ in connection.execute(
+        f"PRAGMA main.index_list({quoted(name)})"
+    ).fetchall():
+        if not isinstance(index, str):
+            raise Uncertain("a name is not UTF-8")
+        is_primary = is_without and origin == "pk"
+        root = roots.get(name if is_primary else index)
+        parts = connection.execute(f"PRAGMA main.index_xinfo({quoted(index)})").fetchall()
+        if root is None or not parts:
+            raise Uncertain("an index has no tree")
+        one = _index(connection, index, root, parts, row_id, bool(is_unique), is_primary)
+        if is_primary:
+            primary, key_index = one, index
+            keys = tuple((at, one.terms[at]) for at in range(one.unique))
+        else:
+            indexes.append(one)
+    if (primary is None) is is_without or (row_id is None and not is_without):
+        raise Uncertain("its rows have no name to be asked for by")
+    return TableIndexes(name, primary, tuple(indexes), columns, row_id, keys, key_index)
+
+
+def _index(
+    connection: sqlite3.Connection,
+    name: str,
+    root: int,
+    parts: list[tuple[Any, ...]],
+    row_id: str | None,
+    is_unique: bool,
+    is_primary: bool,
+) -> Index:
+    sql = connection.execute(
+        "SELECT sql FROM main.sqlite_schema WHERE type = 'index' AND name = ?", (name,)
+    ).fetchone()
+    written: list[str] = []
+    condition = None
+    if sql is not None and isinstance(sql[0], str):
+        written, condition = parts_of(sql[0])
+    terms: list[str] = []
+    for at, column, stored, *_ in parts:
+        if column == _EXPRESSION:
+            if at >= len(written):
+                raise Uncertain("an expression of an index is not found")
+            terms.append(f"({written[at]})")
+        elif column >= 0 and isinstance(stored, str):
+            terms.append(quoted(stored))
+        elif row_id is not None:
+            terms.append(row_id)
+        else:
+            raise Uncertain("its rows have no name to be asked for by")
+    key = sum(1 for part in parts if part[5])
+    sorted_by = parts[:key] if is_primary else parts
+    order = tuple((str(part[4]).upper(), bool(part[3])) for part in sorted_by)
+    return Index(root, tuple(terms), order, key if is_unique or is_primary else 0, condition)
+
+
+_TOKEN: Final = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|$)"""
+    r"""|[(),]|[^'"`\[(),/-]+|.""",
+    re.DOTALL,
+)
+_DIRECTION: Final = re.compile(r"\b(ASC|DESC)\s*$", re.IGNORECASE)
+_WHERE: Final = re.compile(r"\s*WHERE\b(.+)", re.IGNORECASE | re.DOTALL)
+
+
+def parts_of(sql: str) -> tuple[list[str], str | None]:
+    """The expressions of a CREATE INDEX, and its condition. Raises `Uncertain`."""
+    parts, rest, depth, is_past = [""], "", 0, False
+    for piece in _pieces(sql):
+        if is_past:
+            rest += piece
+            continue
+        depth += (piece == "(") - (piece == ")")
+        is_past = depth == 0 and piece == ")"
+        if depth == 1 and piece == ",":
+            parts.append("")
+        elif depth > 1 or (depth and piece != "("):
+            parts[-1] += piece
+    where = _WHERE.fullmatch(rest)
+    if depth or not is_past or ";" in rest or bool(rest.strip()) is not bool(where):
+        raise Uncertain("the text of an index is not understood")
+    written = [_DIRECTION.sub("", part).strip() for part in parts]
+    return written, None if where is None else where[1].strip()
+
+
+def _pieces(sql: str) -> Iterator[str]:
+    for match in _TOKEN.finditer(sql):
+        piece = match[0]
+        yield " " if piece.startswith(("--", "/*")) else piece
+
+
+def _allowed(declared: str) -> str:
+    """Which values a check of the file wants in a column of that declared type."""
+    name = declared.upper()
+    if "INT" not in name and any(word in name for word in ("CHAR", "CLOB", "TEXT")):
+        return "words"
+    is_free = "INT" not in name and (not name or "BLOB" in name)
+    return "any" if is_free else "numeric"
+
+
+def _strict(declared: str) -> str:
+    name = declared.upper()
+    return {"INT": "integer", "ANY": "any"}.get(name, name.lower())
+
+
+def all_trees(table: TableIndexes) -> Collection[Index]:
+    """The indexes, and the table where it is one."""
+    return table.indexes if table.primary is None else (table.primary, *table.indexes)

@@ -1,0 +1,165 @@
+"""Whether the keys of a b-tree are in order where a commit wrote to it.
+
+A search goes down by the keys it compares with: a key in a wrong place is in the tree and in no
+answer. What a commit left alone is in order, if it was, between the bounds that it had. So only
+these are compared: keys beside each other in written nodes that were not there before in the same
+order, the first and the last of each written node with its bounds, and the ends of each part that
+was not written, where its bounds are others than before.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Hashable, Iterator
+from typing import Any, Protocol
+
+from statediff.systems.sqlite.btree import Cells, Node, ReadPage, Tangled, node_of, payload
+
+_Bounds = tuple[Any, Any]
+"""What lies below and above; None where nothing does."""
+
+
+class Keys(Protocol):
+    """How the keys of one tree are ordered."""
+
+    @property
+    def are_row_ids(self) -> bool:
+        """Whether the tree is a table whose key is the row id."""
+        ...
+
+    def precedes(self, one: Any, other: Any) -> bool:
+        """Whether one comes before the other, and may stand beside it. Raises `Tangled`."""
+        ...
+
+
+class RowIds:
+    """Of a table: a separator in an interior node may equal the last row id below it."""
+
+    are_row_ids = True
+
+    def precedes(self, one: int, other: int) -> bool:
+        return one < other
+
+
+class Tree:
+    """One tree at one moment, of which each node is parsed once."""
+
+    def __init__(self, read: ReadPage, usable: int, *, are_row_ids: bool) -> None:
+        self.read, self.usable = read, usable
+        self._are_row_ids = are_row_ids
+        self._nodes: dict[int, tuple[Node, Cells]] = {}
+        self._keys: dict[int, list[Any]] = {}
+
+    def node(self, page: int) -> tuple[Node, Cells]:
+        """The node and its cells. Raises `Tangled`."""
+        found = self._nodes.get(page)
+        if found is None:
+            node = node_of(self.read(page), page, self.usable)
+            if node.is_of_table is not self._are_row_ids:
+                raise Tangled(f"page {page} is of another kind of tree")
+            found = self._nodes[page] = node, node.cells()
+        return found
+
+    def keys(self, page: int) -> list[Any]:
+        """The keys of its cells: row ids, or whole entries. Raises `Tangled`."""
+        found = self._keys.get(page)
+        if found is None:
+            cells = self.node(page)[1]
+            if self._are_row_ids:
+                found = cells.row_ids
+            else:
+                found = list[Any](cells.locals)
+                for at, rest in cells.rests.items():
+                    found[at] = payload(found[at], rest, self.read, self.usable)
+            self._keys[page] = found
+        return found
+
+    def parts(self, page: int, bounds: _Bounds) -> Iterator[tuple[int, _Bounds]]:
+        """Each child with its bounds."""
+        node, _ = self.node(page)
+        if not node.children:
+            return
+        keys = [bounds[0], *self.keys(page), bounds[1]]
+        yield from zip(node.children, itertools.pairwise(keys), strict=True)
+
+    def end(self, page: int, at: int) -> Any:
+        """The first (0) or last (-1) key below the page; None where there is none."""
+        while (node := self.node(page)[0]).children:
+            page = node.children[at]
+        keys = self.keys(page)
+        return keys[at] if keys else None
+
+
+def check_order(
+    tree: Tree,
+    root: int,
+    keys: Keys,
+    touched: Collection[int],
+    above: Collection[int],
+    before: tuple[Tree, Collection[int]] | None = None,
+) -> None:
+    """The keys are in order. Raises `Tangled`.
+
+    `touched` are the nodes that were written or taken in, `above` these and all above them.
+    `before` is the tree as it was, with the nodes that were written and all above them.
+    """
+    known = frozenset[Hashable]() if before is None else _known(*before, root)
+    waiting: list[tuple[int, _Bounds]] = [(root, (None, None))] if root in above else []
+    while waiting:
+        page, bounds = waiting.pop()
+        if page in touched:
+            former = None
+            if before is not None and page in before[1]:
+                former = before[0].keys(page)
+            _check_node(tree, page, keys, bounds, former)
+        for child, between in tree.parts(page, bounds):
+            if child in above:
+                waiting.append((child, between))
+            elif (child, between) not in known:
+                _check_ends(tree, child, keys, between)
+
+
+def _known(tree: Tree, above: Collection[int], root: int) -> frozenset[Hashable]:
+    found: list[Hashable] = []
+    waiting: list[tuple[int, _Bounds]] = [(root, (None, None))] if root in above else []
+    while waiting:
+        page, bounds = waiting.pop()
+        for child, between in tree.parts(page, bounds):
+            if child in above:
+                waiting.append((child, between))
+            else:
+                found.append((child, between))
+    return frozenset(found)
+
+
+def _check_node(
+    tree: Tree, page: int, keys: Keys, bounds: _Bounds, former: list[Any] | None
+) -> None:
+    found = tree.keys(page)
+    place = {} if former is None else {key: at for at, key in enumerate(former)}
+    for one, other in itertools.pairwise(found):
+        first, second = place.get(one), place.get(other)
+        if first is not None and second is not None and first < second:
+            continue
+        if not keys.precedes(one, other):
+            raise Tangled(f"the keys of page {page} are out of order")
+    if found:
+        _check_between(keys, bounds, found[0], found[-1], page)
+    elif tree.node(page)[0].children:
+        raise Tangled(f"page {page} separates nothing")
+
+
+def _check_ends(tree: Tree, page: int, keys: Keys, bounds: _Bounds) -> None:
+    first, last = tree.end(page, 0), tree.end(page, -1)
+    if first is None or last is None:
+        raise Tangled(f"a leaf below page {page} has no keys")
+    _check_between(keys, bounds, first, last, page)
+
+
+def _check_between(keys: Keys, bounds: _Bounds, first: Any, last: Any, page: int) -> None:
+    low, high = bounds
+    is_fine = (low is None or keys.precedes(low, first)) and (
+        high is None or keys.precedes(last, high) or (keys.are_row_ids and last == high)
+    )
+    if not is_fine:
+        raise Tangled(f"the keys of page {page} are out of order with those beside it")

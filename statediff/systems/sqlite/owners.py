@@ -1,0 +1,228 @@
+"""Which b-tree each page of a SQLite file belongs to, kept up to date from commit to commit.
+
+A commit names the pages it wrote, not the tables. Every page in use is reached from exactly one
+root, as a node or in an overflow chain, so a table whose pages a commit left alone has not changed.
+That holds only for files that SQLite made: where a page is reached twice or leads nowhere the file
+is `Tangled`, and everything is read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from statediff.systems.sqlite.btree import (
+    INTERIOR_TABLE,
+    LEAF_TABLE,
+    Node,
+    ReadPage,
+    Tangled,
+    local_bytes,
+    most_local,
+    node_of,
+    varint,
+)
+
+_Links = tuple[tuple[int, bool], ...]
+"""The pages a page leads to; True for the next page of an overflow chain."""
+_ROOT, _FREE, _CHAIN, _NEXT, _NODE = range(1, 6)
+"""What a map of pages says of a page: a root, free, first or later in a chain, or a node."""
+_ENTRY: Final = struct.Struct(">BI")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewritten:
+    """The nodes of one tree that a commit wrote, took in or gave up, as they were and as they are.
+
+    A node counts as written where a page of one of its overflow chains was. Outside them nothing
+    of the tree changed. `above_before` and `above_after` are these nodes and all above them; of
+    nodes that were given up without having been written, nothing is above in `above_before`.
+    """
+
+    before: frozenset[int]
+    after: frozenset[int]
+    above_before: frozenset[int]
+    above_after: frozenset[int]
+
+
+class PageOwners:
+    """The pages of each root.
+
+    `read` gives a page as it is now; `usable` is the page size without its reserved end.
+    """
+
+    def __init__(self, read: ReadPage, usable: int, page_count: int) -> None:
+        self._read = read
+        self.usable: Final = usable
+        self.page_count = page_count
+        self._owner: dict[int, int] = {}
+        self._parent: dict[int, int] = {}
+        self._pages: dict[int, dict[int, bool]] = {}
+        self._links: dict[tuple[int, bool], _Links] = {}
+
+    def grow(self, root: int) -> None:
+        """The pages reached from `root` are its own, its leaves equally deep. Raises `Tangled`."""
+        pages: dict[int, bool] = {}
+        waiting: list[tuple[int, bool, int, int]] = [(root, False, 0, 0)]
+        leaves: int | None = None
+        while waiting:
+            page, is_overflow, parent, depth = waiting.pop()
+            if not 1 <= page <= self.page_count or page in self._owner:
+                raise Tangled(f"page {page} is reached twice or does not exist")
+            self._owner[page] = root
+            self._parent[page] = parent
+            pages[page] = is_overflow
+            links = self._links.get((page, is_overflow))
+            if links is None:
+                links = self._links[page, is_overflow] = self._follow(page, is_overflow)
+            waiting.extend((link, follows, page, depth + 1) for link, follows in links)
+            if not is_overflow and (not links or all(follows for _, follows in links)):
+                leaves = depth if leaves is None else leaves
+                if leaves != depth:
+                    raise Tangled(f"page {page} is a leaf at another depth than others")
+        self._pages[root] = pages
+
+    def size(self, root: int) -> int:
+        """How many pages the tree has."""
+        return len(self._pages[root])
+
+    def account_for_all(self, others: Collection[int]) -> bool:
+        """Whether each page of the file is in one tree or one of the others, and none is both."""
+        known = len(self._owner) + len(others)
+        return known == self.page_count and self._owner.keys().isdisjoint(others)
+
+    def are_mapped(
+        self, maps: Mapping[int, bytes], free: Collection[int], pages: Iterable[int]
+    ) -> bool:
+        """Whether the maps of an auto-vacuum file say of the pages what they are.
+
+        `maps` are the pages of the maps, by the number of the first page that each speaks of.
+        """
+        per_map = self.usable // _ENTRY.size
+        for page in pages:
+            first = page - (page - 3) % (per_map + 1)
+            told = _ENTRY.unpack_from(maps[first], (page - first) * _ENTRY.size)
+            if told != ((_FREE, 0) if page in free else self._place(page)):
+                return False
+        return True
+
+    def _place(self, page: int) -> tuple[int, int]:
+        parent = self._parent[page]
+        pages = self._pages[self._owner[page]]
+        if not parent:
+            return _ROOT, 0
+        if pages[page]:
+            return (_NEXT if pages[parent] else _CHAIN), parent
+        return _NODE, parent
+
+    def of_tree(self, root: int) -> Collection[int]:
+        """The pages of the tree."""
+        return self._pages[root].keys()
+
+    def touched(self, pages: Collection[int], page_count: int) -> set[int]:
+        """The roots that owned one of the pages, or one beyond the new end, before the commit."""
+        gone = range(page_count + 1, self.page_count + 1)
+        return {
+            self._owner[page] for group in (pages, gone) for page in group if page in self._owner
+        }
+
+    def update(
+        self, roots: Collection[int], pages: Collection[int], page_count: int
+    ) -> dict[int, Rewritten]:
+        """The trees of `roots` (see `touched`) are as after the commit. Raises `Tangled`."""
+        self.page_count = page_count
+        written = frozenset(pages)
+        former = {root: self._pages[root] for root in roots}
+        above = {root: self._with_above(owned.keys() & written) for root, owned in former.items()}
+        parents = {page: self._parent[page] for owned in former.values() for page in owned}
+        for page in pages:
+            for key in ((page, False), (page, True)):
+                self._links.pop(key, None)
+        for root, owned in former.items():
+            del self._pages[root]
+            for page in owned:
+                del self._owner[page], self._parent[page]
+        for root in sorted(roots):
+            self.grow(root)
+        found: dict[int, Rewritten] = {}
+        for root, before in former.items():
+            after = self._pages[root]
+            new = (after.keys() & written) | (after.keys() - before.keys())
+            old = (before.keys() & written) | (before.keys() - after.keys())
+            found[root] = Rewritten(
+                before=frozenset(_nodes(old, before, parents)),
+                after=frozenset(_nodes(new, after, self._parent)),
+                above_before=frozenset(p for p in above[root] if not before[p]),
+                above_after=frozenset(p for p in self._with_above(new) if not after[p]),
+            )
+        return found
+
+    def with_above(self, pages: Collection[int]) -> frozenset[int]:
+        """The nodes among the pages, and all nodes above any of them."""
+        found = self._with_above({page for page in pages if page in self._owner})
+        return frozenset(p for p in found if not self._pages[self._owner[p]][p])
+
+    def _with_above(self, pages: Collection[int]) -> set[int]:
+        found: set[int] = set()
+        for each in pages:
+            page = each
+            while page and page not in found:
+                found.add(page)
+                page = self._parent[page]
+        return found
+
+    def _follow(self, page: int, is_overflow: bool) -> _Links:
+        content = self._read(page)
+        try:
+            if is_overflow:
+                (following,) = struct.unpack_from(">I", content)
+                return ((following, True),) if following else ()
+            node = node_of(content, page, self.usable)
+            return (*((child, False) for child in node.children), *self._chains(node))
+        except (struct.error, IndexError) as error:
+            raise Tangled(f"page {page} is damaged") from error
+
+    def _chains(self, node: Node) -> Iterator[tuple[int, bool]]:
+        if node.kind == INTERIOR_TABLE:
+            return
+        is_table = node.kind == LEAF_TABLE
+        skip = 4 if node.children else 0
+        most = most_local(self.usable, is_table=is_table)
+        for start in _large(node.content, [s + skip for s in node.starts], most):
+            length, at = varint(node.content, start)
+            if length > most:
+                if is_table:
+                    _, at = varint(node.content, at)
+                at += local_bytes(length, self.usable, is_table=is_table)
+                yield struct.unpack_from(">I", node.content, at)[0], True
+
+
+def _nodes(
+    pages: Collection[int], owned: Mapping[int, bool], parents: Mapping[int, int]
+) -> Iterator[int]:
+    """The nodes among the pages, and those whose overflow chains the others are of."""
+    seen: set[int] = set()
+    for each in pages:
+        page = each
+        while owned[page] and page not in seen:
+            seen.add(page)
+            page = parents[page]
+        if page not in seen:
+            seen.add(page)
+            yield page
+
+
+def _large(content: bytes, starts: list[int], most: int) -> list[int]:
+    """The cells whose payload may be larger than `most`, by the first two bytes of its size."""
+    if not starts:
+        return []
+    at = np.array(starts)
+    stored = np.frombuffer(content, np.uint8).astype(np.int64)
+    first, second = stored[at], stored[at + 1]
+    is_long = (second >= 128) | ((first & 127) * 128 + second > most)
+    is_large = np.where(first < 128, first > most, is_long)
+    return [int(start) for start in at[is_large]]

@@ -1,0 +1,77 @@
+"""Indexes of MariaDB that do not have what their tables have are state: `db.structure`."""
+
+import pytest
+
+pytest.importorskip("pymysqlreplication")
+
+from statediff.diff import diff
+from statediff.systems.mariadb.source import MariaDbSource
+from statediff.systems.relational.structure import STRUCTURE
+from tests.docker.mariadb_runs import Run, make_system, now
+
+pytestmark = pytest.mark.docker("mariadb")
+DDL = """
+CREATE TABLE visit (id INT PRIMARY KEY, at VARCHAR(30),
+  since BIGINT AS (UNIX_TIMESTAMP(at)) VIRTUAL, KEY by_since (since));
+CREATE TABLE plain (id INT PRIMARY KEY, note VARCHAR(30), KEY by_note (note));
+"""
+SEED = """
+INSERT INTO visit (id, at) SELECT seq, '2026-01-01 10:00:00' + INTERVAL seq HOUR FROM seq_1_to_50;
+INSERT INTO plain SELECT seq, seq FROM seq_1_to_50;
+"""
+ELSEWHERE, HERE = "SET time_zone = '+05:00'", "SET time_zone = '+00:00'"
+HARMFUL = {
+    "a row is written in another zone": "INSERT INTO visit (id, at) VALUES (90, '2026-02-01')",
+    "a row is changed in another zone": "UPDATE visit SET at = '2026-02-01' WHERE id = 7",
+}
+HARMLESS = (
+    "INSERT INTO visit (id, at) VALUES (90, '2026-02-01')",
+    "UPDATE visit SET at = '2026-02-01' WHERE id = 7",
+    "DELETE FROM visit WHERE id = 8",
+    "UPDATE plain SET note = 'x' WHERE id = 3",
+)
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory):
+    made = make_system(tmp_path_factory.mktemp("store"), DDL, SEED)
+    yield made
+    made.stop()
+
+
+def compared(system, *statements):
+    """The diff of two scans, and the table that the feed and the scan both have."""
+    system.reset()
+    run = Run(system)
+    try:
+        assert run.agent(*statements) == []
+        by_scan = run.scan()
+        told = run.feed.establish(run.store, now, run.before).part.state
+    finally:
+        run.feed.detach()
+    tables = [state.tables[STRUCTURE] for state in (told, by_scan)]
+    assert [bool(t.row_count) for t in tables] in ([True, True], [False, False])
+    return diff(run.before, by_scan), by_scan.tables[STRUCTURE]
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_what_an_index_lost_in_a_run_is_a_change(system, name):
+    found, table = compared(system, ELSEWHERE, HARMFUL[name], HERE)
+    assert table.enumeration.is_complete
+    assert {row["object"] for _, row in table.rows()} == {"visit"}
+    assert [d for d in found.deltas if d.type == STRUCTURE]
+
+
+def test_ordinary_work_leaves_indexes_sound(system):
+    found, table = compared(system, *HARMLESS)
+    assert table.enumeration.is_complete
+    assert not [d for d in (*found.deltas, *found.doubts) if d.type == STRUCTURE]
+
+
+def test_a_server_that_others_need_is_not_asked(system):
+    system.reset()
+    run = Run(system)
+    run.feed.detach()
+    source = MariaDbSource("store", system._running().reader_url)
+    enumeration = source.read(run.store, now, None).state.tables[STRUCTURE].enumeration
+    assert "is checked in sandboxes" in str(enumeration.cause)
