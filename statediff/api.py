@@ -57,6 +57,7 @@ from statediff.packs import EMBEDDED, find_sandbox, known_sandbox, sandbox_of
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.systems.functions.plugin import url_of
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
 from statediff.workspace import trials as engine
@@ -86,8 +87,11 @@ __all__ = [
 
 Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """A state as plain JSON: `{type: [record, …]}`."""
-State: TypeAlias = Tables | str | Path | Sequence[str | Path]
-"""Tables, or what the command line calls a state: `PATH` or `NAME=PATH`, one or one a source."""
+Place: TypeAlias = str | Path | Callable[[], Tables]
+"""What the command line calls a state, `PATH`, `URL` or `NAME=PATH`, or a function that returns
+tables."""
+State: TypeAlias = Tables | Place | Sequence[str | Path]
+"""Tables, or a place, one or one a source."""
 AnAgent: TypeAlias = Agent | Callable[[Trial], Any] | str | Sequence[str]
 WIDTH: Final = 100
 _NOT_GIVEN: Final = object()
@@ -280,12 +284,13 @@ class Watching:
 
     def __init__(
         self,
-        states: Mapping[str, str | Path],
+        states: Mapping[str, Place],
         contract: ContractFile | None,
         schema: str | Path | None,
         settle_seconds: float,
     ) -> None:
-        self._states = [f"{name}={place}" for name, place in states.items()]
+        self._places = states  # a function is a state for as long as somebody has it
+        self._states = [f"{name}={_place(place)}" for name, place in states.items()]
         self._contract = contract
         sandbox = None if contract is None else known_sandbox(contract)
         self._refined = inputs.refinements(None if schema is None else Path(schema), sandbox)
@@ -321,7 +326,7 @@ def watch(
     *,
     schema: str | Path | None = None,
     settle_seconds: float = SETTLE_SECONDS,
-    **states: str | Path,
+    **states: Place,
 ) -> Watching:
     """A block of code is watched: what it changes in your own systems, and whether it may.
 
@@ -458,8 +463,14 @@ def _captures(
     return inputs.capture_pair(_names(before), _names(after), refined, _names(during))
 
 
-def _names(state: str | Path | Sequence[str | Path]) -> list[str]:
-    return [str(state)] if isinstance(state, (str, Path)) else [str(each) for each in state]
+def _names(state: Place | Sequence[str | Path]) -> list[str]:
+    if isinstance(state, (str, Path)) or callable(state):
+        return [_place(state)]
+    return [str(each) for each in state]
+
+
+def _place(place: Place) -> str:
+    return url_of(place) if callable(place) else str(place)
 
 
 def _as_json(tables: Tables, side: str) -> bytes:

@@ -6,11 +6,13 @@ loaded, so that no installed package takes the place of another unseen.
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from statediff.errors import UsageError
 
@@ -68,3 +70,23 @@ def _plug_ins_on(group: str, _path: tuple[str, ...]) -> Mapping[str, PlugIn]:
 
 def _owner(point: EntryPoint) -> str:
     return "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+def named_function(path: str, what: str) -> Callable[..., Any]:
+    """The function that `module:function` names; `UsageError` if there is none."""
+    module_name, colon, attribute = path.partition(":")
+    if not (module_name and colon and attribute):
+        raise UsageError(f"{what}: expected module:function, found {path!r}")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` would: the module may be in the current folder
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise UsageError(
+            f"{what}: the module {module_name!r} cannot be imported: {error}"
+        ) from error
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        raise UsageError(f"{what}: {module_name!r} has no function {attribute!r}")
+    found: Callable[..., Any] = function
+    return found

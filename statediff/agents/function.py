@@ -8,7 +8,6 @@ as a program is. One that is given as an object runs inside the evaluator's proc
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import json
 import math
@@ -30,6 +29,7 @@ from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
+from statediff.entrypoints import named_function
 from statediff.errors import InputError, UsageError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import NoAnswer
@@ -54,16 +54,7 @@ class FunctionAgent:
     @staticmethod
     def load(path: str) -> FunctionAgent:
         """The function that `module:function` names; `UsageError` if there is no such thing."""
-        module_name, attribute = _names(path)
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError as error:
-            message = f"the agent module {module_name!r} cannot be imported: {error}"
-            raise UsageError(message) from error
-        function = getattr(module, attribute, None)
-        if not callable(function):
-            raise UsageError(f"{module_name!r} has no function {attribute!r}")
-        return FunctionAgent(function, path)
+        return FunctionAgent(named_function(path, "the agent"), path)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         return _recorded(self._run, trial, clock)

@@ -40,29 +40,59 @@ GraphOption = Annotated[
     ),
 ]
 
+FunctionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source",
+        metavar="NAME=MODULE:FUNCTION",
+        help="A state that a function of yours returns: {type: [record, ...]}; repeatable.",
+    ),
+]
+
+
+def _named_states(states: Sequence[str] | None, functions: Sequence[str] | None) -> list[str]:
+    """All states as `[NAME=]STATE`; `UsageError` where a function has no name, or none is given."""
+    named = [*(states or ())]
+    for text in functions or ():
+        name, equals, function = text.partition("=")
+        if not (name and equals and function):
+            raise UsageError(f"--source {text}: expected NAME=MODULE:FUNCTION")
+        named.append(f"{name}=python://{function}")
+    if not named:
+        raise UsageError("no state is given; name a path, a URL, or --source NAME=MODULE:FUNCTION")
+    return named
+
 
 def capture(
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="[NAME=]STATE...", help="A path or URL of a state; `-` is JSON tables on stdin."
         ),
-    ],
+    ] = None,
+    functions: FunctionOption = None,
     schema: SchemaFileOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Write the state as plain JSON tables."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the state: whole and without loss (.state), else as plain JSON tables.",
+        ),
     ] = None,
     graph: GraphOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Read states: print what was found, or write it as plain JSON tables or as a graph."""
+    """Read states: print what was found, or write it to a file or as a graph."""
+    from statediff.systems.captured.statefile import SUFFIX, write_state
     from statediff.workspace.inputs import one_capture, refinements
 
     _require_graph_file(graph)
-    captured = one_capture(sources, refinements(schema))
+    captured = one_capture(_named_states(sources, functions), refinements(schema))
     summary = _summary(captured)
-    if out is not None:
+    if out is not None and out.suffix == SUFFIX:
+        write_state(captured, out, is_refined=schema is not None)
+    elif out is not None:
         _write_tables(captured, out)
     if graph is not None:
         from statediff.evaluate.comparing import state_of
@@ -244,17 +274,25 @@ class WatchFiles:
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class WatchedStates:
+    """What is watched."""
+
+    states: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--state", metavar="[NAME=]STATE", help="What is watched: a path or a URL; repeatable."
+        ),
+    ] = None
+    functions: FunctionOption = None
+
+
 def watch(
     command: Annotated[
         list[str],
         typer.Argument(metavar="-- PROGRAM...", help="What acts: a program and its arguments."),
     ],
-    states: Annotated[
-        list[str],
-        typer.Option(
-            "--state", metavar="[NAME=]STATE", help="What is watched: a path or a URL; repeatable."
-        ),
-    ],
+    places: WatchedStates,
     contract: Annotated[
         str | None,
         typer.Option("--contract", metavar="CONTRACT", help="Judge the run under this contract."),
@@ -281,6 +319,7 @@ def watch(
     path = None if contract is None else contract_path(contract)
     file = None if path is None else load_case(path, cases.chosen)
     out, draft = written.out, written.draft
+    states = _named_states(places.states, places.functions)
     if file is None and (out is not None or program.answer is not None):
         raise UsageError("--out and --answer go with --contract: without one nothing is judged")
     if draft is not None:

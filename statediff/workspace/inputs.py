@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from statediff.agents.handover import MAX_ANSWER_BYTES, answer_in, read_handed_file
 from statediff.agents.tracefile import read_trace_file
@@ -38,6 +37,7 @@ from statediff.packs import sandbox_pack
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
 from statediff.systems.base.registry import object_types, open_state, state_reader, state_url_reader
 from statediff.systems.base.rows import source_schema
+from statediff.systems.base.urls import url_without_password, without_passwords
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The instant of every offline reading: a file does not say when the state it holds was true."""
@@ -109,24 +109,6 @@ class StateFile:
         if self.url is not None:
             return url_without_password(self.url)
         return "standard input" if self.is_stdin else str(self.path)
-
-
-def _without_passwords(text: str, urls: Sequence[str]) -> str:
-    """The text of a driver, which may quote what it was given."""
-    for url in urls:
-        account = url.partition("://")[2].partition("/")[0].rpartition("@")[0]
-        password = account.partition(":")[2]
-        for shown in {password, unquote(password)} - {""}:
-            text = text.replace(shown, "…")
-    return text
-
-
-def url_without_password(url: str) -> str:
-    """The URL as messages show it: neither a password nor what follows `?` is in it."""
-    scheme, _, rest = url.partition("://")
-    place = rest.partition("?")[0]
-    account, at, host = place.rpartition("@")
-    return f"{scheme}://{account.partition(':')[0]}{at}{host}"
 
 
 def _exists(text: str) -> bool:
@@ -358,14 +340,15 @@ def _pair(
 ) -> tuple[Source, Source, Sequence[Source]]:
     """What reads the two sides of a source, and the states in between."""
     reader = before.reader
-    if reader is not after.reader:
+    is_mixed = reader is not after.reader
+    if is_mixed and not _may_be_one_system(reader, after.reader):
         raise UsageError(
             f"{before.source}: one side is {reader.description}, the other "
             f"{after.reader.description}; both sides of a source are of one kind"
         )
     if before.is_stdin and after.is_stdin:
         raise UsageError("standard input can be one side only")
-    if reader.series is not None:
+    if reader.series is not None and not is_mixed:
         states = [file.input() for file in (before, *between, after)]
         first, *others, last = reader.series(before.source, states, refinement)
         return first, last, others
@@ -373,6 +356,13 @@ def _pair(
     backed = _Backed(one, two), _Backed(two, one)
     require_schema(backed[0], before, after)
     return *backed, [file.read_by(refinement) for file in between]
+
+
+def _may_be_one_system(one: StateReader, other: StateReader) -> bool:
+    """A captured state beside the system; not beside files whose schema the two sides decide."""
+    return (one.is_any_system and other.series is None) or (
+        other.is_any_system and one.series is None
+    )
 
 
 def require_schema(source: Source, *files: StateFile) -> None:
@@ -383,7 +373,7 @@ def require_schema(source: Source, *files: StateFile) -> None:
         named = " and ".join(dict.fromkeys(printable(file.label) for file in files))
         cause, remedy = str(error), "check the file, or end what locks it"
         if files[0].url is not None:
-            cause = _without_passwords(cause, [file.url for file in files if file.url is not None])
+            cause = without_passwords(cause, [file.url for file in files if file.url is not None])
             remedy = "check the URL, its account and password, and that the system is running"
         raise InputError(f"{named}: {files[0].reader.unreadable}: {cause}; {remedy}") from error
 

@@ -20,9 +20,10 @@ from typing import Final
 from statediff.errors import InputError, SandboxError, UsageError
 from statediff.model.values import printable
 from statediff.packs import SANDBOX_FILE, SandboxPack
+from statediff.systems.base.urls import url_without_password
 from statediff.workspace import folders
 from statediff.workspace.drafts import require_new
-from statediff.workspace.inputs import StateFile, url_without_password, utc_now
+from statediff.workspace.inputs import StateFile, utc_now
 
 _DATABASES: Final = (".db", ".sqlite", ".sqlite3")
 _DUMP: Final = ".sql"

@@ -161,3 +161,18 @@ def test_no_password_is_in_what_messages_show(url: str, shown: str) -> None:
 def test_a_url_of_a_file_is_its_path(database: Path) -> None:
     found = StateFile.parse(f"db=sqlite:///{database}")
     assert (found.path, found.url) == (database, None)
+
+
+def test_tables_of_files_and_of_folders_are_watched(tmp_path: Path) -> None:
+    """The state before is kept: after the run the file holds another one."""
+    (tmp_path / "folder").mkdir()
+    one, two = tmp_path / "user.csv", tmp_path / "folder" / "order.tsv"
+    one.write_text("id,name\n1,Ada\n")
+    two.write_text("id\ttotal\n7\t3\n")
+    with statediff.watch(u=one, t=f"tables://{two.parent}", settle_seconds=0) as run:
+        one.write_text("id,name\n1,Bob\n")
+        two.write_text("id\ttotal\n7\t4\n")
+    assert {(d["type"], d["before"], d["after"]) for d in run.changes} == {
+        ("user", "Ada", "Bob"),
+        ("order", 3, 4),
+    }

@@ -62,7 +62,7 @@ class LiveSource:
         if self._reader.series is None:
             return open_state(self._reader, self._name, place, self._refinement)
         if like is None or self._earlier is None:
-            self._earlier = place if place.content is not None else self._copied(place)
+            self._earlier = place if place.content is not None else self._keep(place)
             states = (self._earlier, self._earlier)
             return self._reader.series(self._name, states, self._refinement)[0]
         try:
@@ -70,8 +70,10 @@ class LiveSource:
         except InputError as error:
             raise SourceUnavailable(f"what the run left cannot be read: {error}") from error
 
-    def _copied(self, place: StateInput) -> StateInput:
-        """A copy that no run can change, under its own name: messages and types come from it."""
+    def _keep(self, place: StateInput) -> StateInput:
+        """The place as it is now, which no run can change, under its own name."""
+        if self._reader.keep is not None:
+            return self._reader.keep(place)
         if self._kept is None:
             self._kept = Path(tempfile.mkdtemp(prefix="statediff-before-"))
             weakref.finalize(self, shutil.rmtree, self._kept, ignore_errors=True)

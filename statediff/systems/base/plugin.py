@@ -90,6 +90,10 @@ class StateReader:
     """What reads it, by the source's name and the refinement of its schema."""
     series: Callable[[str, Sequence[StateInput], Refinement | None], Sequence[Source]] | None = None
     """What reads all states of one source, in their order, where all decide what its schema is."""
+    keep: Callable[[StateInput], StateInput] | None = None
+    """The state as it is now, for `series` to read later. None where a copy of the path is that."""
+    is_any_system: bool = False
+    """What it reads was captured of any system, and may be compared with that system."""
     is_general: bool = False
     """It reads what no other reader recognizes."""
     sandbox: Callable[[Path], tuple[str, str]] | None = None

@@ -268,7 +268,7 @@ class MailSource:
             accepted = accepted_at(message)
             sender, recipients = message["sender"], message["recipients"]
             beside = list(departures(parsed.lines, sender, recipients, accepted))
-            parts = [_part_row(part) for part in parsed.parts]
+            parts = [part_row(part) for part in parsed.parts]
             for recipient in recipients:
                 number += 1
                 rows.messages.append(
@@ -378,7 +378,8 @@ class OutboxProcess:
         self.stop()
 
 
-def _part_row(part: Part) -> Row:
+def part_row(part: Part) -> Row:
+    """The fields of a further part, without those that say whose it is."""
     return {
         "number": part.number,
         "type": part.type,

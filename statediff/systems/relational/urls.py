@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from statediff.errors import UsageError
 
@@ -32,11 +32,12 @@ class TableChoice:
 EVERY_TABLE = TableChoice()
 
 
-def _with_quoted_password(netloc: str) -> str:
+def _with_quoted_password(place: str) -> str:
     """A password with an `@` in it is one all the same: drivers would take its end for the host."""
+    netloc, slash, path = place.partition("/")
     account, at, host = netloc.rpartition("@")
     user, colon, password = account.partition(":")
-    return f"{user}{colon}{quote(unquote(password), safe='')}{at}{host}"
+    return f"{user}{colon}{quote(unquote(password), safe='')}{at}{host}{slash}{path}"
 
 
 def split_choice(url: str) -> tuple[str, TableChoice]:
@@ -44,10 +45,11 @@ def split_choice(url: str) -> tuple[str, TableChoice]:
 
     `UsageError` for a choice that is empty or given twice; nothing of the URL is in the message.
     """
-    parts = urlsplit(url)
+    whole, _, query = url.partition("?")
+    scheme, _, place = whole.partition("://")
     chosen: dict[str, str] = {}
     others: list[tuple[str, str]] = []
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+    for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in ("schema", "tables"):
             others.append((name, value))
         elif not value or name in chosen:
@@ -57,6 +59,7 @@ def split_choice(url: str) -> tuple[str, TableChoice]:
         else:
             chosen[name] = value
     patterns = tuple(p for p in chosen.get("tables", "").split(",") if p)
-    netloc = _with_quoted_password(parts.netloc)
-    plain = urlunsplit(parts._replace(netloc=netloc, query=urlencode(others)))
-    return plain, TableChoice(chosen.get("schema"), patterns)
+    plain = f"{scheme}://{_with_quoted_password(place)}"
+    return plain + ("?" + urlencode(others) if others else ""), TableChoice(
+        chosen.get("schema"), patterns
+    )

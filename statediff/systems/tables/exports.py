@@ -1,10 +1,11 @@
-"""Tables in files of other forms, as JSON tables: CSV, TSV, JSON lines, Parquet, and folders.
+"""Tables in files of other forms, as JSON tables: CSV, TSV, JSON lines, Parquet, Excel, folders.
 
 A file is a table, and its name without suffix is the type; a folder has a table for each such file.
 CSV says nothing of kinds. A column holds numbers where every value of the *first* state is one in
 JSON's spelling; an empty cell in it is null. Every other column is text, and so is a value of a
 column of numbers that is no number: what a run writes in another form is a change. JSON lines and
-Parquet have kinds of their own; instants, dates and bytes (base64) become text.
+Parquet have kinds of their own; instants, dates and bytes (base64) become text. A workbook has a
+table for each sheet (`workbooks`); in a folder each is called FILE.SHEET.
 
 A fault of the first state is an `InputError`. A run could have left those of a later one: the fault
 then stands in the place of the table's records, so that the table is unobserved with that cause.
@@ -29,12 +30,13 @@ from pyarrow import parquet
 
 from statediff.errors import InputError
 from statediff.model.values import printable
+from statediff.systems.tables import workbooks
 from statediff.systems.tables.shape import MAX_BYTES
 
 DELIMITERS: Final[Mapping[str, str]] = {".csv": ",", ".tsv": "\t"}
 LINES: Final = frozenset({".jsonl", ".ndjson"})
 PARQUET: Final = ".parquet"
-SUFFIXES: Final = frozenset({*DELIMITERS, *LINES, PARQUET})
+SUFFIXES: Final = frozenset({*DELIMITERS, *LINES, *workbooks.SUFFIXES, PARQUET})
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _MAX_FIELD: Final = 16 * 1024 * 1024
 
@@ -53,22 +55,42 @@ def json_tables(path: Path, numbers: Numbers | None = None) -> tuple[bytes, Numb
     `numbers` are those of the first state; None where this is it. `InputError` names the file and
     the line that is wrong, of the first state, and of a path that cannot be listed.
     """
-    files = _files(path, is_first=numbers is None)
     found: set[tuple[str, str]] = set()
-    tables = []
-    for name, file in files.items():
-        try:
-            if isinstance(file, InputError):
-                raise file
-            content = "[\n" + ",\n".join(_rows(name, file, numbers, found)) + "\n]"
-        except InputError as error:
-            if numbers is None:
-                raise
-            content = json.dumps(str(error))
-        tables.append(f"{json.dumps(name)}: {content}")
-    return ("{" + ",\n".join(tables) + "}").encode(), frozenset(
+    named: dict[str, str] = {}
+    for stem, file in _files(path, is_first=numbers is None).items():
+        tables: Mapping[str, str]
+        if isinstance(file, Path) and file.suffix.lower() in workbooks.SUFFIXES:
+            sheets = workbooks.workbook_tables(file)
+            before = f"{stem}." if path.is_dir() else ""
+            tables = {f"{before}{name}": _listed(rows) for name, rows in sheets.items()}
+        else:
+            tables = {stem: _table(stem, file, numbers, found)}
+        for name, text in tables.items():
+            if name in named:
+                raise _wrong(path, f"two of its files hold a table {name}; rename one")
+            named[name] = text
+    texts = [f"{json.dumps(name)}: {text}" for name, text in named.items()]
+    return ("{" + ",\n".join(texts) + "}").encode(), frozenset(
         found
     ) if numbers is None else numbers
+
+
+def _table(
+    name: str, file: Path | InputError, numbers: Numbers | None, found: set[tuple[str, str]]
+) -> str:
+    """The table's records; the fault in their place where a run may have left it."""
+    try:
+        if isinstance(file, InputError):
+            raise file
+        return _listed(_rows(name, file, numbers, found))
+    except InputError as error:
+        if numbers is None:
+            raise
+        return json.dumps(str(error))
+
+
+def _listed(rows: Sequence[str]) -> str:
+    return "[\n" + ",\n".join(rows) + "\n]"
 
 
 def _files(path: Path, *, is_first: bool) -> dict[str, Path | InputError]:
@@ -97,7 +119,7 @@ def _rows(name: str, file: Path, numbers: Numbers | None, found: set[tuple[str, 
     suffix = file.suffix.lower()
     try:
         if suffix == PARQUET:
-            return [_literal(row) for row in _parquet(file)]
+            return [literal(row) for row in _parquet(file)]
         text = file.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise _wrong(file, f"cannot be read: {error.strerror}") from error
@@ -181,14 +203,14 @@ def _parquet(file: Path) -> Iterator[dict[str, Any]]:
         raise _wrong(file, f"cannot be read as Parquet: {str(error)[:200]}") from error
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
     """A value of Parquet as JSON, its numbers exact."""
     match value:
         case dict():
-            inside = (f"{json.dumps(str(k))}: {_literal(v)}" for k, v in value.items())
+            inside = (f"{json.dumps(str(k))}: {literal(v)}" for k, v in value.items())
             return "{" + ", ".join(inside) + "}"
         case list() | tuple():
-            return "[" + ", ".join(map(_literal, value)) + "]"
+            return "[" + ", ".join(map(literal, value)) + "]"
         case Decimal():
             return f"{value:f}"
         case float() if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""The plug-in of exported tables: JSON, CSV, JSON lines, Parquet, and folders of them."""
+"""The plug-in of exported tables: JSON, CSV, JSON lines, Parquet, Excel, and folders of them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return TablesSource(name, _content(state), refine)
 
 
-def _series(name: str, states: Sequence[StateInput], refine: Refinement | None) -> Sequence[Source]:
+def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -> Sequence[Source]:
     """All states with the schema inferred from all; every one but the first is a state after."""
     from statediff.systems.tables.source import TablesSource
 
@@ -115,7 +115,7 @@ PLUGIN: Final = SystemPlugin(
         path_of=_path,
         source=_source,
         sandbox=lambda _path: ("tables", "tree"),
-        series=_series,
+        series=series,
         is_general=True,
         standard_input_bytes=MAX_BYTES,
     ),

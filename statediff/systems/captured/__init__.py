@@ -1,0 +1,1 @@
+"""States that were captured before, in one lossless file each."""

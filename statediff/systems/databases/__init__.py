@@ -1,0 +1,1 @@
+"""Databases without a reader of their own, by the reflection of SQLAlchemy."""

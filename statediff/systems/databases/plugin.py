@@ -1,0 +1,68 @@
+"""The plug-in of databases that no other plug-in reads: whatever has a dialect of SQLAlchemy."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final
+
+from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
+
+if TYPE_CHECKING:
+    from statediff.capture.source import Source
+    from statediff.model.schema import EntityType
+
+EXACT: Final = frozenset({"sqlite", "postgresql", "mysql", "mariadb"})
+"""Dialects of databases that have a reader of their own."""
+PACKAGES: Final = {
+    "bigquery": "sqlalchemy-bigquery",
+    "clickhouse": "clickhouse-sqlalchemy",
+    "duckdb": "duckdb-engine",
+    "firebird": "sqlalchemy-firebird",
+    "mssql": "pyodbc",
+    "oracle": "oracledb",
+    "redshift": "sqlalchemy-redshift",
+    "snowflake": "snowflake-sqlalchemy",
+    "trino": "trino[sqlalchemy]",
+}
+"""Dialect → what `pip install` gets it, or its driver, with."""
+
+
+def _schemes() -> frozenset[str]:
+    """Every dialect that is installed, and those whose package a message can name."""
+    installed = {each.name for each in entry_points(group="sqlalchemy.dialects")}
+    names = {name.replace(".", "+") for name in installed} | set(PACKAGES)
+    return frozenset(name for name in names if name.partition("+")[0] not in EXACT)
+
+
+def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff.systems.databases.source import DatabaseSource
+    from statediff.systems.relational.urls import split_choice
+
+    url, tables = split_choice(state.url or "")
+    return DatabaseSource(name, url, refine, tables)
+
+
+def _object_types() -> tuple[EntityType, ...]:
+    from statediff.systems.databases.catalogue import OBJECT_TYPES
+
+    return OBJECT_TYPES
+
+
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.databases.source import DatabaseSource
+
+    return (DatabaseSource,)
+
+
+PLUGIN: Final = SystemPlugin(
+    sources=_sources,
+    states=StateReader(
+        name="db",
+        description="a database by SQLAlchemy",
+        schemes=_schemes(),
+        source=_source,
+        is_general=True,
+        unreadable="cannot be read as a database",
+    ),
+    object_types=_object_types,
+)

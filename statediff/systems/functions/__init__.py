@@ -1,0 +1,1 @@
+"""Functions of the caller's that give tables."""

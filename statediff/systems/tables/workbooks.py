@@ -1,0 +1,151 @@
+"""Workbooks of Excel (.xlsx, .xlsm) as tables: a sheet is a table, its first row the names.
+
+openpyxl reads them. It is slower than a compiled reader, and it alone shows both a formula and the
+value that was computed last, so that a formula that nothing has computed is no empty cell. Hidden
+sheets are sheets. Beside the sheets there are two tables: `workbook.sheet` with the place and the
+visibility of each, and `workbook.formula` with the text of each formula.
+
+A number without a fraction is an integer, for Excel knows no difference. A cell with the format of
+a date, by the workbook's own epoch (1900 or 1904), is a text in ISO form; an error is its text
+(`#DIV/0!`). A formula that nothing has computed is the object {"formula": text}. An empty cell is
+null; a row of empty cells is none. Styles, comments, charts and macros are not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any, Final
+from xml.etree.ElementTree import ParseError
+
+from statediff.errors import InputError, UsageError
+from statediff.model.values import printable
+from statediff.systems.tables.shape import MAX_BYTES
+
+SUFFIXES: Final = frozenset({".xlsx", ".xlsm"})
+SHEETS: Final = "workbook.sheet"
+FORMULAS: Final = "workbook.formula"
+_FAULTS: Final = (
+    *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, AssertionError),
+    *(OSError, RecursionError, RuntimeError, zipfile.BadZipFile, ParseError),
+)
+"""What the reader raises at a file that is no workbook."""
+
+
+def workbook_tables(file: Path) -> Mapping[str, Sequence[str]]:
+    """Table → its records as JSON. `InputError` names the file and the cell that is wrong."""
+    try:
+        from openpyxl import load_workbook  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"{printable(str(file))}: workbooks need openpyxl; get it with "
+            "`pip install statediff[excel]`"
+        ) from error
+    try:
+        with zipfile.ZipFile(file) as archive:
+            size = sum(each.file_size for each in archive.infolist())
+        if size > MAX_BYTES:
+            raise _wrong(file, f"its content has {size} bytes, more than {MAX_BYTES}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of parts that are not looked at
+            shown = load_workbook(file, read_only=True, data_only=True)
+            written = load_workbook(file, read_only=True)
+            try:
+                return _tables(file, shown, written)
+            finally:
+                shown.close()
+                written.close()
+    except _FAULTS as error:
+        raise _wrong(file, f"cannot be read as a workbook: {str(error)[:200]}") from error
+
+
+def _tables(file: Path, shown: Any, written: Any) -> Mapping[str, Sequence[str]]:
+    sheets, formulas = [], []
+    tables: dict[str, Sequence[str]] = {}
+    for place, sheet in enumerate(shown.worksheets, 1):
+        own = written[sheet.title]
+        # A file may claim to be smaller than it is.
+        sheet.reset_dimensions()
+        own.reset_dimensions()
+        found: dict[str, str] = {}
+        rows = _Rows(file, sheet.title, found)
+        if sheet.title in (SHEETS, FORMULAS):
+            raise _wrong(file, f"a sheet is called {sheet.title}, as what lists them; rename it")
+        tables[sheet.title] = list(rows.records(sheet.iter_rows(), own.iter_rows()))
+        sheets.append({"id": sheet.title, "place": place, "visibility": sheet.sheet_state})
+        formulas += [
+            {"id": f"{sheet.title}!{cell}", "formula": text} for cell, text in found.items()
+        ]
+    tables[SHEETS] = [json.dumps(each) for each in sheets]
+    tables[FORMULAS] = [json.dumps(each) for each in formulas]
+    return tables
+
+
+class _Rows:
+    """The rows of one sheet; `formulas` gets the text of each by the cell's name."""
+
+    def __init__(self, file: Path, sheet: str, formulas: dict[str, str]) -> None:
+        self._file = file
+        self._sheet = sheet
+        self._formulas = formulas
+
+    def records(self, shown: Iterator[Any], written: Iterator[Any]) -> Iterator[str]:
+        header: list[str] = []
+        for number, (cells, own) in enumerate(zip(shown, written, strict=True), 1):
+            values = [self._cell(cell, each) for cell, each in zip(cells, own, strict=True)]
+            if number == 1:
+                header = self._header(values)
+                continue
+            if any(value != "null" for value in values[len(header) :]):
+                raise self._wrong(number, f"a value beyond the {len(header)} named columns")
+            values += ["null"] * (len(header) - len(values))
+            if any(value != "null" for value in values):
+                pairs = zip(header, values, strict=False)
+                yield "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in pairs) + "}"
+
+    def _header(self, values: Sequence[str]) -> list[str]:
+        names = [json.loads(value) for value in values]
+        while names and names[-1] is None:
+            names.pop()
+        if not all(isinstance(name, str) and name for name in names):
+            raise self._wrong(1, "expected the name of each column, as text")
+        if len(set(names)) < len(names):
+            raise self._wrong(1, "a column is named twice")
+        return names
+
+    def _cell(self, shown: Any, written: Any) -> str:
+        value = shown.value
+        if written.data_type == "f":
+            text = str(getattr(written.value, "text", written.value))
+            self._formulas[written.coordinate] = text
+            if value is None:
+                return json.dumps({"formula": text})
+        return _literal(value, getattr(shown, "number_format", ""))
+
+    def _wrong(self, row: int, what: str) -> InputError:
+        return _wrong(self._file, f"sheet {self._sheet}, row {row}: {what}")
+
+
+def _literal(value: Any, form: str) -> str:
+    """A cell as JSON."""
+    from openpyxl.styles.numbers import is_datetime  # noqa: PLC0415 - an extra
+
+    match value:
+        case float() if value.is_integer():
+            return str(int(value))
+        case datetime() if is_datetime(form) == "date" and value.time() == time():
+            return json.dumps(value.date().isoformat())
+        case datetime() | date() | time():
+            return json.dumps(value.isoformat())
+        case timedelta():
+            return json.dumps(f"PT{value / timedelta(seconds=1):.6f}S")
+        case _:
+            return json.dumps(value, allow_nan=False)
+
+
+def _wrong(file: Path, what: str) -> InputError:
+    return InputError(f"{printable(str(file))}: {printable(what)}")

@@ -1,0 +1,149 @@
+"""Objects by URL: a store that speaks S3 (moto's server) and fsspec's own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import statediff
+from statediff.capture.source import SourceUnavailable
+from statediff.errors import InputError, UsageError
+from statediff.model.state import MemoryChunks, State
+from statediff.model.values import Map, Unobserved
+from statediff.systems.objects.source import ObjectsSource
+from statediff.workspace.inputs import offline_clock, one_capture
+
+fsspec = pytest.importorskip("fsspec")
+
+SECRET = "hidden-secret"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    pytest.importorskip("s3fs")
+    moto = pytest.importorskip("moto.server")
+    running = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+@pytest.fixture
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", "k"), ("AWS_SECRET_ACCESS_KEY", SECRET),
+        ("AWS_DEFAULT_REGION", "us-east-1"), ("NO_PROXY", "127.0.0.1"),
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    store = fsspec.filesystem("s3", endpoint_url=server, skip_instance_cache=True)
+    if store.exists("bucket"):
+        store.rm("bucket", recursive=True)
+    store.mkdir("bucket")
+    store.pipe("bucket/in/a.txt", b"one")
+    store.pipe("bucket/in/deep/b.bin", b"\x00\xff")
+    store.pipe("bucket/other.txt", b"outside")
+    return store, f"s3://bucket/in?endpoint_url={server}"
+
+
+def rows(url: str, like: State | None = None) -> dict[Any, Any]:
+    state = ObjectsSource("o", url).read(MemoryChunks(), offline_clock, like).state
+    return {key: row for (key,), row in state.tables["object"].rows()}
+
+
+def test_objects_of_a_store_are_read_with_their_stamps_and_headers(bucket: tuple[Any, str]) -> None:
+    found = rows(bucket[1])
+    assert list(found) == ["a.txt", "deep/b.bin"]
+    one = found["a.txt"]
+    assert (one["text"], one["size"], one["etag"]) == ("one", 3, "f97c5d29941bfb1b2fdab0874906ab82")
+    assert one["attributes"].get("content_type") == "binary/octet-stream"
+    assert found["deep/b.bin"]["text"] is None
+    assert len(found["deep/b.bin"]["digest"]) == 64
+
+
+def test_a_run_over_a_store_is_watched(bucket: tuple[Any, str]) -> None:
+    store, url = bucket
+    with statediff.watch(o=url, settle_seconds=0) as run:
+        store.pipe("bucket/in/a.txt", b"two")
+        store.pipe("bucket/in/c.txt", b"new")
+        store.rm("bucket/in/deep/b.bin")
+        store.setxattr("bucket/in/c.txt", copy_kwargs={}, color="red")
+    ops = {(d["op"], d["key"], d["path"]) for d in run.changes}
+    assert {
+        ("create", "c.txt", ""),
+        ("delete", "deep/b.bin", ""),
+        ("update", "a.txt", "text"),
+    } <= ops
+    assert rows(url)["c.txt"]["attributes"].get("metadata.color") == "red"
+
+
+def test_a_bucket_that_is_not_there_is_no_empty_one(bucket: tuple[Any, str]) -> None:
+    with pytest.raises(InputError, match="no such place") as caught:
+        one_capture([f"o={bucket[1].replace('bucket', 'nosuch')}"], lambda _: None)
+    assert SECRET not in str(caught.value)
+    with pytest.raises(InputError, match="cannot be read as objects"):
+        one_capture(["o=s3://bucket/in?endpoint_url=http://127.0.0.1:1"], lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("sftp://ada:hidden@127.0.0.1/x", "paramiko"), ("gs://b/x", "gcsfs")],
+)  # fmt: skip
+def test_a_missing_driver_is_named(url: str, words: str) -> None:
+    with pytest.raises((UsageError, InputError), match=words) as caught:
+        one_capture([f"o={url}"], lambda _: None)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    store = fsspec.filesystem("memory")
+    store.pipe("/place/a.txt", b"one")
+    store.makedirs("/place/empty")
+    yield store
+    store.rm("/place", recursive=True)
+
+
+@pytest.mark.usefixtures("memory")
+def test_folders_are_seen_where_the_place_has_them() -> None:
+    found = rows("memory://place")
+    assert {path: row["kind"] for path, row in found.items()} == {
+        "a.txt": "file", "empty": "directory",
+    }  # fmt: skip
+    assert found["empty"]["attributes"] == Map(())
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lambda s, n: s.pipe("/place/a.txt", b"%03d" % n), lambda s, n: s.pipe(f"/place/{n}", b"")],
+)
+def test_what_is_written_during_the_reading_is_not_known(
+    memory: Any, monkeypatch: pytest.MonkeyPatch, write: Callable[[Any, int], None]
+) -> None:
+    """Of one size and within one second: memory has no stamp, so that the content is read twice."""
+    count = iter(range(1000))
+    listing = ObjectsSource._listing
+
+    def listed(source: ObjectsSource, *arguments: Any) -> Any:
+        found = listing(source, *arguments)
+        write(memory, next(count))
+        return found
+
+    monkeypatch.setattr(ObjectsSource, "_listing", listed)
+    capture = ObjectsSource("o", "memory://place").read(MemoryChunks(), offline_clock, None)
+    assert not capture.reading.is_complete
+    assert "written while it was read" in str(capture.reading.cause)
+    cells = [c for _, row in capture.state.tables["object"].rows() for c in row.values()]
+    assert any(isinstance(c, Unobserved) for c in cells) or len(cells) > 8
+
+
+def test_a_place_that_is_gone_after_the_run_has_no_objects(memory: Any) -> None:
+    source = ObjectsSource("o", "memory://place")
+    before = source.read(MemoryChunks(), offline_clock, None).state
+    memory.rm("/place", recursive=True)
+    assert rows("memory://place", before) == {}
+    with pytest.raises(SourceUnavailable):
+        source.schema()
+    memory.pipe("/place/a.txt", b"")

@@ -1,0 +1,126 @@
+"""Workbooks are tables: strict kinds, formulas and values, both epochs, all sheets."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import statediff
+from statediff.errors import InputError
+from statediff.model.values import Map
+from statediff.workspace.inputs import one_capture
+
+openpyxl = pytest.importorskip("openpyxl")
+
+
+def save(
+    path: Path, rows: list[list[Any]], *, hidden: str = "visible", is_1904: bool = False
+) -> Path:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "sale"
+    for row in rows:
+        sheet.append(row)
+    other = book.create_sheet("note")
+    other.append(["text"])
+    other.append(["kept"])
+    other.sheet_state = hidden
+    if is_1904:
+        book.epoch = openpyxl.utils.datetime.CALENDAR_MAC_1904
+    book.save(path)
+    return path
+
+
+def rewritten(path: Path, member: str, pattern: str, by: str) -> Path:
+    """The same workbook with something else in one of its parts."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    changed = re.sub(pattern, by, parts[member].decode())
+    assert changed != parts[member].decode()
+    parts[member] = changed.encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return path
+
+
+SHEET = "xl/worksheets/sheet1.xml"
+ROWS: list[list[Any]] = [
+    ["id", "name", "amount", "at", "day", "ok", "error"],
+    [1, "Ada", 1.5, datetime(2026, 1, 5, 12), date(2026, 1, 5), True, "#DIV/0!"],  # noqa: DTZ001 - a cell has no zone
+    [2, "007", 2, None, None, False, None],
+]
+
+
+def rows_of(path: Path, name: str) -> list[dict[str, Any]]:
+    [part] = one_capture([f"book={path}"], lambda _: None).parts
+    return [row for _, row in part.state.tables[name].rows()]
+
+
+@pytest.mark.parametrize("is_1904", [False, True])
+def test_cells_keep_their_kinds_whatever_the_epoch(tmp_path: Path, is_1904: bool) -> None:
+    path = save(tmp_path / "book.xlsx", ROWS, is_1904=is_1904)
+    one, two = rows_of(path, "sale")
+    assert one == {
+        "id": 1, "name": "Ada", "amount": Decimal("1.5"), "at": "2026-01-05T12:00:00",
+        "day": "2026-01-05", "ok": True, "error": "#DIV/0!",
+    }  # fmt: skip
+    assert (two["name"], two["amount"], two["at"], two["ok"]) == ("007", 2, None, False)
+
+
+def test_a_hidden_sheet_is_read_and_hiding_one_is_a_change(tmp_path: Path) -> None:
+    before = save(tmp_path / "a.xlsx", ROWS)
+    after = save(tmp_path / "b.xlsx", ROWS, hidden="veryHidden")
+    assert rows_of(after, "note") == [{"text": "kept"}]
+    [delta] = statediff.changes(f"b={before}", f"b={after}")
+    assert (delta["type"], delta["key"], delta["after"]) == ("workbook.sheet", "note", "veryHidden")
+
+
+def test_a_formula_is_its_value_and_its_text_apart(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.xlsx", [["id", "sum"], [1, "=1+1"]])
+    assert rows_of(path, "sale") == [{"id": 1, "sum": Map.of({"formula": "=1+1"})}]
+    rewritten(path, SHEET, r"<f>1\+1</f><v\s*/>|<f>1\+1</f><v></v>", "<f>1+1</f><v>2</v>")
+    assert rows_of(path, "sale") == [{"id": 1, "sum": 2}]
+    constant = save(tmp_path / "b.xlsx", [["id", "sum"], [1, 2]])
+    [delta] = statediff.changes(f"b={path}", f"b={constant}")
+    assert (delta["op"], delta["type"], delta["key"]) == ("delete", "workbook.formula", "sale!B2")
+
+
+def test_rows_beyond_the_size_that_the_file_claims_are_read(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.xlsx", ROWS)
+    rewritten(path, SHEET, r'<dimension ref="[^"]*"', '<dimension ref="A1:A2"')
+    assert len(rows_of(path, "sale")) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [([["id", "id"], [1, 2]], "sheet sale, row 1: a column is named twice"),
+     ([["id", None, "b"], [1, 2, 3]], "row 1: expected the name of each column"),
+     ([["id"], [1, 2]], "row 2: a value beyond the 1 named columns")],
+)  # fmt: skip
+def test_what_is_no_table_is_named(tmp_path: Path, rows: list[list[Any]], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        rows_of(save(tmp_path / "a.xlsx", rows), "sale")
+
+
+def test_what_is_no_workbook_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(b"PK no zip")
+    with pytest.raises(InputError, match="cannot be read as a workbook"):
+        rows_of(path, "sale")
+    broken = rewritten(save(path, ROWS), SHEET, "</sheetData>", "</wrong>")
+    with pytest.raises(InputError, match="cannot be read as a workbook"):
+        rows_of(broken, "sale")
+
+
+def test_in_a_folder_sheets_have_the_name_of_their_file(tmp_path: Path) -> None:
+    save(tmp_path / "one.xlsx", ROWS)
+    save(tmp_path / "two.xlsx", ROWS)
+    [part] = one_capture([f"t=tables://{tmp_path}"], lambda _: None).parts
+    assert {"one.sale", "two.sale"} <= set(part.state.tables)
