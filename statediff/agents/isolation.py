@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
+import marshal
 import os
 import select
 import signal
@@ -41,6 +41,7 @@ END_SECONDS: Final = 10.0
 """How long a supervisor may take to end what it began."""
 _PROGRAM: Final = Path(__file__).with_name("supervisor.py")
 _MAX_ANSWER: Final = 64 * 1024
+_NUMBERS: Final = frozenset({"pid", "status", "is_clean"})
 
 
 def isolation(asked: str | None = None) -> str:
@@ -72,7 +73,10 @@ def _causes() -> Mapping[str, str | None]:
     order = Order(command=None, environment={}, folder="/", isolation=NONE, writable=["/tmp"])  # noqa: S108 - tried in a world of its own
     with Supervised(order, stdin=subprocess.DEVNULL, output=subprocess.DEVNULL) as tried:
         tried.listen(END_SECONDS)
-        return {kind: tried.answer.get(kind, "nobody said") for kind in ("namespaces", "landlock")}
+        return {
+            kind: tried.answer.get(kind, "nobody said") or None
+            for kind in ("namespaces", "landlock")
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +104,7 @@ class Supervised:
     ) -> None:
         """The supervisor has its order. `OSError` where it could not be started."""
         self.answer: dict[str, Any] = {}
-        """All that it said: `pid`, then `failed`, or `status` and `is_clean`."""
+        """All that it said: `pid`, then `failed`, or `status` and `is_clean`, then `over`."""
         self.is_over = False
         """It has said its last."""
         self._kept = b""
@@ -117,7 +121,7 @@ class Supervised:
                     pass_fds=(its.fileno(),),
                     start_new_session=True,
                 )
-            text = json.dumps(vars(order)).encode("ascii")
+            text = marshal.dumps(vars(order))
             self.line.sendall(struct.pack("!I", len(text)) + text)
         except BaseException:
             self.line.close()
@@ -146,10 +150,9 @@ class Supervised:
             piece = b""
         *lines, self._kept = (self._kept + piece).split(b"\n")
         for line in lines:
-            self.answer |= json.loads(line)
-        self.is_over = not piece or not self.answer.keys().isdisjoint(
-            {"failed", "status", "landlock"}
-        )
+            word, _, what = line.decode("utf-8", "replace").partition(" ")
+            self.answer[word] = int(what) if word in _NUMBERS else what
+        self.is_over = not piece or "over" in self.answer
 
     def end(self) -> None:
         """Nothing of the program runs any more, in whatever way it ended."""

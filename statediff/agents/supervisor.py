@@ -1,8 +1,9 @@
 """The program that an agent's program runs below: started by path, never imported by statediff.
 
-It gets one JSON order over a socket, whose number is its argument, and answers there, a line each:
-the program's process, then what kept it from starting, or how it ended once nothing of it runs any
-more. Whatever closes the other end of the socket, the evaluator's own death too, ends the program.
+It gets one order over a socket, whose number is its argument, and answers there, a word and what it
+is about in a line: the program's process, then what kept it from starting, or how it ended once
+nothing of it runs any more. Whatever closes the other end of the socket, the evaluator's own death
+too, ends the program.
 
 1. `main` reads the order, makes new namespaces where the order asks for them, and forks.
 2. With namespaces the child is the first process of the program's own world (`_rule`). It mounts
@@ -12,23 +13,26 @@ more. Whatever closes the other end of the socket, the evaluator's own death too
 4. Without namespaces orphans become children of this process (Linux), and are ended one by one.
 
 A library would bring a compiler or a setuid program; what is needed are a dozen system calls, whose
-numbers are the same on the machines named below.
+numbers are the same on the machines named below. It is begun for every program, so it imports as
+little as it can: without JSON, enumerations and types it starts in half the time.
 """
 
 from __future__ import annotations
 
-import contextlib
+import _signal as signal  # type: ignore[import-not-found]  # the one that loads no enumerations
 import ctypes
-import json
+import marshal
 import os
 import select
-import signal
-import socket
 import stat
 import struct
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _NEW_USER, _NEW_PID, _NEW_IPC, _NEW_MOUNTS = 0x10000000, 0x20000000, 0x08000000, 0x00020000
 _BIND, _MOVE_NOTHING_OUT, _RECURSIVE = 0x1000, 0x80000, 0x4000
@@ -71,21 +75,22 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main() -> None:
     """The order is carried out; the exit code says nothing."""
-    line = socket.socket(fileno=int(sys.argv[1]))
-    line.set_inheritable(False)
-    order = json.loads(_read_order(line))
+    line = int(sys.argv[1])
+    os.set_inheritable(line, False)
+    order = marshal.loads(_read_order(line))  # noqa: S302 - our own, from the same Python
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        signal.signal(getattr(signal, name), signal.SIG_IGN)
-    with contextlib.suppress(AttributeError):  # not Linux: the group is all that can be ended
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    if sys.platform == "linux":  # elsewhere the group is all that can be ended
         _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     _send(line, _probe(order) if order["command"] is None else _carry_out(order, line, wake))
+    _send(line, {"over": ""})
 
 
-def _carry_out(order: dict[str, Any], line: socket.socket, wake: int) -> dict[str, Any]:
+def _carry_out(order: dict[str, Any], line: int, wake: int) -> dict[str, object]:
     """How the program ended, once nothing of it runs any more, or why it did not begin."""
     said, saying = os.pipe()
     try:
@@ -106,55 +111,71 @@ def _carry_out(order: dict[str, Any], line: socket.socket, wake: int) -> dict[st
         word, _, rest = words.read().decode("utf-8", "replace").partition(" ")
     if word == "failed":
         return {"failed": rest}
-    return {"status": int(rest) if word == "ended" else status, "is_clean": is_clean}
+    return {"status": int(rest) if word == "ended" else status, "is_clean": int(is_clean)}
 
 
-def _read_order(line: socket.socket) -> bytes:
-    size = struct.unpack("!I", line.recv(4, socket.MSG_WAITALL))[0]
-    return line.recv(size, socket.MSG_WAITALL)
+def _read_order(line: int) -> bytes:
+    (size,) = struct.unpack("!I", os.read(line, 4))
+    order = b""
+    while len(order) < size:
+        piece = os.read(line, size - len(order))
+        if not piece:
+            os._exit(0)  # nobody wants it any more
+        order += piece
+    return order
 
 
-def _send(line: socket.socket, answer: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # nobody waits for it any more
-        line.sendall(json.dumps(answer).encode("ascii") + b"\n")
+def _send(line: int, answer: dict[str, object]) -> None:
+    for word, what in answer.items():
+        text = str(what).replace("\n", " ")
+        try:
+            os.write(line, f"{word} {text}\n".encode("utf-8", "replace"))
+        except OSError:
+            return  # nobody waits for it any more
 
 
-def _attend(child: int, line: socket.socket, wake: int) -> int:
+def _attend(child: int, line: int, wake: int) -> int:
     """How the child ended: by itself, or because the other end of the line is closed."""
     while True:
-        ready = select.select([line.fileno(), wake], [], [])[0]
+        ready = select.select([line, wake], [], [])[0]
         if wake in ready:
             os.read(wake, 512)
-            with contextlib.suppress(ChildProcessError):
-                while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                    if found[0] == child:
-                        return os.waitstatus_to_exitcode(found[1])
-        if line.fileno() in ready:  # nothing is said there after the order: it is closed
+            while (found := _reaped())[0] > 0:
+                if found[0] == child:
+                    return os.waitstatus_to_exitcode(found[1])
+        if line in ready:  # nothing is said there after the order: it is closed
             return _KILLED
+
+
+def _reaped() -> tuple[int, int]:
+    """A child that has ended, and its status; 0 where none has, -1 where there is none."""
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return -1, 0
 
 
 def _end_all(child: int) -> bool:
     """Whether nothing that this process began, and nothing that they began, runs any more."""
     until = time.monotonic() + _END_SECONDS
-    _kill_group(child)
+    _kill(child, os.killpg)  # its children are in /proc; the group is for systems without one
     while True:
         for pid in _descendants():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
+            _kill(pid, os.kill)
+        while (left := _reaped()[0]) > 0:
+            pass
+        if left < 0:
             return True
         if time.monotonic() > until:
             return False
         time.sleep(0.002)
 
 
-def _kill_group(child: int) -> None:
-    # Its own children are in /proc; the group is for systems without one.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
+def _kill(pid: int, how: Callable[[int, int], None]) -> None:
+    try:
+        how(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return  # it has ended
 
 
 def _descendants() -> list[int]:
@@ -162,10 +183,12 @@ def _descendants() -> list[int]:
     parents: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
+            try:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     parent = int(file.read().rpartition(b")")[2].split()[1])
-                parents.setdefault(parent, []).append(int(name))
+            except (OSError, ValueError, IndexError):
+                continue  # it has ended
+            parents.setdefault(parent, []).append(int(name))
     found, pending = [], [os.getpid()]
     while pending:
         below = parents.get(pending.pop(), [])
@@ -177,9 +200,9 @@ def _descendants() -> list[int]:
 # ---------------------------------------------------------------- the program's own world
 
 
-def _begin(order: dict[str, Any], line: socket.socket, saying: int) -> None:
+def _begin(order: dict[str, Any], line: int, saying: int) -> None:
     """The program runs; never returns. What kept it from that is written to `saying`."""
-    line.close()
+    os.close(line)
     code = 127
     try:
         signal.set_wakeup_fd(-1)
@@ -264,7 +287,7 @@ def _furnish(writable: list[str], hidden: list[str]) -> None:
         _set_attributes(path, 0, clear=_READ_ONLY)
         os.close(opened)
     for path in hidden:
-        with contextlib.suppress(OSError):
+        if os.path.isdir(path):
             _set_attributes(path, 0, to=_READ_ONLY)
     if os.geteuid() == 0:
         _furnish_devices()
@@ -272,9 +295,8 @@ def _furnish(writable: list[str], hidden: list[str]) -> None:
         _mount("tmpfs", "/dev/shm", "tmpfs", _NO_SUID | _NO_DEVICES, "size=1g,mode=1777")
     for door in _DOORS:
         path = door.format(uid=os.geteuid())
-        with contextlib.suppress(OSError):
-            if stat.S_ISSOCK(os.stat(path).st_mode):
-                _mount("/dev/null", os.path.realpath(path), None, _BIND)
+        if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
+            _mount("/dev/null", os.path.realpath(path), None, _BIND)
     _mount("proc", "/proc", "proc", _NO_SUID | _NO_DEVICES | _NO_EXECUTION)
     for name in _KERNEL if os.geteuid() == 0 else ():
         path = f"/proc/{name}"
@@ -372,12 +394,12 @@ def _landlock_abi() -> int:
     return int(_libc.syscall(_LANDLOCK_CREATE, None, 0, 1))
 
 
-def _probe(order: dict[str, Any]) -> dict[str, Any]:
-    """What this machine allows, tried in processes that end with the try: each, or why not."""
+def _probe(order: dict[str, Any]) -> dict[str, object]:
+    """Why this machine does not allow each, tried in processes of their own; empty: it does."""
     return {kind: _try(kind, order) for kind in ("namespaces", "landlock")}
 
 
-def _try(kind: str, order: dict[str, Any]) -> str | None:
+def _try(kind: str, order: dict[str, Any]) -> str:
     said, saying = os.pipe()
     tried = os.fork()
     if tried == 0:
@@ -400,7 +422,7 @@ def _try(kind: str, order: dict[str, Any]) -> str | None:
     with open(said, "rb") as words:
         cause = words.read().decode("utf-8", "replace")
     _, status = os.waitpid(tried, 0)
-    return None if status == 0 else cause or "it ended without a word"
+    return "" if status == 0 else cause or "it ended without a word"
 
 
 # ---------------------------------------------------------------- system calls

@@ -252,6 +252,13 @@ class ProgramOptions:
         float | None,
         typer.Option("--timeout", metavar="SECONDS", help="End the program after so long."),
     ] = None
+    isolate: Annotated[
+        bool,
+        typer.Option(
+            "--isolate",
+            help="Let the program write the watched files, its own temporary folder, nothing else.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,8 +313,8 @@ def watch(
 ) -> int:
     """Run a program on your own systems and show what it changed, or judge it.
 
-    Nothing is reset or isolated. The program gets your environment; what it prints goes to standard
-    error. Its own exit code is shown and never passed on.
+    Nothing is reset, and nothing isolated without --isolate. The program gets your environment;
+    what it prints goes to standard error. Its own exit code is shown and never passed on.
     """
     from statediff.packs import known_sandbox
     from statediff.workspace import folders
@@ -345,7 +352,9 @@ def _watch(
     """The program is run to its end, and how it ended is shown."""
     from statediff.workspace.watching import run_program
 
-    run = run_program(command, watch.contract, watch.urls, program.timeout or float("inf"))
+    kind = watch.isolation(isolate=program.isolate)
+    limit = program.timeout or float("inf")
+    run = run_program(command, watch.contract, watch.urls, limit, kind)
     watched = watch.finish(program.settle)
     if not as_json:
         _show_program(run, watched.others)

@@ -1,7 +1,7 @@
 """`watch`: states at hand before and after a run that somebody else controls.
 
 1. The states are read: each reading is of now, and is the proof of what was there.
-2. The caller's program or block runs. Nothing is reset, and nothing is kept from it.
+2. The caller's program or block runs. Nothing is reset, and nothing is kept from it unasked.
 3. Running systems get `settle_seconds` for what is in flight, and the states are read again.
 
 Without a reset there is no receipt. Sessions of others that a system shows beside ours are
@@ -14,11 +14,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from statediff.agents.command import CommandAgent
+from statediff.agents.isolation import NONE, isolation
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import SessionLister, Source, SourceUnavailable
 from statediff.capture.take import take
@@ -37,6 +39,7 @@ from statediff.model.state import ChunkStore
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value, printable
 from statediff.systems.base.live import LiveSource
+from statediff.systems.base.privacy import CREDENTIALS, unreadable_memory
 from statediff.workspace.inputs import (
     Refinements,
     StateFile,
@@ -58,6 +61,8 @@ class Watched:
     timeline: Timeline
     others: tuple[str, ...]
     """Sessions that were not ours, as `SOURCE: who`, sorted."""
+    isolation: str = NONE
+    """What kept the program from the evaluator."""
 
     def diff(self) -> Diff:
         """Everything that changed."""
@@ -79,7 +84,7 @@ class Watched:
             answer=answer,
             trace=trace,
             timeline=self.timeline,
-            facts=TrialFacts("watch", agent=agent, isolation="none"),
+            facts=TrialFacts("watch", agent=agent, isolation=self.isolation),
         )
 
 
@@ -99,6 +104,7 @@ class Watch:
         self._refined = refined
         self.contract = contract
         self._store: ChunkStore = temporary_chunks()
+        self._isolation = NONE
         self._began_at = utc_now()
         self._sources = {file.source: self._source(file) for file in self._files}
         self._others = set(_others(self._sources.values()))
@@ -122,6 +128,13 @@ class Watch:
         require_schema(source, file)
         return source
 
+    def isolation(self, *, isolate: bool) -> str:
+        """What keeps the program apart; the judgement says so. `UsageError` where nothing does."""
+        self._isolation = isolation() if isolate else NONE
+        if isolate and self._isolation == NONE:
+            raise UsageError("--isolate: this machine has neither namespaces nor Landlock")
+        return self._isolation
+
     def finish(self, settle_seconds: float = SETTLE_SECONDS) -> Watched:
         """The states after, once what is in flight has had its time."""
         finished_at = utc_now()
@@ -137,13 +150,21 @@ class Watch:
                 self._began_at, self._started_at, self._started_at, finished_at, settled_at
             ),
             others=tuple(sorted(self._others)),
+            isolation=self._isolation,
         )
 
 
 def run_program(
-    command: Sequence[str], contract: ContractFile | None, urls: Mapping[str, str], seconds: float
+    command: Sequence[str],
+    contract: ContractFile | None,
+    urls: Mapping[str, str],
+    seconds: float,
+    isolation: str = NONE,
 ) -> AgentRun:
-    """The caller's own program, run to its end. `AdapterError` where it cannot be started."""
+    """The caller's own program, run to its end. `AdapterError` where it cannot be started.
+
+    What is isolated does not get the variables with which states are read.
+    """
     if not command:
         raise UsageError("no program is given; put it after `--`, e.g. -- python agent.py")
     if shutil.which(command[0]) is None:
@@ -151,7 +172,10 @@ def run_program(
             f"{printable(command[0])}: there is no such program; nothing was run, and there is no "
             "verdict. Check the command after `--`"
         )
-    agent = CommandAgent(tuple(command), seconds, is_own=True)
+    withheld = frozenset() if isolation == NONE else CREDENTIALS
+    agent = CommandAgent(
+        tuple(command), seconds, is_own=True, isolation=isolation, withheld=withheld
+    )
     task = Task("", {}) if contract is None else Task.of(contract.content)
     with tempfile.TemporaryDirectory(prefix="statediff-watch-") as made:
         folder = Path(made)
@@ -164,7 +188,8 @@ def run_program(
             trace_path=folder / "trace.jsonl",
             answer_form=task.answer_form,
         )
-        return agent.run(trial, utc_now)
+        with nullcontext() if isolation == NONE else unreadable_memory():
+            return agent.run(trial, utc_now)
 
 
 def _others(sources: Iterable[Source]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from statediff.agents.isolation import NONE, isolation
 from tests.cli.conftest import Call
 from tests.workspace.test_watching import CONTRACT
 
@@ -61,6 +62,34 @@ def test_under_a_contract_its_exit_code_is_that_of_the_verdict(
     assert done.code == code
     bundle = next(line for line in done.out.splitlines() if line.startswith("bundle: "))
     assert statediff("replay", bundle.removeprefix("bundle: ")).code == code
+
+
+@pytest.mark.parametrize("options", [(), ("--isolate",)])
+def test_a_program_is_isolated_only_where_that_is_asked_for(
+    statediff: Call, application: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isolation() == NONE:
+        pytest.skip("this machine isolates nothing")
+    monkeypatch.setenv("PGPASSWORD", "the evaluator's")
+    folder = application / "elsewhere"
+    folder.mkdir()
+    elsewhere = folder / "file"
+    Path("state").mkdir()
+    Path("app.sqlite").rename("state/app.sqlite")
+    Path("agent.py").write_text(
+        f"import os, pathlib, sqlite3\nprint('password', os.environ.get('PGPASSWORD'))\n"
+        f"db = sqlite3.connect('state/app.sqlite')\ndb.execute({RENAME!r})\ndb.commit()\n"
+        f"pathlib.Path({str(elsewhere)!r}).write_text('x')\n"
+    )
+    done = statediff(
+        *("watch", "--state", "db=state/app.sqlite", "--settle", "0", *options),
+        *("--", sys.executable, "agent.py"),
+    )
+    assert (done.code, "Robert" in done.out) == (0, True)
+    assert elsewhere.exists() is not bool(options)
+    assert f"password {None if options else 'the evaluator'}" in done.err
+    monkeypatch.setenv("STATEDIFF_ISOLATION", "none")
+    assert statediff("watch", "--state", "db=state/app.sqlite", "--isolate", "--", "true").code == 2
 
 
 def test_what_cannot_start_is_no_verdict(statediff: Call) -> None:
