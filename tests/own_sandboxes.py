@@ -1,7 +1,7 @@
 """Projects with a sandbox of their own, one of each kind that needs no server.
 
-In each, the source is called `db`, the right agent is `agents/right.py`, and what the task asks for
-is a change that the wrong agent, `agents/wrong.py`, makes together with another one.
+In each, the source is called `db`, the right agent `right`, and what the task asks for
+is a change that the agent `wrong` makes together with another one.
 """
 
 from __future__ import annotations

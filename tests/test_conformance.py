@@ -1,10 +1,12 @@
 """Our own systems, feeds, sources and sandboxes do what the kit asks; the kit finds who lies."""
 
+import atexit
 import contextlib
 import os
 import shutil
 import smtplib
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +31,13 @@ from statediff.conformance import (
 )
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
-from statediff.packs import SandboxPack, sandbox_pack
+from statediff.packs import SandboxPack, read_pack, sandbox_pack
 from statediff.systems.base.protocol import Drift, Sandbox, SourceProof, System
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.files.source import FilesSource
 from statediff.systems.git.source import GitSource
 from statediff.systems.sqlite.source import SqliteSource
+from tests.own_sandboxes import make_project
 
 
 def place(system: System) -> Path:
@@ -79,6 +82,11 @@ def comment(system: System) -> None:
         assert answer.status_code == 201, answer.text
 
 
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
 class TestDatabase(SystemSuite):
     source = "shop-db"
     ways: ClassVar = {
@@ -91,6 +99,39 @@ class TestDatabase(SystemSuite):
     @classmethod
     def pack(cls) -> SandboxPack:
         return sandbox_pack("shop")
+
+
+def own_pack(kind: str) -> SandboxPack:
+    """That of a project of its own, whose folder goes with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="statediff-test-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    make_project(folder, kind)
+    return read_pack(folder / "sandboxes" / "app")
+
+
+class TestTables(SystemSuite):
+    source = "db"
+    ways: ClassVar = {
+        "a row is added": Way(lambda s: append(place(s) / "tasks.csv", "3,C,1\n")),
+        "a table is added": Way(lambda s: append(place(s) / "more.csv", "id\n1\n")),
+        "a file is added": Way(write("new.txt"), is_state=False),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return own_pack("tables")
+
+
+class TestExternal(SystemSuite):
+    source = "db"
+    ways: ClassVar = {
+        "a row is gone": Way(execute("DELETE FROM tasks WHERE id = 2")),
+        "a table is added": Way(execute("CREATE TABLE mine (x)")),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return own_pack("external")
 
 
 class TestMail(SystemSuite):

@@ -543,9 +543,23 @@ def _pack_digest(pack: SandboxPack) -> str:
     for source in pack.sources:
         for key, path in sorted(source.files.items()):
             if path.exists():
-                digest = _folder_digest(path, "*") if path.is_dir() else _file_digest(path)
+                digest = _digest_at(path, is_repository=key == "repository")
                 whole.update(f"{source.name} {key} {digest}\n".encode())
     return whole.hexdigest()
+
+
+def _digest_at(path: Path, *, is_repository: bool) -> str:
+    """Of a file, of a folder, or of a repository's references and changes of tracked files."""
+    if not is_repository:
+        return _folder_digest(path, "*") if path.is_dir() else _file_digest(path)
+    try:
+        repository = pygit2.Repository(str(path))
+        refs = [(n, str(repository.references[n].target)) for n in sorted(repository.references)]
+        patch = "" if repository.is_bare else repository.diff("HEAD").patch or ""
+    except (pygit2.GitError, KeyError) as error:
+        return f"none: {error}"
+    told = f"{refs} {repository.lookup_reference('HEAD').target} {patch}"
+    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _repository(folder: Path) -> tuple[dict[str, Any] | None, bytes]:

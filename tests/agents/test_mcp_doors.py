@@ -16,6 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from statediff.agents.recorder import read_calls
 from statediff.cli.main import run as main
 from statediff.model.trace import ActionClass
+from tests.own_sandboxes import KINDS, make_project
 
 CHECKOUT = Path(__file__).parents[2]
 TINY = str(Path(__file__).with_name("tiny_server.py"))
@@ -59,6 +60,22 @@ def test_a_sandbox_is_served_on_standard_input_and_every_call_recorded(tmp_path:
         (ActionClass.UNKNOWN, False),
     ]
     assert "calls: calls.jsonl" in (tmp_path / "stderr").read_text()
+
+
+def test_a_projects_own_sandbox_is_served_with_the_tools_that_its_file_names(
+    tmp_path: Path,
+) -> None:
+    make_project(tmp_path, "external")
+    path = tmp_path / "sandboxes" / "app" / "sandbox.yaml"
+    path.write_text(path.read_text().replace("kind: external", "kind: external, tools: [execute]"))
+
+    async def act(client: Client) -> Any:
+        listed = (await client.list_tools()).tools
+        return [tool.name for tool in listed], await client.call_tool(*KINDS["external"].call)
+
+    names, done = by_stdio(tmp_path, act, "mcp", "app", "--trace", "calls.jsonl")
+    assert names == ["db_execute"]
+    assert not done.is_error, done.content[0].text
 
 
 def test_a_proxy_on_standard_input_records_what_it_passes_on(tmp_path: Path) -> None:

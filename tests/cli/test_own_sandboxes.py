@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pygit2
 import pytest
 
 from statediff import api
@@ -224,10 +225,14 @@ def test_a_path_and_a_file_without_a_folder_name_one_too(tmp_path: Path, statedi
 
 
 def test_a_projects_name_goes_before_a_shipped_one_but_not_for_shipped_contracts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statediff: Any
 ) -> None:
-    make_project(tmp_path, "dump")
+    contract = make_project(tmp_path, "dump")
     shutil.copytree(tmp_path / "sandboxes" / "app", tmp_path / "sandboxes" / "shop")
+    contract.write_text(contract.read_text().replace("sandbox: app", "sandbox: shop"))
+    done = statediff("run", ".", "--agent", "right")
+    assert done.code == 0, done.err
+    assert "sandboxes/shop/sandbox.yaml, not the one that comes with statediff" in done.err
     (tmp_path / "deeper").mkdir()
     monkeypatch.chdir(tmp_path / "deeper")
     assert find_sandbox("shop") == str(tmp_path / "sandboxes" / "shop" / "sandbox.yaml")
@@ -270,3 +275,66 @@ def test_what_is_wrong_with_the_file_is_named_at_its_place(
         EmbeddedSandbox(read_pack(path), tmp_path / "work"),
     ):
         pass
+
+
+def test_four_commands_make_a_contract_from_two_folders_of_csv(
+    tmp_path: Path, statediff: Any
+) -> None:
+    """`init`, `watch --contract`, `mutate` and `run`; nothing but the contract is edited."""
+    for folder, title in (("now", "Water"), ("right", "Done")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tasks.csv").write_text(f"id,title,owner\n1,{title},1\n2,B,1\n")
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import os, sys\nurl = os.environ['STATEDIFF_DB_URL']\nwrong = 'wrong' in sys.argv\n"
+        + KINDS["tables"].act
+    )
+    states = ("db=tables://now", "--after", "db=tables://right")
+    drafted = statediff("init", *states, "--sandbox", "--out", "task")
+    assert drafted.code == 0, drafted.err
+    contract = tmp_path / "task" / "contract.yaml"
+    contract.write_text(contract.read_text().replace("reviewed: false", "# read"))
+    program = [sys.executable, str(agent)]
+    watched = statediff("watch", "--state", "db=tables://now", "--contract", "task", "--", *program)
+    assert watched.code == 0, watched.out + watched.err
+    right, wrong = shlex.join(program), shlex.join([*program, "wrong"])
+    mutated = statediff("mutate", "task", "--agent-cmd", right)
+    assert mutated.code == 0, mutated.out + mutated.err
+    done = statediff("run", "task", "--agent-cmd", right, "--agent-cmd", wrong, "--json")
+    ended = [line["verdict"] for line in done.lines if "verdict" in line]
+    assert ended == ["MATCH", "DIVERGE"], done.out + done.err
+
+
+def test_sandbox_init_finds_what_is_in_the_folder(tmp_path: Path, statediff: Any) -> None:
+    with sqlite3.connect(tmp_path / "my app.sqlite") as connection:
+        connection.execute("CREATE TABLE t (a)")
+    connection.close()
+    (tmp_path / "seed.sql").write_text("CREATE TABLE u (a);")
+    pygit2.init_repository(str(tmp_path))
+    assert statediff("sandbox", "init", "app").code == 0
+    pack = read_pack(tmp_path / "sandboxes" / "app")
+    kinds = {source.name: (source.kind, *source.files) for source in pack.sources}
+    assert kinds == {
+        "my-app": ("sqlite", "file"),
+        "seed": ("sqlite", "dump"),
+        "repo": ("git-checkout", "repository"),
+    }
+    again = statediff("sandbox", "init", "app")
+    assert (again.code, "exists already" in again.err) == (2, True)
+    alone = statediff("sandbox", "init", "x", "db=my app.sqlite", "--up", "./start")
+    assert "--up and --down go with --reset" in alone.err
+
+
+@pytest.mark.parametrize("left", ["id,title,owner\n1,Done", None])
+def test_tables_that_a_run_made_unreadable_are_a_change(tmp_path: Path, left: str | None) -> None:
+    def agent(trial: Any) -> None:
+        folder = Path(trial.urls["db"].removeprefix("file://"))
+        if left is None:
+            shutil.rmtree(folder)
+        else:
+            (folder / "tasks.csv").write_text(left)
+
+    contract = make_project(tmp_path, "tables")
+    with api.open_sandbox(str(tmp_path / "sandboxes" / "app")) as sandbox:
+        [judged] = api.run(contract, agent, sandbox=sandbox)
+    assert judged.verdict.value == "DIVERGE", judged.line

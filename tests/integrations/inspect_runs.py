@@ -31,6 +31,7 @@ from statediff.integrations.inspect_provider import (
 )
 from statediff.suite import campaign
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from tests.own_sandboxes import KINDS, make_project
 
 TOLD = """contract: t/told
 version: 1.0.0
@@ -198,3 +199,25 @@ def test_the_task_of_contracts_has_a_sample_for_each():
         "shop/notify-once@1.1.0", "shop/refund-returned-order@1.1.0",
     ]  # fmt: skip
     assert "We recall the article HS-314" in task.dataset[0].input
+
+
+@pytest.mark.filterwarnings("ignore")  # as above
+def test_a_model_works_in_a_projects_own_sandbox_of_each_kind(tmp_path):
+    script = []
+    for kind, own in sorted(KINDS.items()):
+        make_project(tmp_path / kind, kind)
+        script += [call(*own.call), answer("{}")]
+    task = Task(
+        dataset=contract_samples([tmp_path / kind for kind in sorted(KINDS)]),
+        solver=[statediff_tools(), generate()],
+        scorer=statediff_scorer(),
+        sandbox="statediff",
+    )
+    [log] = eval(
+        task, model=get_model("mockllm/model", custom_outputs=script), display="none",
+        log_dir=str(tmp_path / "logs"), max_samples=1, max_sandboxes=1,
+    )  # fmt: skip
+    gc.collect()
+    assert log.status == "success", log.error
+    answers = {s.id: s.scores["statediff_scorer"].answer for s in log.samples}
+    assert answers == {f"own/{kind}@1.0.0": "MATCH" for kind in KINDS}

@@ -256,6 +256,7 @@ def run(
     with ExitStack() as stack:
         stack.callback(POOL.close)
         require_runnable(entries, trying.sandbox)
+        _tell_shadowed(entries)
         settings["images"] = _images(trying.sandbox, choice.agent_image)
         facts, patch = _facts(entries, settings)
         folder = find_resumable(trying.out, facts) if trying.resume else None
@@ -393,6 +394,18 @@ def _names(options: Sequence[agents.AgentOptions], entries: Sequence[Entry]) -> 
     if len(set(names)) < len(names):
         raise UsageError(f"two agents have one name: {', '.join(sorted(names))}")
     return names
+
+
+def _tell_shadowed(entries: Sequence[Entry]) -> None:
+    """A sandbox of the project's that has the name of a shipped one is named with its file."""
+    from statediff.packs import sandbox_names, sandbox_of
+
+    shipped = sandbox_names()
+    for name, found in sorted({(e.file.content.sandbox, sandbox_of(e.file)) for e in entries}):
+        if name in shipped and found != name:
+            progress().print(
+                f"sandbox {name}: {found}, not the one that comes with statediff", soft_wrap=True
+            )
 
 
 def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

@@ -141,7 +141,7 @@ class CapturedBase:
         method = "our own capture of every table, compared with that of the base"
         if unseen:
             method += f"; not seen: {', '.join(unseen)}"
-        entities = sum(state.entity_count for state in self._base.values())
+        entities = sum(t.row_count for (_, n), t in _labelled(self._base) if n[:3] != "db.")
         return SourceProof(self._name, method, expected, found or expected, entities)
 
 

@@ -12,17 +12,24 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from statediff.capture.source import Clock, SessionLister, Source, SourceUnavailable
+from statediff.capture.source import (
+    Clock,
+    SessionLister,
+    Source,
+    SourceRuined,
+    SourceUnavailable,
+)
 from statediff.errors import InputError
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State
+from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
 from statediff.systems.base.registry import open_state
 
 
 class LiveSource:
-    """Reads the place anew each time. What a run left unreadable is unavailable, never empty."""
+    """Reads the place anew each time. What a run left unreadable is ruined, never empty."""
 
     def __init__(
         self,
@@ -68,7 +75,10 @@ class LiveSource:
         try:
             return self._reader.series(self._name, (self._earlier, place), self._refinement)[1]
         except InputError as error:
-            raise SourceUnavailable(f"what the run left cannot be read: {error}") from error
+            why, said = error.__cause__, f"what the run left cannot be read: {error}"
+            if isinstance(why, OSError) and not is_of_the_path(why):
+                raise SourceUnavailable(said) from error
+            raise SourceRuined(said) from error
 
     def _keep(self, place: StateInput) -> StateInput:
         """The place as it is now, which no run can change, under its own name."""
@@ -77,9 +87,10 @@ class LiveSource:
         if self._kept is None:
             self._kept = Path(tempfile.mkdtemp(prefix="statediff-before-"))
             weakref.finalize(self, shutil.rmtree, self._kept, ignore_errors=True)
-        folder = self._kept / str(len(list(self._kept.iterdir())))
+        for earlier in self._kept.iterdir():  # of the trial before, which nothing reads any more
+            shutil.rmtree(earlier, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(dir=self._kept))
         to = folder / (place.path.absolute().name or "tables")
-        folder.mkdir()
         try:
             if place.path.is_dir():
                 shutil.copytree(place.path, to, ignore=_not_files)

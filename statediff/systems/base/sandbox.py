@@ -8,6 +8,7 @@ agent from the evaluator is the agent's (`statediff.agents.isolation`), and the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -69,7 +70,8 @@ class EmbeddedSandbox:
                     system.start()
             self.reset()
         except BaseException:
-            self.stop()  # nothing half started stays behind, on Ctrl-C neither
+            with contextlib.suppress(SandboxError):  # why it did not start is what counts
+                self.stop()  # nothing half started stays behind, on Ctrl-C neither
             raise
 
     def reset(self) -> None:

@@ -219,12 +219,16 @@ def state_at(source: PackSource, key: str) -> tuple[StateReader, StateInput]:
         if reader.path_of is None:
             shown = f"{url.partition('://')[0]}://{url.rpartition('@')[2].partition('?')[0]}"
             return reader, StateInput(Path(), shown, url=url)
-        path = source.folder / reader.path_of(url)
+        path = _normal(source.folder / reader.path_of(url))
     else:
-        path, reader = source.folder / url, None
+        path, reader = _normal(source.folder / url), None
     if not path.exists():
         raise SourceUnavailable(f"nothing is at {path}")
     return reader or state_reader(path), StateInput(path, str(path))
+
+
+def _normal(path: Path) -> Path:
+    return Path(os.path.normpath(path.absolute()))
 
 
 def agent_url(source: PackSource) -> str:
@@ -236,7 +240,7 @@ def agent_url(source: PackSource) -> str:
         raise SandboxError(f"{source.name}: cannot be reached: {error}") from error
     if place.url is not None:
         return place.url
-    path = place.path.absolute()
+    path = place.path
     return f"sqlite:///{path}" if "sqlite" in reader.schemes else path.as_uri()
 
 

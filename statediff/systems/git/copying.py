@@ -11,10 +11,15 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pygit2
 
 from statediff.systems.files.tree import Leaf
+
+_NOT_THEIRS: Final = frozenset({".git", ".statediff"})
+_HOLDS: Final = (".git", "run.json")
+"""What says of a folder that it is another repository, or a run of ours."""
 
 
 def open_repository(path: Path) -> pygit2.Repository:
@@ -37,7 +42,7 @@ def work_files(repository: pygit2.Repository, work: Path) -> Iterator[tuple[str,
             path = (at / name).relative_to(work).as_posix()
             if (at / name).is_symlink():
                 files.append(name)
-            is_other = name == ".git" or (at / name / ".git").exists()
+            is_other = name in _NOT_THEIRS or any((at / name / n).exists() for n in _HOLDS)
             if is_other or _is_ignored(repository, f"{path}/", tracked):
                 names.remove(name)
         for name in files:

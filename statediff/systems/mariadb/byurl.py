@@ -70,6 +70,7 @@ class MariaDbByUrl(DatabaseByUrl):
     """A `System`: copies of one database of a MariaDB server."""
 
     FAILURES: ClassVar = (pymysql.Error, OSError)
+    ACCOUNT_VARIABLE: ClassVar = "MYSQL_PWD"
 
     @contextlib.contextmanager
     def admin(self) -> Iterator[Connection[Any]]:

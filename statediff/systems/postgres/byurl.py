@@ -61,6 +61,7 @@ class PostgresByUrl(DatabaseByUrl):
     """A `System`: copies of one database of a PostgreSQL server."""
 
     FAILURES: ClassVar = (psycopg.Error,)
+    ACCOUNT_VARIABLE: ClassVar = "PGPASSWORD"
     _elsewhere: str | None = None
 
     def admin(self) -> AbstractContextManager[Connection]:

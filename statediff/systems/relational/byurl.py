@@ -57,6 +57,8 @@ class DatabaseByUrl(ABC):
     LOOKS: ClassVar[frozenset[str]] = frozenset()
     FAILURES: ClassVar[tuple[type[Exception], ...]]
     """All that a statement or a connection may raise."""
+    ACCOUNT_VARIABLE: ClassVar[str]
+    """The variable of the environment that holds the password of an account."""
 
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
         self.source = source.name
@@ -111,7 +113,18 @@ class DatabaseByUrl(ABC):
 
     @property
     def url(self) -> str:
-        return self._at(self._pack.texts.get("agent_url", self._url))
+        """Where an agent reaches it; with the password that the environment holds for the account.
+
+        An agent's own environment has no password of ours.
+        """
+        if (given := self._pack.texts.get("agent_url")) is not None:
+            return self._at(given)
+        parts, secret = urlsplit(self._url), os.environ.get(self.ACCOUNT_VARIABLE, "")
+        if parts.username and parts.password is None and secret:
+            host = parts.netloc.rpartition("@")[2]
+            account = f"{parts.username}:{quote(secret, safe='')}@{host}"
+            return self._at(urlunsplit(parts._replace(netloc=account)))
+        return self._at(self._url)
 
     def start(self) -> None:
         if self._is_started:
