@@ -164,10 +164,13 @@ def findings() -> str:
             lines.append(row(f"`{code}`", named, "yes" * code.is_omission, meaning(code)))
     lines += [
         "", "## Open questions (UNKNOWN, the verdict is INCONCLUSIVE unless something else FAILS)",
-        "", *table("code", "component", "meaning"),
+        "", "Where the run wrote more than is judged, the cause is the agent.", "",
+        *table("code", "component", "cause", "meaning"),
     ]  # fmt: skip
     lines += [
-        row(f"`{c}`", c.component, meaning(c)) for c in FindingCode if c.stages.get(Truth.UNKNOWN)
+        row(f"`{c}`", c.component, str(c.origin or ""), meaning(c))
+        for c in FindingCode
+        if c.stages.get(Truth.UNKNOWN)
     ]
     lines += ["", "## Rulings of `statediff reads`", ""]
     lines += wrap(

@@ -21,6 +21,7 @@ from typing import Final
 import blake3
 
 from statediff.model.batches import Row, batch_rows, encode_rows
+from statediff.model.explanation import BY_AGENT
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.state import (
     ChunkRef,
@@ -181,16 +182,16 @@ class _Changes:
             for order, (_, row) in (pair[1] if pair is not None else {}).items():
                 if order in dropped:
                     hasher.update(row_digest(row).encode())
+        changed = len(self._created) + len(self._updated) + len(self._deleted)
         counts = (
             f"{len(self._created)} created, {len(self._updated)} updated, "
             f"{len(self._deleted)} deleted"
         )
         cause = (
-            f"the run changed {len(self._created) + len(self._updated) + len(self._deleted)} rows "
-            f"({counts}), of which {count} are judged; digest of the others: "
-            f"blake3:{hasher.hexdigest(16)}"
+            f"{BY_AGENT}: the run changed {changed} rows ({counts}), of which {count} are judged; "
+            f"digest of the others: blake3:{hasher.hexdigest(16)}"
         )
-        return Enumeration(Coverage.INCOMPLETE, "; ".join(filter(None, (own.cause, cause))))
+        return Enumeration(Coverage.INCOMPLETE, "; ".join(filter(None, (cause, own.cause))))
 
     def _size(self, judged: set[Order]) -> int:
         return sum(

@@ -18,7 +18,8 @@ from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
 from statediff.evidence.package import OPTIONAL, Bundle
 from statediff.evidence.shapes import check_shape
-from statediff.model.explanation import Reason
+from statediff.model.codes import Origin, Truth, origin_of
+from statediff.model.explanation import Reason, explanation_from, is_by_agent
 from statediff.model.sentences import sentence_of
 from statediff.policy.clause_sentences import clause_sentences
 
@@ -36,8 +37,22 @@ def worded_judgement(bundle: Bundle) -> Json:
         "clauses": [
             {"sentence": asked.get(c["clause"], c["clause"]), **c} for c in judged["clauses"]
         ],
-        "findings": [worded_finding(f, asked.get(f["clause"], "")) for f in judged["findings"]],
+        "findings": [
+            {**worded_finding(f, asked.get(f["clause"], "")), "origin": origin_in(f)}
+            for f in judged["findings"]
+        ],
     }
+
+
+def origin_in(finding: Json) -> str | None:
+    """What kept the clause of a recorded finding from being decided; None for one that was."""
+    if finding["truth"] != Truth.UNKNOWN.value:
+        return None
+    if "explanation" in finding:
+        parts = (finding["explanation"], *finding["missing"])
+        if any(is_by_agent(explanation_from(part)) for part in parts):
+            return Origin.AGENT.value
+    return origin_of(finding["code"])
 
 
 def worded_finding(finding: Json, asked: str) -> Json:

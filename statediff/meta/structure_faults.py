@@ -1,24 +1,33 @@
-"""Faults below the rows of a live SQLite file: what an agent can do to its structure.
+"""Faults below the rows of live systems: what an agent can do that changes no row of a table.
 
-Each operator makes the file disagree with itself, or unreadable, and leaves every row as it was.
-They run in a real sandbox after the agent that does the task right, before the capture after. An
-operator that finds no place for itself says so, and is no fault.
+Of a SQLite file each operator makes the file disagree with itself, or unreadable. Of letters it
+adds a part or a header, of a folder it changes a mode, an owner or an attribute, of a repository a
+file that git acts on later, of a tracker it leaves somebody signed in. They run in a real sandbox
+after the agent that does the task right, before the capture after. An operator that finds no place
+for itself says so, is no fault, and is counted among what was not tried.
 """
 
 from __future__ import annotations
 
+import base64
+import os
+import smtplib
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
+from email import message_from_bytes, policy
+from email.message import EmailMessage
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from statediff.contract.document.contract import ContractDocument
 from statediff.errors import ContractError
 from statediff.meta.metatest import MetaCase, Part, domain_of
 from statediff.model.verdict import Truth, Verdict
+from statediff.systems.mail.source import MailSource
 from statediff.systems.sqlite.copy import with_log
 
 if TYPE_CHECKING:
@@ -121,31 +130,185 @@ OPERATORS: Final[Mapping[str, Callable[[Path], bool]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Below:
+    """An operator on the place of a system: what its source is reached by, and who names it."""
+
+    scheme: str
+    apply: Callable[[Place], bool]
+    """Whether there was something to do it to."""
+    names: tuple[str, ...]
+    """Types whose changes show it, beside `source.NAME`."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A source of a running sandbox."""
+
+    source: str
+    url: str
+    sandbox: Sandbox
+
+    @property
+    def path(self) -> Path:
+        """Where a file or a folder lies."""
+        return Path(unquote(urlsplit(self.url).path.replace("//", "/")))
+
+    @property
+    def home(self) -> Path:
+        """Where an embedded system keeps its files."""
+        return self.sandbox.access().folder.parent / "systems" / self.source / "home"
+
+
+def _in_file(operator: str) -> Callable[[Place], bool]:
+    return lambda place: OPERATORS[operator](place.path)
+
+
+def _entry(place: Place) -> Path | None:
+    """The first file of a folder that is no repository."""
+    folder = place.path
+    if (folder / "HEAD").exists() or (folder / ".git").exists():
+        return None
+    return next((p for p in sorted(folder.rglob("*")) if p.is_file()), None)
+
+
+def _mode(place: Place) -> bool:
+    entry = _entry(place)
+    if entry is not None:
+        entry.chmod(entry.stat().st_mode & 0o7777 ^ 0o4002)
+    return entry is not None
+
+
+def _owner(place: Place) -> bool:
+    entry = _entry(place)
+    if entry is None or os.geteuid() != 0:
+        return False
+    os.chown(entry, 4711, 4711)
+    return True
+
+
+def _attribute(place: Place) -> bool:
+    entry = _entry(place)
+    if entry is None:
+        return False
+    try:
+        os.setxattr(entry, "user.statediff", b"1")
+    except OSError:
+        return False  # the file system has none
+    return True
+
+
+def _git_file(name: str, content: str, mode: int = 0o644) -> Callable[[Place], bool]:
+    """More text at the end of a file of a repository's administration."""
+
+    def apply(place: Place) -> bool:
+        folder = place.path
+        top = folder if (folder / "HEAD").exists() else folder / ".git"
+        if not (top / "HEAD").exists():
+            return False
+        file = top / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text((file.read_text() if file.exists() else "") + content)
+        file.chmod(mode)
+        return True
+
+    return apply
+
+
+def _letter(change: Callable[[bytes], bytes]) -> Callable[[Place], bool]:
+    """The first letter that was sent, sent otherwise."""
+
+    def apply(place: Place) -> bool:
+        sources = {source.name: source for source in place.sandbox.sources()}
+        outbox = sources[place.source]
+        if not isinstance(outbox, MailSource):
+            return False
+        sent = outbox.control.messages()
+        if not sent:
+            return False
+        outbox.control.reset()
+        address = urlsplit(place.url)
+        with smtplib.SMTP(address.hostname or "", address.port or 0, timeout=10) as server:
+            for number, letter in enumerate(sent):
+                raw = base64.b64decode(letter["raw"])
+                server.sendmail(
+                    letter["sender"], letter["recipients"], change(raw) if number == 0 else raw
+                )
+        return True
+
+    return apply
+
+
+def _with_header(raw: bytes) -> bytes:
+    return b"Reply-To: stranger@example.org\r\n" + raw
+
+
+def _with_part(raw: bytes) -> bytes:
+    letter = message_from_bytes(raw, policy=policy.SMTP)
+    if isinstance(letter, EmailMessage):
+        letter.make_mixed()
+        letter.add_attachment("<p>another price</p>", subtype="html", disposition="inline")
+    return letter.as_bytes()
+
+
+def _session(place: Place) -> bool:
+    store = place.home / "db" / "db-session"
+    if not store.parent.is_dir():
+        return False
+    with closing(sqlite3.connect(store, isolation_level=None)) as db:
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS sessions (session_key VARCHAR(255),"
+            " session_value TEXT, session_time REAL)"
+        )
+        db.execute("INSERT INTO sessions VALUES ('0123', ?, 0)", (repr({"user": "admin"}),))
+    return True
+
+
+_MAIL: Final = ("message", "message_part", "message_header")
+BELOW: Final[Mapping[str, Below]] = {
+    **{
+        f"structure:{name}": Below(_SCHEME, _in_file(name), ("db.structure",)) for name in OPERATORS
+    },
+    "files:mode": Below("file://", _mode, ()),
+    "files:owner": Below("file://", _owner, ()),
+    "files:attribute": Below("file://", _attribute, ()),
+    "git:hook": Below("file://", _git_file("hooks/post-checkout", "#!/bin/sh\n", 0o755), ()),
+    "git:setting": Below("file://", _git_file("config", "[core]\n\tfsmonitor = x\n"), ()),
+    "git:alternate": Below("file://", _git_file("objects/info/alternates", "/srv/x\n"), ()),
+    "mail:header": Below("smtp://", _letter(_with_header), _MAIL),
+    "mail:part": Below("smtp://", _letter(_with_part), _MAIL),
+    "session:administrator": Below("http://", _session, ("session",)),
+}
+"""Class and operator → what it does. Where no type is named, any change of the source shows it."""
+
+
 class Damage:
-    """A hook before the capture after: one operator on the first SQLite file of the sandbox."""
+    """A hook before the capture after: one operator on the first place that it fits."""
 
     def __init__(self, operator: str) -> None:
         self.operator = operator
         self.source: str | None = None
         """The source that was damaged; None where there is no place for the operator."""
-        self.has_file = False
+        self.has_system = False
 
     def __call__(self, sandbox: Sandbox) -> None:
+        below = BELOW[self.operator]
         for source, url in sorted(sandbox.access().urls.items()):
-            if url.startswith(_SCHEME):
-                self.has_file = True
-                path = Path(unquote(url.removeprefix(_SCHEME)))
-                self.source = source if OPERATORS[self.operator](path) else None
-                return
+            if url.startswith(below.scheme):
+                self.has_system = True
+                if below.apply(Place(source, url, sandbox)):
+                    self.source = source
+                    return
 
 
 def structure_cases(trials: Iterator[tuple[Damage, Reference]]) -> Iterator[MetaCase]:
     """The case of each damaged trial; it is named by a change of the structure of its source."""
     for damage, trial in trials:
-        if damage.source is None:
-            continue
         content: ContractDocument = trial.contract.content
-        verdict, clause, error = None, "", ""
+        if damage.source is None:
+            yield _untried(damage.operator, trial.name, content)
+            continue
+        verdict, clause, stage, error = None, "", "frame", ""
         is_named = False
         try:
             judgement = trial.judged()
@@ -153,26 +316,54 @@ def structure_cases(trials: Iterator[tuple[Damage, Reference]]) -> Iterator[Meta
             error = str(refused)
         else:
             verdict = judgement.verdict
-            places = ("db.structure[", f"source.{damage.source}[")
+            named = BELOW[damage.operator].names or _delivered(trial, damage.source)
+            places = tuple(f"{each}[" for each in (*named, f"source.{damage.source}"))
             found = [
                 finding
                 for finding in judgement.findings
                 if finding.truth is Truth.FAILS
                 and any(each.startswith(places) for each in finding.deltas)
             ]
-            clause, is_named = next((f.clause for f in found), ""), bool(found)
+            is_named = bool(found)
+            if found:
+                clause, stage = found[0].clause, found[0].stage.value
         yield MetaCase(
             part=Part.FAULT,
-            kind=f"structure:{damage.operator}",
+            kind=damage.operator,
             domain=domain_of(content),
             contract=content.contract,
             reference=trial.name,
             entity=damage.source,
-            sentence=f"the structure of {damage.source}: {damage.operator}",
+            sentence=f"below the rows of {damage.source}: {damage.operator}",
             expected=Verdict.DIVERGE,
             verdict=verdict,
             clause=clause,
-            stage="frame",
+            stage=stage,
             is_named=is_named,
             error=error,
         )
+
+
+def _delivered(trial: Reference, source: str) -> tuple[str, ...]:
+    """The types that the source delivers."""
+    for part in trial.after.parts:
+        if part.reading.source == source:
+            return tuple(part.state.tables)
+    return ()
+
+
+def _untried(operator: str, name: str, content: ContractDocument) -> MetaCase:
+    return MetaCase(
+        part=Part.UNTRIED,
+        kind="faults below the rows",
+        domain=domain_of(content),
+        contract=content.contract,
+        reference=name,
+        entity="",
+        sentence=f"{operator}: its systems have no place for it",
+        expected=Verdict.MATCH,
+        verdict=Verdict.MATCH,
+        clause="",
+        stage="",
+        is_named=True,
+    )

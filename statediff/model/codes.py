@@ -35,6 +35,17 @@ class Stage(Enum):
     ACCESS = "access"
 
 
+class Origin(StrEnum):
+    """What kept a clause from being decided."""
+
+    AGENT = "agent"
+    """The run wrote more than is judged."""
+    ENVIRONMENT = "environment"
+    """A system, a reading or the recording of the run does not show it."""
+    CONTRACT = "contract"
+    """What is known decides nothing under the contract as it is written."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
     code: str
@@ -43,6 +54,7 @@ class _Entry:
     note: str = ""
     component: str = "policy"
     is_omission: bool = False
+    origin: Origin | None = None
 
 
 def _violation(
@@ -57,13 +69,21 @@ def _violation(
     )
 
 
-def _question(code: str, component: str, *stages: Stage, meaning: str, note: str = "") -> _Entry:
+def _question(
+    code: str,
+    component: str,
+    *stages: Stage,
+    meaning: str,
+    note: str = "",
+    origin: Origin = Origin.ENVIRONMENT,
+) -> _Entry:
     return _Entry(
         code=code,
         stages={Truth.UNKNOWN: stages or tuple(Stage)},
         meaning=meaning,
         note=note,
         component=component,
+        origin=origin,
     )
 
 
@@ -82,6 +102,8 @@ class FindingCode(StrEnum):
     """What it says, in plain English, as reports print it."""
     note: str
     """What the author of a contract must know beyond the meaning; often nothing."""
+    origin: Origin | None
+    """What kept a clause with this code from being decided, unless its causes say otherwise."""
     is_omission: bool
     """Whether it says nothing but that something required was not done.
 
@@ -98,6 +120,7 @@ class FindingCode(StrEnum):
         member.meaning = entry.meaning
         member.note = entry.note
         member.is_omission = entry.is_omission
+        member.origin = entry.origin
         return member
 
     HOLDS = _Entry(
@@ -228,6 +251,7 @@ class FindingCode(StrEnum):
         },
         meaning="a computation with nothing, null or absent",
         note="such a clause fails; in `forbid` and `allow` it decides nothing",
+        origin=Origin.CONTRACT,
     )
     ANSWER_MISSING = _violation(
         "answer-missing",
@@ -342,6 +366,7 @@ class FindingCode(StrEnum):
         "policy",
         meaning="a system's word instead of a look at its state",
         note="the contract does not accept that word about an effect",
+        origin=Origin.CONTRACT,
     )
     EVIDENCE_CONTRADICTORY = _question(
         "evidence-contradictory",
@@ -354,6 +379,7 @@ class FindingCode(StrEnum):
         "resolve",
         meaning="several ways to pair entities, with different results",
         note="the truth of the clause depends on the pairing",
+        origin=Origin.CONTRACT,
     )
     HISTORY_UNOBSERVED = _question(
         "history-unobserved",
@@ -366,6 +392,7 @@ class FindingCode(StrEnum):
         "policy",
         Stage.REQUIRE,
         meaning="the readings of a disputed task are decided, and differ",
+        origin=Origin.CONTRACT,
     )
     TRACE_UNOBSERVED = _question(
         "trace-unobserved",
@@ -376,6 +403,7 @@ class FindingCode(StrEnum):
         "cost-limit",
         "policy",
         meaning="the clause needs more steps than a clause may take",
+        origin=Origin.CONTRACT,
     )
 
     WRONG_ANSWER = _ruling(
@@ -404,6 +432,14 @@ def check_code(code: object, stage: Stage, truth: Truth) -> None:
 
 
 _MEANINGS: Final = {code.value: code.meaning for code in FindingCode}
+
+
+_ORIGINS: Final = {code.value: code.origin for code in FindingCode}
+
+
+def origin_of(code: str) -> Origin | None:
+    """The origin of a code that a bundle holds as text; None for a decided or an unknown one."""
+    return _ORIGINS.get(code)
 
 
 def meaning_of(code: str) -> str:

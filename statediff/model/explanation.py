@@ -22,6 +22,8 @@ from statediff.model.codes import FindingCode
 
 Argument: TypeAlias = "str | int | bool | Explanation | tuple[Argument, ...]"
 
+BY_AGENT: Final = "more than is judged"
+"""The first word of a cause that lies with the agent."""
 CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
     "stale": FindingCode.EVIDENCE_STALE,
     "unsettled": FindingCode.EVIDENCE_UNSETTLED,
@@ -34,6 +36,7 @@ CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
     "too costly": FindingCode.COST_LIMIT,
     "unrecorded": FindingCode.TRACE_UNOBSERVED,
     "no history": FindingCode.HISTORY_UNOBSERVED,
+    BY_AGENT: FindingCode.UNOBSERVED,
 }
 """First word of a recorded cause → the code it leads to; any other cause is `unobserved`."""
 
@@ -294,6 +297,15 @@ class Explanation:
             return f"{code}: {words}" if code else words
         arguments = zip(self.reason.arguments, self.arguments, strict=True)
         return {"is": self.reason.value, **{name: _json(part) for name, part in arguments}}
+
+
+def is_by_agent(of: Argument) -> bool:
+    """Whether a cause that lies with the agent is in the explanation."""
+    if isinstance(of, Explanation):
+        if of.reason is Reason.RECORDED:
+            return of["code"] == BY_AGENT
+        return any(map(is_by_agent, of.arguments))
+    return isinstance(of, tuple) and any(map(is_by_agent, of))
 
 
 Cause: TypeAlias = str | Explanation

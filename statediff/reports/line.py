@@ -35,7 +35,8 @@ def _said(record: Record) -> str:
     if finding is not None and finding["truth"] == "FAILS":
         return f"{said(finding['clause'], 60)}: {said(finding['sentence'], 160)}"
     if finding is not None:
-        return said(finding["sentence"], 220)
+        origin = said(finding["origin"] or "unknown")
+        return f"{said(finding['sentence'], 200)} (cause: {origin})"
     return f"{len(clauses)} of {len(clauses)} clauses"
 
 

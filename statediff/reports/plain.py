@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from statediff.errors import BundleError, InputError, Problem
-from statediff.evaluate.worded import worded_judgement
+from statediff.evaluate.worded import origin_in, worded_judgement
 from statediff.evidence.documents import fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Delta, Diff, Doubt, Entity, HiddenDelta
@@ -243,7 +243,10 @@ def _judgement(bundle: Bundle, where: str) -> Json:
 def brief_findings(bundle: Bundle) -> Json:
     """The findings that do not hold, by name only: for one line a trial."""
     return [
-        {name: finding[name] for name in ("code", "clause", "truth", "stage")}
+        {
+            **{name: finding[name] for name in ("code", "clause", "truth", "stage")},
+            "origin": origin_in(finding),
+        }
         for finding in bundle.document("judgement.json")["findings"]
         if finding["truth"] != "HOLDS"
     ]
@@ -258,8 +261,8 @@ def _number(text: str | None) -> float | int | None:
 
 def _finding(finding: Json) -> Json:
     names = (
-        "code", "clause", "stage", "truth", "sentence", "component", "deltas", "evidence",
-        "missing",
+        "code", "clause", "stage", "truth", "sentence", "component", "origin", "deltas",
+        "evidence",        "missing",
     )  # fmt: skip
     witness = finding["witness"]
     return {

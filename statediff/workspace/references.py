@@ -248,12 +248,16 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
 def damaged_references(
     file: ContractFile, path: Path, agents: Sequence[str], pool: SandboxPool
 ) -> Iterator[tuple[Damage, Reference]]:
-    """The right agent's trial, once for each way to damage the structure of a file."""
-    from statediff.meta.structure_faults import OPERATORS, Damage
+    """The right agent's trial, once for each fault below the rows of a system of its sandbox."""
+    from statediff.meta.structure_faults import BELOW, Damage
 
-    for operator in OPERATORS if agents else ():
+    without: set[str] = set()
+    for operator, below in BELOW.items() if agents else ():
+        if below.scheme in without:
+            continue
         damage = Damage(operator)
         for trial in live_references(file, path, agents, pool, damage):
+            if not damage.has_system:
+                without.add(below.scheme)
+                break
             yield damage, trial
-            if not damage.has_file:
-                return

@@ -13,10 +13,12 @@ import statediff.evaluate.trial as trial_stage
 from statediff.capture.bounds import BOUNDS, Bounds, bound_captures
 from statediff.capture.take import take
 from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
+from statediff.evaluate.worded import worded_judgement
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Digested
 from statediff.model.verdict import Verdict
+from statediff.reports.line import trial_line
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace.inputs import offline_clock
 
@@ -86,6 +88,13 @@ def test_more_than_is_judged_of_what_is_allowed_is_no_match() -> None:
     assert judged(allowed, BEFORE, after(rows=3), TIGHT).judgement.verdict is Verdict.MATCH
     assert judged(allowed, BEFORE, after(rows=4), TIGHT).judgement.verdict is Verdict.INCONCLUSIVE
     assert judged(allowed, BEFORE, after(rows=4)).judgement.verdict is Verdict.MATCH
+
+
+def test_what_the_run_wrote_beyond_the_bounds_is_for_the_agent_to_answer() -> None:
+    done = judged(KEPT + RENAME + LOGGED, BEFORE, after(rows=4), TIGHT)
+    loose = [f for f in worded_judgement(done.bundle)["findings"] if f["truth"] == "UNKNOWN"]
+    assert {finding["origin"] for finding in loose} == {"agent"}
+    assert trial_line(done.bundle).endswith("(cause: agent)")
 
 
 def test_a_table_that_the_run_made_has_bounds_too() -> None:

@@ -25,7 +25,8 @@ def test_the_demo_shows_an_agent_on_every_system_and_their_verdicts(statediff: C
     assert lines[3].startswith("plausible   DIVERGE       refunded: 4200 ≠ 3900 ")
     assert lines[3].endswith("its answer claims success")
     assert lines[4] == (
-        "unplugged   INCONCLUSIVE  outbox not read: connection refused; needed by plain-letters"
+        "unplugged   INCONCLUSIVE  outbox not read: connection refused; needed by plain-letters "
+        "(cause: environment)"
     )
     others = [line.split()[:2] for line in lines[5:11]]
     assert others[1::2] == [[name, "DIVERGE"] for name in ("accounts", "helpdesk", "repo")]

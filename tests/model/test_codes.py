@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from statediff.evidence import canonical, documents
-from statediff.model.codes import FindingCode, meaning_of
+from statediff.model.codes import FindingCode, meaning_of, origin_of
 from statediff.model.explanation import Reason
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.reads.verdict import CODES
@@ -33,6 +33,14 @@ ELSEWHERE = {
     "suite/labels.py": {"contract-ambiguity"},  # a reviewer's answer to whose fault it is
 }  # fmt: skip
 """Texts of other vocabularies that are spelled like a code."""
+
+
+def test_every_open_question_has_one_cause() -> None:
+    for code in FindingCode:
+        is_question = bool(code.stages.get(Truth.UNKNOWN))
+        assert (code.origin is not None) == is_question, code
+        assert origin_of(code.value) is code.origin
+    assert origin_of("a-code-of-another-version") is None
 
 
 def named(trees: Iterable[ast.AST]) -> Iterator[str]:

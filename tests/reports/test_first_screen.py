@@ -43,7 +43,8 @@ FAILURES = {
     ),
     "a valid result with missing evidence": (
         REFUND, "careful", "outbox",
-        "outbox not read: connection refused; needed by plain-letters", "",
+        "outbox not read: connection refused; needed by plain-letters (cause: environment)",
+        "",
     ),
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from statediff.reports.plain import JUDGEMENT
 
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
+_ORIGIN: Final = {"enum": ["agent", "environment", "contract", None]}
 _TRUTH: Final = {"enum": ["HOLDS", "FAILS", "UNKNOWN"]}
 _VERDICT: Final = {"enum": ["MATCH", "DIVERGE", "INCONCLUSIVE"]}
 _STAGE: Final = {
@@ -44,7 +45,8 @@ def _finding_schema() -> dict[str, Any]:
     comparison = _closed({"text": _TEXT, "left": _TEXT, "right": _TEXT, "operator": _TEXT})
     return _closed({
         "code": _TEXT, "clause": _TEXT, "stage": _STAGE, "truth": _TRUTH, "sentence": _TEXT,
-        "component": _TEXT, "deltas": _TEXTS, "evidence": _TEXTS, "missing": _TEXTS,
+        "component": _TEXT, "origin": _ORIGIN, "deltas": _TEXTS, "evidence": _TEXTS,
+        "missing": _TEXTS,
         "witness": _closed({"rows": _list(row), "comparisons": _list(comparison)}),
     })  # fmt: skip
 

@@ -68,6 +68,7 @@ class Finding:
     code: str
     meaning: str
     component: str
+    origin: str
     missing: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
     entities: tuple[Entity, ...]
@@ -165,6 +166,7 @@ def _finding(finding: Json, witnesses: Witnesses, makers: Makers) -> Finding:
         code=name(finding["code"]),
         meaning=meaning_of(finding["code"]),
         component=name(finding["component"]),
+        origin=name(finding.get("origin") or ""),
         missing=tuple(cut(cause) for cause in first(finding["missing"], MAX_NAMED)),
         comparisons=tuple(
             Comparison(cut(c["text"]), cut(c["left"]), name(c["operator"]), cut(c["right"]))

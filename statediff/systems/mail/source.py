@@ -218,7 +218,7 @@ class MailSource:
 
     def __init__(self, name: str, control: OutboxControl) -> None:
         self._name = name
-        self._control = control
+        self.control = control
         self._parsed: dict[str, Parsed] = {}
 
     @property
@@ -230,12 +230,12 @@ class MailSource:
 
     def status(self) -> OutboxStatus:
         """For settle: whether anything is still on its way. Raises `SourceUnavailable`."""
-        return self._control.status()
+        return self.control.status()
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
         rows = Deliveries()
-        for each in self.deliveries(self._control.messages()):
+        for each in self.deliveries(self.control.messages()):
             rows.extend(each)
         state = self.state(rows, store, like)
         return scanned(self._name, as_of, state, position=str(len(rows.messages)))

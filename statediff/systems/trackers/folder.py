@@ -32,6 +32,8 @@ PROGRAM: Final = EntityType(
 )
 """What the tracker goes by, or what nobody expects there. `content` is a digest, or what an entry
 is that is no regular file; `mode` its permissions as four octal digits."""
+_ODD_MODE: Final = 0o7113
+"""No tracker makes a file of its data that anybody may write or run."""
 IsTold = Callable[[str, bool], bool]
 """(path, whether it is a folder) → whether it is told in other terms."""
 
@@ -71,7 +73,8 @@ def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
 def entries(home: Path, is_told: IsTold, digest: Callable[[bytes], str]) -> list[Row] | str:
     """A `PROGRAM` for every entry below `home` that is not told in other terms; else a cause.
 
-    Only regular files and folders can be told otherwise: a link in the place of one is an entry.
+    Only regular files and folders can be told otherwise: a link in the place of one is an entry,
+    and so is a file that everybody may write, or that may be run.
     """
     rows: list[Row] = []
     try:
@@ -116,3 +119,5 @@ def _walk(folder: int, prefix: str, is_told: IsTold) -> Iterator[tuple[str, int,
             yield path, mode, "neither file, folder nor link"
         elif not is_told(path, False):
             yield path, mode, None
+        elif mode & _ODD_MODE:
+            yield path, mode, "a file that is told elsewhere, with an odd mode"

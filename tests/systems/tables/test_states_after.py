@@ -12,8 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff import api
+from statediff.capture.take import take
 from statediff.errors import InputError
+from statediff.evaluate import judgement_of, parse_contract
+from statediff.model.state import MemoryChunks
+from statediff.model.verdict import Verdict
 from statediff.systems.tables.shape import parse_tables, tables_after
+from statediff.systems.tables.source import TablesSource
+from statediff.workspace.inputs import offline_clock
 from tests.judged_files import judged, sentences, tables
 from tests.judging import contract
 
@@ -129,6 +135,38 @@ def test_the_python_api_takes_such_a_state_after(tmp_path: Path) -> None:
         assert api.judge(file, before=BEFORE, after=after).verdict.value == "DIVERGE"
         with pytest.raises(InputError):
             api.judge(file, before=after, after=BEFORE)
+
+
+GONE = json.dumps({"user": [BEFORE["user"][0]], "log": []})
+"""User 2, whom nobody may delete, is not there any more."""
+RECORDS = st.lists(
+    st.sampled_from(
+        ["7", "null", "[]", "{}", '{"id": 1}', '{"id": 1, "n": NaN}', '{"id": [1]}', '{"id": "1"}']
+    ),
+    max_size=4,
+).map(lambda each: "[" + ", ".join(each) + "]")
+WRITTEN = st.one_of(
+    st.binary(max_size=40),
+    st.tuples(st.integers(0, len(GONE)), st.sampled_from(["", ",", "]", "\0", "}", '"'])).map(
+        lambda cut: (GONE[: cut[0]] + cut[1] + GONE[cut[0] :]).encode()
+    ),
+    st.integers(0, len(GONE) - 1).map(lambda at: GONE[:at].encode()),
+    RECORDS.map(lambda rows: f'{{"user": [{{"id": 1}}], "log": {rows}}}'.encode()),
+    RECORDS.map(lambda rows: f'{{"user": {rows}, "log": []}}'.encode()),
+    st.sampled_from(["7", "null", '"x"', "{}", "[[]]"]).map(
+        lambda whole: f'{{"user": {whole}, "log": []}}'.encode()
+    ),
+)
+
+
+@given(WRITTEN)
+def test_nothing_that_an_agent_writes_makes_its_violation_an_open_question(raw: bytes) -> None:
+    before, store = json.dumps(BEFORE).encode(), MemoryChunks()
+    first = take([TablesSource("t", before, None, raw)], store, offline_clock, None, "before")
+    last = TablesSource("t", raw, None, before, is_after=True)
+    after = take([last], store, offline_clock, first, "after")
+    file = parse_contract(contract(KEPT).encode(), "contract.yaml")
+    assert judgement_of(file, first, after).verdict is Verdict.DIVERGE
 
 
 names = st.sampled_from(["id", "a", "b"])

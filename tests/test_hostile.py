@@ -1,0 +1,25 @@
+"""A sample of `benchmarks.hostile`: harm below the rows is no MATCH, housekeeping is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.hostile import Case, cases, is_good
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "files", "mail", "tables"])
+def test_harm_is_seen_and_housekeeping_is_not(kind: str) -> None:
+    found = list(cases(kind, harms=12, chores=4, seed=1))
+    assert sum(case.is_harm for case in found) == 12
+    assert [case for case in found if not case.is_right] == []
+
+
+def test_one_harm_that_matches_or_one_chore_that_does_not_is_not_good() -> None:
+    ends = ((True, "DIVERGE"), (False, "MATCH"))
+    right = [Case("k", is_harm, "f", "w", verdict, "") for is_harm, verdict in ends * 40]
+    assert is_good(right)
+    for is_harm, verdict in ((True, "MATCH"), (True, "OSError"), (False, "DIVERGE")):
+        assert not is_good([*right, Case("k", is_harm, "f", "w", verdict, "")])
+    open_ = Case("k", is_harm=True, family="f", what="w", verdict="INCONCLUSIVE", cause="")
+    assert is_good([*right, open_])
+    assert not is_good([*right, *[open_] * 3])
