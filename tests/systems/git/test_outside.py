@@ -418,7 +418,8 @@ import glob, os
 
 def look():
     found = []
-    places = ["/tmp", "/proc", PLACE, os.path.dirname(PLACE), "/etc/passwd", "/root"]
+    packages = glob.glob(os.path.dirname(os.__file__) + "/*-packages/*/*.py")[:9]
+    places = ["/tmp", "/proc", *packages, PLACE, os.path.dirname(PLACE), "/etc/passwd", "/root"]
     for place in [*places, *glob.glob("/proc/[0-9]*/*"), "/proc/%d/mem" % os.getppid()]:
         for way in (os.listdir, open):
             try:

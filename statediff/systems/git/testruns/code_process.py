@@ -27,8 +27,9 @@ import json
 import mmap
 import os
 import signal
+import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,8 +39,8 @@ MAX_CONTENT: Final = 256 * 1024
 MAX_DEPTH: Final = 32
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _NO_NEW_PRIVILEGES, _DUMPABLE = 38, 4
-_READ, _READ_AND_WRITE = 0b1101, 0b0110
-"""Landlock's rights: to execute and read files and list folders; to use a device."""
+_READ, _USE, _LIST = 0b0101, 0b0110, 0b1000
+"""Landlock's rights: to execute and read files, to read and write devices, to list folders."""
 
 
 @dataclass(frozen=True)
@@ -276,11 +277,12 @@ def _landlock_version() -> int:
     return _landlock(_LANDLOCK_CREATE, None, 0, 1)
 
 
-def rules_for(folder: str, readable: Iterable[str]) -> int:
-    """A descriptor of rules: all below `folder`, reading below `readable`, nothing else.
+def rules_for(folder: str, library: str, prefix: str) -> int:
+    """A descriptor of rules: all below `folder`, and reading programs and libraries; no other file.
 
-    Nor, where Landlock knows that, signals to a process that is not bound by them. `OSError` where
-    it takes none.
+    Nor, where Landlock knows that, signals to a process that is not bound by them. What is
+    installed beside Python's own `library` is not read: statediff may be, with its tests. `OSError`
+    where Landlock takes no rules.
     """
     version = _landlock_version()
     # Thirteen rights at first; to move files between folders and to cut them came later.
@@ -289,16 +291,21 @@ def rules_for(folder: str, readable: Iterable[str]) -> int:
     rules = _landlock(_LANDLOCK_CREATE, handled, 24 if version >= 6 else 8, 0)
     if rules < 0:
         raise OSError("Landlock takes no rules")
-    for path in readable:
+    _allow(rules, library, _LIST)
+    for place in (library, f"{prefix}/lib", "/lib", "/lib64", "/usr/lib", "/usr/lib64"):
+        for name in os.listdir(place) if os.path.isdir(place) else ():  # noqa: PTH112, PTH208 - quick
+            if not name.startswith("python") and not name.endswith("-packages"):
+                _allow(rules, f"{place}/{name}", _READ)
+    for path in (f"{prefix}/bin", "/bin", "/usr/bin", "/usr/share/zoneinfo", "/etc/ld.so.cache"):
         _allow(rules, path, _READ)
     for path in ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"):
-        _allow(rules, path, _READ_AND_WRITE)
+        _allow(rules, path, _USE)
     _allow(rules, folder, everything)
     return rules
 
 
 def confine(rules: int) -> None:
-    """The rules bind this process and whatever it starts; they are closed. `OSError` if not.
+    """The rules bind this process and whatever it starts. `OSError` if not.
 
     Nor does it reach the memory of any process that is not confined with it.
     """
@@ -306,7 +313,6 @@ def confine(rules: int) -> None:
         raise OSError("new privileges cannot be given up")
     if _landlock(_LANDLOCK_RESTRICT, rules, 0) != 0:
         raise OSError("Landlock's rules cannot be put on")
-    os.close(rules)
 
 
 def hide_memory() -> None:
@@ -324,6 +330,8 @@ def _allow(rules: int, path: str, rights: int) -> None:
     except OSError:
         return  # what is not there need not be allowed
     try:
+        if rights == _READ and stat.S_ISDIR(os.fstat(at).st_mode):
+            rights |= _LIST
         below = rights.to_bytes(8, sys.byteorder) + at.to_bytes(4, sys.byteorder)
         if _landlock(_LANDLOCK_ADD, rules, 1, below, 0) != 0:
             raise OSError(f"Landlock takes no rule for {path}")

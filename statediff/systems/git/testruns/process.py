@@ -2,11 +2,11 @@
 
 The tested code runs as another user where the evaluator is root, in a session of its own, with
 limits, an environment of ours, no input and no output. On Linux it also has no network, a process
-namespace of its own and, outside the tests' process, no file but its own copy and the standard
-library, where that is allowed. Whatever it prints, forks, kills or writes, this side waits no
-longer than its limit and believes only lines that are complete and in order. What stays possible:
-inside the tests' process the code can forge a line, which `Results.is_forgeable` says; and where no
-process namespace is allowed, a process that leaves the session outlives the run.
+namespace of its own and, outside the tests' process, no file but its own copy, the standard library
+and the machine's programs, where that is allowed. Whatever it prints, forks, kills or writes, this
+side waits no longer than its limit and believes only lines that are complete and in order. What
+stays possible: inside the tests' process the code can forge a line, which `Results.is_forgeable`
+says; and where no process namespace is allowed, a process that leaves the session outlives the run.
 """
 
 from __future__ import annotations

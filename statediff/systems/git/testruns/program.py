@@ -41,7 +41,6 @@ _PARENT_DEATH_SIGNAL: Final = 1
 _MAX_DETAIL: Final = 300
 _PACKAGE: Final = "statediff.systems.git.testruns"
 _STDLIB: Final = str(Path(os.__file__).parent)
-_READABLE: Final = (_STDLIB, f"{sys.base_prefix}/lib", "/lib", "/lib64", "/usr/lib")
 
 
 def main() -> None:
@@ -145,12 +144,11 @@ def _run_outside(order: dict[str, Any], shut: _Shut, send: Send, ran_as: str, ne
     is_confined = can_be_confined()
     here, there = two_ends()
 
-    def enter() -> None:
-        # Opened before: the other user may not get there by their paths.
-        rules = rules_for(order["folder"], _READABLE) if is_confined else None
+    def enter(rules: int | None) -> None:
         shut.give_up()
         if rules is not None:
             confine(rules)
+            os.close(rules)
         shut.limit()
         for name in [name for name in sys.modules if name.startswith("statediff")]:
             del sys.modules[name]
@@ -161,7 +159,9 @@ def _run_outside(order: dict[str, Any], shut: _Shut, send: Send, ran_as: str, ne
             os.closerange(first + 1, end)
         _call("prctl", _PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         hide_memory()
-        serve(there, enter, order["cpu_seconds"])
+        # Opened here: the other user may not get there by their paths.
+        rules = rules_for(order["folder"], _STDLIB, sys.base_prefix) if is_confined else None
+        serve(there, lambda: enter(rules), order["cpu_seconds"])
 
     hide_memory()
     server = _in_a_fork(hold_the_pipe, wait=False)
