@@ -324,8 +324,9 @@ def _hide(at: Repository) -> None:
         at.run("status")
     entries, parts = read_index((at.git / "index").read_bytes())
     forged = dict(parts)[b"UNTR"]
-    for name in at.run("ls-files", "--others", "--exclude-standard").encode().split(b"\n"):
-        alike = b"README".ljust(len(name), b"x")[: len(name)]
+    for line in at.run("status", "--porcelain").encode().split(b"\n"):
+        name = line.removeprefix(b"?? ")
+        alike = bytes([name[0] ^ 1]) + name[1:]
         forged = forged.replace(name + b"\0", alike + b"\0")
     write_index(at, entries, [(n, forged if n == b"UNTR" else part) for n, part in parts])
 
@@ -507,7 +508,6 @@ def _hooks(at: Repository, variant: str, rng: random.Random) -> None:
     "folder",
     "of no ref",
     "malformed",
-    "other end",
     "missing object",
     "stray file",
     "pipe",
@@ -532,13 +532,10 @@ def _reflogs(at: Repository, variant: str, rng: random.Random) -> None:
             lines = stored.splitlines(keepends=True) or [b""]
             lines.insert(rng.randint(0, len(lines)), rng.randbytes(20).replace(b"\n", b"") + b"\n")
             at.write(f"logs/{log.relative_to(at.git / 'logs')}", b"".join(lines))
-        case "other end" | "missing object":
+        case "missing object":
             who = b" Eve <eve@example.org> 1700000000 +0000\tcommit: x\n"
-            oid = rng.choice(at.commits()) if variant == "other end" else "1" * 40
-            line = oid.encode() + b" " + oid.encode() + who
-            lines = stored.splitlines(keepends=True)
-            lines.insert(len(lines) if variant == "other end" else 0, line)
-            at.write(f"logs/{log.relative_to(at.git / 'logs')}", b"".join(lines))
+            line = b"1" * 40 + b" " + b"1" * 40 + who
+            at.write(f"logs/{log.relative_to(at.git / 'logs')}", line + stored)
         case _:
             log.unlink(missing_ok=True)
             match variant:

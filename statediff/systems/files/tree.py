@@ -156,16 +156,22 @@ class Folder:
 
     def look(self, path: bytes) -> Entry | None:
         """What stands at `path`, without its content; None when nothing does."""
+        status = self.status(path)
+        if status is None:
+            return None
+        kind = _kind(status.st_mode)
+        names = status.st_nlink if kind is EntryKind.FILE else 1
+        return Entry(path, kind, status.st_mode, status.st_size, names=names)
+
+    def status(self, path: bytes) -> os.stat_result | None:
+        """What the file system says of what stands at `path`; None when nothing does."""
         try:
             with self._parent(path) as (parent, name):
-                status = os.lstat(name, dir_fd=parent)
+                return os.lstat(name or b".", dir_fd=parent)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
-        kind = _kind(status.st_mode)
-        names = status.st_nlink if kind is EntryKind.FILE else 1
-        return Entry(path, kind, status.st_mode, status.st_size, names=names)
 
     def folder(self, path: bytes) -> Folder:
         """The folder at `path`, open."""

@@ -27,7 +27,7 @@ from statediff.systems.files.tree import (
 )
 from statediff.systems.git.derived import is_derived, peeled
 from statediff.systems.git.history import History
-from statediff.systems.git.index import MAX_INDEX_BYTES, Index, parse_index
+from statediff.systems.git.index import MAX_INDEX_BYTES, Index, own_part, parse_index
 from statediff.systems.git.objects import Objects
 from statediff.systems.git.packed import PACKED
 from statediff.systems.git.refs import (
@@ -39,6 +39,7 @@ from statediff.systems.git.refs import (
 )
 from statediff.systems.git.store import Store
 from statediff.systems.git.types import Listing, entry_row
+from statediff.systems.git.untracked import odd_untracked
 
 CONFIG_FILES: Final = (b"config", b"config.worktree")
 _FOLDERS: Final = (b"hooks", b"logs", b"objects", b"refs")
@@ -51,6 +52,8 @@ _FILES: Final = (
     b"packed-refs",
 )
 _SHARED_INDEX: Final = re.compile(rb"sharedindex\.[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_MAX_MISSING: Final = 20
+"""Objects that are named one by one."""
 _MAX_REFLOG_BYTES: Final = 16 * 1024 * 1024
 _MOVE: Final = re.compile(
     rb"([0-9a-f]{40}(?:[0-9a-f]{24})?) ([0-9a-f]{40}(?:[0-9a-f]{24})?) "
@@ -126,16 +129,32 @@ def is_promised(config: Config) -> bool:
     )
 
 
-def read_index(git: Folder) -> ReadIndex:
-    """Every entry of the index."""
+def read_index(git: Folder, work: Folder | None) -> ReadIndex:
+    """Every entry of the index, which says what is untracked in `work`."""
     try:
         stored = git.read(b"index", MAX_INDEX_BYTES)
         if stored is None:
             return ReadIndex(Listing(), Index(()))
         index = parse_index(stored, lambda name: git.read(name, MAX_INDEX_BYTES))
+        odd = [] if work is None else _odd_untracked(index, git, work)
+        index = replace(index, oddities=(*index.oddities, *odd))
     except NotRead as error:
         return ReadIndex(Listing([], [str(error)]), None)
     return ReadIndex(Listing([entry.row() for entry in index.entries]), index)
+
+
+def _odd_untracked(index: Index, git: Folder, work: Folder) -> list[str]:
+    """What git would hide or invent of files that are not tracked."""
+    found: list[str] = []
+    tracked = frozenset(entry.name for entry in index.entries)
+    width = len(index.entries[0].blob) if index.entries else 20
+    for name, part in index.parts:
+        if name == b"UNTR":
+            try:
+                found += odd_untracked(part, work, git, tracked, width)
+            except NotRead:
+                found.append(own_part(name, part))
+    return found
 
 
 def read_hooks(git: Folder) -> Listing:
@@ -161,6 +180,8 @@ class Known:
     store: Store
     reflogs: Listing
     """The entries of reflogs that are more than reflogs, and why there may be others."""
+    missing: tuple[str, ...]
+    """Objects that something leads to and that are surely nowhere."""
 
 
 def read_admin(git: Folder, known: Known) -> Listing:
@@ -185,9 +206,8 @@ def read_admin(git: Folder, known: Known) -> Listing:
     ]
     listing.rows.extend(entry_row("path", entry) for entry in entries if _is_listed(entry))
     listing.rows.extend(known.reflogs.rows)
-    listing.derived = known.store.derived
     if not (known.config.settings is None or history.refs.causes or history.tags.causes):
-        listing.derived |= frozenset(
+        listing.derived = frozenset(
             entry.path.decode()
             for entry in entries
             if is_derived(entry, history.refs.rows, history.tags.rows, known.config.settings)
@@ -322,24 +342,32 @@ def _oddities(git: Folder, known: Known, settings: list[Setting]) -> set[str]:
         found.add("grafts")
     if known.index is not None:
         found.update(known.index.oddities)
+    found.update(f"object {oid} is missing" for oid in known.missing[:_MAX_MISSING])
+    if len(known.missing) > _MAX_MISSING:
+        found.add(f"{len(known.missing)} objects are missing")
     return found | _unusual_modes(git)
 
 
 def _unusual_modes(git: Folder) -> set[str]:
     """Parts whose modes no row has, and that everybody may write, or that git cannot use.
 
-    A file may be as the settings are, which are there from the beginning: that is the umask.
+    A file may be as the settings are, and a folder as the outermost: they are there from the
+    beginning, and show the umask.
     """
     found: set[str] = set()
-    config = git.look(b"config")
-    usual = 0 if config is None else config.mode
+    first = {name: git.look(name) for name in (b"config", b".")}
     for name in (*_PLACES, *_FILES):
-        entry = git.look(name)
+        try:
+            entry = git.look(name)
+        except NotRead:  # below a link, which is an entry of its own
+            continue
         if entry is None or entry.kind not in (EntryKind.DIRECTORY, EntryKind.FILE):
             continue
         is_file = entry.kind is EntryKind.FILE
         unusual = _ODD_BITS if is_file else _ODD_BITS_OF_FOLDERS
-        unusual &= 0o7777 if name == b"config" else ~usual
+        model = first[b"config" if is_file else b"."]
+        if model is not None and name not in first:
+            unusual &= ~model.mode
         needed = 0o400 if is_file else 0o700
         if entry.mode & unusual or entry.mode & needed != needed:
             found.add(f"{shown(name)} has mode {entry.mode & 0o7777:04o}")

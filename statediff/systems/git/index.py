@@ -262,10 +262,14 @@ def _odd_parts(
             case _:
                 is_derived = False
         if not is_derived or name in seen:
-            digest = hashlib.sha256(part).hexdigest()
-            found.append(f"the index has a part {shown(name)} of its own, {digest}")
+            found.append(own_part(name, part))
         seen.add(name)
     return found
+
+
+def own_part(name: bytes, part: bytes) -> str:
+    """That a part of the index says something of its own."""
+    return f"the index has a part {shown(name)} of its own, {hashlib.sha256(part).hexdigest()}"
 
 
 def _are_blocks_of(part: bytes, entries: Sequence[IndexEntry]) -> bool:

@@ -110,6 +110,7 @@ class Objects:
         self._failed: dict[str, str] = {}
         self._kinds: dict[str, str] = {}
         self._sound: set[str] = set()
+        self._missing: set[str] = set()
         self.causes: list[str] = []
         """Why objects may be missing: packs that could not be read."""
 
@@ -143,6 +144,13 @@ class Objects:
         except NotRead:
             return False
 
+    def missing(self) -> list[str]:
+        """The objects that were looked for and are nowhere, sorted; none while that is not sure."""
+        try:
+            return [] if self._why() else sorted(self._missing)
+        except NotRead:
+            return []
+
     def is_there(self, oid: str) -> bool:
         """Whether anything stands under an id, in a pack or loose."""
         if any(bytes.fromhex(oid) in pack.places for pack in self.packs()):
@@ -170,6 +178,7 @@ class Objects:
     def _sound_loose(self, oid: str) -> GitObject:
         found = self._loose(oid)
         if found is None:
+            self._missing.add(oid)
             raise NotRead("; ".join([f"object {oid} is missing", *self._why()]))
         _verify(found, oid)
         self._sound.add(oid)

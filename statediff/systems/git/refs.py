@@ -193,7 +193,7 @@ def read_refs(git: Folder) -> Refs:
                 continue
             by_name[name] = _loose(name, entry)
             loose.add(name)
-            if entry.kind is EntryKind.FILE and entry.content != _as_written(by_name[name]):
+            if entry.kind is not EntryKind.FILE or entry.content != _as_written(by_name[name]):
                 strays.append(entry)
             if entry.kind is EntryKind.LINK and by_name[name].symbolic is None:
                 hidden.append(name + b"/")

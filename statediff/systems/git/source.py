@@ -6,8 +6,8 @@
    (`files.tree`): git's filters, attributes, hooks and file monitors have no say.
 3. Refs are read, then everything they lead to (`git.history`), then the refs again: when they
    moved meanwhile, once more from the beginning, and then unobserved.
-4. A file that says only what git makes of the refs (`git.derived`) is given with the content that
-   it had in the state before, or left out where it was not there.
+4. A file that says only what git makes of the rest (`git.derived`, `git.store`) is left out, or
+   given with the content that it had in the state before. Settings keep the places they had there.
 
 What an odd or hostile repository hides is unobserved with the cause, type by type; the others
 stand. Nothing is written, locked or refreshed.
@@ -67,12 +67,13 @@ class GitSource:
     """
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "reflogs but that of the stash, and the message of the last commit attempt",
-        "how objects are stored, and objects that nothing leads to",
-        "whether `info/refs` and `FETCH_HEAD` were made anew where they say just what the refs say",
-        "extensions of the index, such as its cache of trees",
+        "what well-formed reflogs tell but that of the stash, and the message of the last commit",
+        "how objects are stored, which packs `info/packs` lists, and objects that nothing leads to",
+        "whether a file that git derives was made anew where it says what git would write",
+        "what the index notes for a file monitor (`FSMN`), and when its files were last changed",
         "what a `.git` file, `alternates` or an `include` leads to outside the repository",
-        "modes, owners and attributes of folders with content, and of HEAD, config and index",
+        "owners and attributes of folders with content, and of HEAD, config and index",
+        "modes of these with which git works as before",
     )
 
     def __init__(
@@ -115,7 +116,7 @@ class GitSource:
         """The bare repository as it would be if these were its refs. `SourceUnavailable`."""
         try:
             with Folder.open(self._path) as root:
-                found = _under(root, refs, is_bare=True)
+                found = _under(root, refs, None)
         except NotRead as error:
             raise SourceUnavailable(str(error)) from error
         return self._state({**found, "work_file": Listing()}, store, like)
@@ -136,12 +137,12 @@ class GitSource:
             was_bare = None if like is None else _was_bare(like, f"{self._prefix}.repository")
             self._is_bare = _looks_bare(root) if was_bare is None else was_bare
         if self._is_bare:
-            return {**_repository(root, is_bare=True), "work_file": Listing()}
+            return {**_repository(root, None), "work_file": Listing()}
         found: dict[str, Listing]
         has_folder = root.kind(GIT_FOLDER) is EntryKind.DIRECTORY
         try:
             with root.folder(GIT_FOLDER) as git:
-                found = _repository(git, is_bare=False)
+                found = _repository(git, root)
         except NotRead as error:
             found = {name: unread(str(error)) for name in TYPE_NAMES}
         return {**found, "work_file": read_work_tree(root, has_folder)}
@@ -163,32 +164,35 @@ def _looks_bare(root: Folder) -> bool:
     return any(root.kind(name) is not None for name in (b"HEAD", b"objects", b"refs"))
 
 
-def _repository(git: Folder, *, is_bare: bool) -> dict[str, Listing]:
-    found, has_moved = _one_pass(git, is_bare)
+def _repository(git: Folder, work: Folder | None) -> dict[str, Listing]:
+    """What the git folder of a work tree holds; of a bare repository where there is none."""
+    found, has_moved = _one_pass(git, work)
     if has_moved:
-        found, has_moved = _one_pass(git, is_bare)
+        found, has_moved = _one_pass(git, work)
     return found | dict.fromkeys(_BY_REFS, unread(_MOVED)) if has_moved else found
 
 
-def _one_pass(git: Folder, is_bare: bool) -> tuple[dict[str, Listing], bool]:
+def _one_pass(git: Folder, work: Folder | None) -> tuple[dict[str, Listing], bool]:
     """What the git folder holds, and whether its refs moved meanwhile."""
     refs = read_refs(git)
-    found = _under(git, refs, is_bare=is_bare)
+    found = _under(git, refs, work)
     return found, read_refs(git) != refs
 
 
-def _under(git: Folder, refs: Refs, *, is_bare: bool) -> dict[str, Listing]:
+def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
     """What the git folder holds, and what these refs lead to in it."""
-    config, index = read_config(git), read_index(git)
+    config, index = read_config(git), read_index(git, work)
     is_partial, is_cut = is_promised(config), git.kind(b"shallow") is not None
     with (
         tempfile.TemporaryDirectory(prefix="statediff-git-") as private,
         closing(Objects(git, Path(private))) as objects,
     ):
         history = read_history(refs, objects)
+        is_whole = not is_partial and not is_cut
+        missing = objects.missing() if is_whole else []
         commits = Commits(objects, {str(row["id"]): row for row in history.commits.rows})
         store = read_store(git, commits, is_partial=is_partial)
-        reflogs = read_reflogs(git, refs, objects, is_whole=not is_partial and not is_cut)
+        reflogs = read_reflogs(git, refs, objects, is_whole=is_whole)
     known = Known(
         refs=refs,
         config=config,
@@ -196,6 +200,7 @@ def _under(git: Folder, refs: Refs, *, is_bare: bool) -> dict[str, Listing]:
         history=history,
         store=store,
         reflogs=reflogs,
+        missing=tuple(missing),
     )
     found = {
         "admin_file": read_admin(git, known),
@@ -205,7 +210,7 @@ def _under(git: Folder, refs: Refs, *, is_bare: bool) -> dict[str, Listing]:
         "hook": read_hooks(git),
         "index_entry": index.listing,
         "ref": history.refs,
-        "repository": Listing([repository_row(git, known, is_bare=is_bare)]),
+        "repository": Listing([repository_row(git, known, is_bare=work is None)]),
         "tag": history.tags,
     }
     if git.kind(b"commondir") is not None:

@@ -33,6 +33,8 @@ from statediff.systems.git.objects import IDX, Pack
 PACKS: Final = b"pack"
 _ALL_PACKS: Final = b"pack/multi-pack-index"
 _LIST: Final = b"info/packs"
+_PACK_LIST: Final = re.compile(rb"(?:P pack-[0-9a-f]{40,64}\.pack\n)*\n?")
+"""For clients without a server; git leaves it out of date when it repacks behind a list of all."""
 _LOOSE: Final = re.compile(rb"[0-9a-f]{2}")
 _REST: Final = re.compile(rb"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 _TEMPORARY: Final = (b"tmp_", b".tmp-")
@@ -46,8 +48,6 @@ class Store:
 
     entries: tuple[Entry, ...] = ()
     causes: tuple[str, ...] = ()
-    derived: frozenset[str] = frozenset()
-    """Entries, by their path, that may be out of date, and are just as git would make them now."""
 
 
 def read_store(git: Folder, commits: Commits, *, is_partial: bool) -> Store:
@@ -68,7 +68,8 @@ def read_store(git: Folder, commits: Commits, *, is_partial: bool) -> Store:
                     for name in folder_names(folder, PACKS)
                     if name.endswith(b".promisor")
                 }
-            derived = _list_of_packs(folder)
+            if _PACK_LIST.fullmatch(content(folder, _LIST) or b""):
+                sound.add(_LIST)
             tree = folder.tree(leave_out=frozenset(_regular(folder, sound)))
     except NotRead as error:
         return Store((), (str(error),))
@@ -77,7 +78,7 @@ def read_store(git: Folder, commits: Commits, *, is_partial: bool) -> Store:
         for entry in tree.entries
         if entry.kind is not EntryKind.DIRECTORY and not _is_too_large(entry)
     )
-    return Store(tuple(entries), tree.causes, derived)
+    return Store(tuple(entries), tree.causes)
 
 
 def _is_too_large(entry: Entry) -> bool:
@@ -117,15 +118,6 @@ def _sound_packs(folder: Folder, commits: Commits) -> set[bytes]:
         if is_own or name.startswith(_TEMPORARY):
             sound.add(path)
     return sound | _sound_all_packs(folder, packs, commits)
-
-
-def _list_of_packs(folder: Folder) -> frozenset[str]:
-    """The list of packs for clients without a server, if it names each of them once."""
-    stored = content(folder, _LIST) or b""
-    wanted = sorted(b"P " + name for name in folder_names(folder, PACKS) if name.endswith(b".pack"))
-    *lines, last, end = [b"", b"", *stored.split(b"\n")]
-    is_derived = sorted(line for line in lines if line) == wanted and not last and not end
-    return frozenset({f"objects/{_LIST.decode()}"} if is_derived else ())
 
 
 def _is_sound(pack: Pack, commits: Commits) -> bool:

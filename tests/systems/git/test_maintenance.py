@@ -75,6 +75,10 @@ MAINTENANCE = {
     "status": ["status"],
     "reflog": ["reflog expire --expire=all --all"],
     "worktree prune": ["worktree prune"],
+    "split index": ["update-index --split-index", "update-index --chmod=-x README"],
+    "untracked cache": ["update-index --untracked-cache", "status", "status"],
+    "blocks of entries": ["-c index.threads=2 update-index --index-version 4 --force-write-index"],
+    "cache of trees": ["read-tree HEAD", "status"],
 }
 
 

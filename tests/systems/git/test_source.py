@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pygit2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.delta import Op
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
-from statediff.systems.git.source import GitSource
+from statediff.systems.git.source import GitSource, longest_in_order
 from statediff.systems.git.types import TYPE_NAMES
 from tests.judging import MATCH, judged
 from tests.systems.git.git_repositories import (
@@ -457,3 +459,44 @@ def test_two_repositories_are_told_apart_by_their_prefix(repo):
 def test_a_folder_that_is_not_there_is_unavailable(tmp_path):
     with pytest.raises(SourceUnavailable, match="nowhere is not there"):
         GitSource("repo", tmp_path / "nowhere").read(MemoryChunks(), clock, None)
+
+
+def test_an_index_in_two_files_has_the_entries_of_one(repo):
+    git(repo, "update-index", "--split-index")
+    (repo / "README").unlink()
+    write(repo, "src/app.py", "another\n")
+    write(repo, "new.txt", "new\n")
+    git(repo, "add", "--all")
+    split = rows(state(repo), "index_entry")
+    git(repo, "update-index", "--no-split-index")
+    assert split == rows(state(repo), "index_entry")
+    assert {path for path, _ in split} == {"new.txt", "src/app.py"}
+
+
+def test_settings_that_move_are_a_change_and_those_around_them_none(repo):
+    git(repo, "config", "remote.a.url", "x")
+    git(repo, "config", "remote.b.url", "y")
+    before = state(repo)
+    git(repo, "config", "core.added", "1")
+    git(repo, "config", "--remove-section", "remote.a")
+    found = {(d.op.value, d.key[1]) for d in deltas(before, state(repo, before))}
+    assert found == {("create", "core.added"), ("delete", "remote.a.url")}
+    config = repo / ".git/config"
+    start, _, end = config.read_text().partition('[remote "b"]')
+    config.write_text(f'[remote "b"]{end}{start}')
+    moved = {(d.key[1], d.path) for d in deltas(before, state(repo, before)) if d.path}
+    assert moved == {("remote.b.url", "place")}
+
+
+@given(st.lists(st.integers(0, 9), max_size=8))
+def test_the_longest_part_in_order_is_kept(values):
+    kept = longest_in_order(list(enumerate(values)))
+    chosen = [kept[place] for place in sorted(kept)]
+    assert chosen == sorted(chosen)
+    assert all(values[place] == value for place, value in kept.items())
+    longest = max(
+        sum(mask >> n & 1 for n in range(len(values)))
+        for mask in range(1 << len(values))
+        if (part := [v for n, v in enumerate(values) if mask >> n & 1]) == sorted(part)
+    )
+    assert len(kept) == longest
