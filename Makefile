@@ -46,7 +46,7 @@ format: setup ## Format the code and apply the safe fixes
 	$(BIN)/ruff check --fix .
 
 .PHONY: fuzz
-fuzz: setup ## Run the properties with many random examples
+fuzz: setup ## Run the properties with many random examples, and 100,000 fuzzed contract files
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --timeout=0
 
 .PHONY: variants

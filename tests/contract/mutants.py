@@ -454,7 +454,7 @@ def main() -> int:
             done = whole.reached.total()
             seconds = time.monotonic() - start
             so_far = f"{done} files, {seconds:.0f} s, wrong {len(whole.wrong)}"
-            sys.stderr.write("\n".join((so_far, *found.wrong)) + "\n")
+            sys.stderr.write("\n".join((so_far, *whole.table(), *found.wrong)) + "\n")
     said = f"slowest {whole.slowest_seconds:.2f} s; wrong {len(whole.wrong)}; seed {asked.seed}"
     sys.stdout.write("\n".join((*whole.table(), said)) + "\n")
     return bool(whole.wrong)
