@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -217,6 +218,13 @@ def test_no_statement_of_an_agent_writes_past_what_sqlite_keeps_in_order(ask, wo
     before = (world / "db").read_bytes()
     assert "refuses it" in ask("db_execute", statements=[statement])
     assert (world / "db").read_bytes() == before
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python has the switch from 3.12 on")
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_connection_of_an_agent_is_defensive_by_its_own_switch(world, writes):
+    with sqlite.SqliteDatabase(f"sqlite:///{world / 'db'}").session(writes=writes) as session:
+        assert session.connection.getconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE)
 
 
 def test_a_virtual_table_keeps_its_own_tables(ask):

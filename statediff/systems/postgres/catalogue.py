@@ -12,7 +12,7 @@ from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.systems.base.rows import source_schema
 from statediff.systems.postgres import queries
-from statediff.systems.postgres.structure import AT_RISK, Risk
+from statediff.systems.postgres.structure import AT_RISK, WRITTEN, Risk
 from statediff.systems.postgres.values import PgType, kind_of
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.structure import SOUND, STRUCTURE_TYPE, Checked
@@ -122,7 +122,7 @@ def _relations(
 
 def read_catalogue(connection: Connection) -> Catalogue:
     """The catalogue, inside the caller's transaction. Raises `psycopg.Error`."""
-    types, stored, keyed, referring, sequences, at_risk, *related = _ask_all(
+    types, stored, keyed, referring, sequences, written, *related = _ask_all(
         connection,
         (
             queries.TYPES,
@@ -130,7 +130,7 @@ def read_catalogue(connection: Connection) -> Catalogue:
             queries.KEYS,
             queries.REFERENCES,
             queries.SEQUENCES,
-            AT_RISK,
+            WRITTEN,
             *_RELATIONS,
         ),
     )
@@ -151,6 +151,7 @@ def read_catalogue(connection: Connection) -> Catalogue:
     }
     listed, refused = _listings(connection)
     _add_starts(connection, sequences, listed["db.sequence"])
+    at_risk = connection.execute(AT_RISK.encode()).fetchall() if written[0][0] else ()
     return Catalogue(tables, listed, refused, tuple(Risk(*row) for row in at_risk))
 
 

@@ -58,6 +58,8 @@ MAX_READ_BYTES: Final = 512 * 1024 * 1024
 """Bytes of tables that are read for all commits together: a minute's work, or two."""
 MAX_READ_TABLES: Final = 25_000
 """Tables looked at for all commits that changed the catalogue: some seconds' work."""
+_MANY: Final = 4
+"""Where more than this part of a table's chunks changed, all of it is read at once, in columns."""
 _SCHEMA_ROOT: Final = 1
 _MOVED: Final = "the capture before does not show the state in which the feed was attached"
 
@@ -86,8 +88,15 @@ class Replay:
     """The states of one run, in order. `copy` holds the database as it was at the start."""
 
     def __init__(
-        self, copy: DatabaseCopy, scanner: Scanner, store: ChunkStore, before: State
+        self,
+        copy: DatabaseCopy,
+        scanner: Scanner,
+        store: ChunkStore,
+        before: State,
+        *,
+        is_of_copy: bool = False,
     ) -> None:
+        """With `is_of_copy`, `before` was read in the transaction whose pages the copy has."""
         self._copy = copy
         self._scanner = scanner
         self._store = store
@@ -98,7 +107,7 @@ class Replay:
         self._unchecked: set[int] = set()
         """Pages written since somebody could say whose each page is."""
         self._checked: dict[str, set[int]] = {}
-        self._is_all_checked = False
+        self._is_all_checked = is_of_copy
         self._bytes_read = 0
         self._tables_read = 0
         self._bytes_checked = 0
@@ -230,7 +239,8 @@ class Replay:
                     found.update(range(first, last + 1))
         except Tangled:
             return None
-        return frozenset(found)
+        is_most = len(found) > len(table.chunks) // _MANY
+        return None if is_most and len(found) > 1 else frozenset(found)
 
     def _check_row_ids(self, owners: PageOwners, root: int, nodes: Rewritten) -> None:
         """The row ids of a table are in order. Raises `Tangled`.

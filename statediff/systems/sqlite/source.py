@@ -264,7 +264,7 @@ class _Kept:
     def after(self, commit: Commit | None, scanner: Scanner, store: ChunkStore) -> State:
         if commit is not None:
             if self._replay is None:
-                self._replay = Replay(self.copy, scanner, store, self.state)
+                self._replay = Replay(self.copy, scanner, store, self.state, is_of_copy=True)
             self._present = self._replay.apply(commit)
         return self._present
 

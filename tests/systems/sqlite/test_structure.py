@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -14,6 +15,7 @@ from statediff.diff import diff
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.resolve import resolve
 from statediff.systems.relational.structure import STRUCTURE
+from statediff.systems.sqlite import scan
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.source import SqliteSource
 from tests.systems.sqlite.sqlite_databases import clock
@@ -291,3 +293,72 @@ def test_a_commit_that_leaves_disorder_is_seen_in_the_history(tmp_path):
     assert counts[0] == counts[-1] == 0
     assert max(counts) == 2
     assert seen.transactions[-1].state.digest() == source.read(store, clock, before).state.digest()
+
+
+ODD = {
+    "strict types, and a unique index with nulls": (
+        (
+            "CREATE TABLE s (id INTEGER PRIMARY KEY, n INT, r REAL, t TEXT, a ANY) STRICT;"
+            "CREATE UNIQUE INDEX s_n ON s (n); CREATE INDEX s_r ON s (r, a)"
+        ),
+        "INSERT INTO s VALUES (9, NULL, 3, 'x', x'00'), (10, NULL, 3.5, 'y', 7)",
+        False,
+    ),
+    "comments, brackets and quotes in the text of an index": (
+        (
+            "CREATE TABLE c (a TEXT, b); CREATE INDEX c_a ON c (/* a, b */ substr(a, 1, 3)"
+            " COLLATE RTRIM DESC, -- (x\n \"b\" ASC) WHERE b IS NOT NULL AND a <> ')'"
+        ),
+        "INSERT INTO c VALUES ('abcd', 1), ('ab ', 2), (')', 3), ('q', NULL)",
+        False,
+    ),
+    "an index over a computed column": (
+        (
+            "CREATE TABLE g (id INTEGER PRIMARY KEY, a, b AS (a * 2) VIRTUAL NOT NULL);"
+            "CREATE INDEX g_b ON g (b)"
+        ),
+        "INSERT INTO g (a) VALUES (4), (5)",
+        False,
+    ),
+    "rows that are older than a column": (
+        (
+            "CREATE TABLE d (a); INSERT INTO d VALUES (1), (2);"
+            "ALTER TABLE d ADD COLUMN n INT DEFAULT 7; CREATE INDEX d_n ON d (n)"
+        ),
+        "UPDATE d SET a = 3 WHERE a = 1",
+        False,
+    ),
+    "no name is left for row ids": (
+        "CREATE TABLE r (rowid, _rowid_, oid); CREATE INDEX r_o ON r (oid)",
+        "INSERT INTO r VALUES (1, 2, 3)",
+        True,
+    ),
+    "numbers that are given out": (
+        "CREATE TABLE n (id INTEGER PRIMARY KEY AUTOINCREMENT, a UNIQUE)",
+        "INSERT INTO n (a) VALUES (2), ('2'), (NULL), (NULL)",
+        False,
+    ),
+    "texts in UTF-16": (
+        "PRAGMA encoding = 'UTF-16'; CREATE TABLE u (a TEXT PRIMARY KEY)",
+        "INSERT INTO u VALUES ('\u00e4')",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_work_on_odd_tables_is_followed_or_the_whole_file_is_checked(tmp_path, name):
+    ddl, work, is_checked_whole = ODD[name]
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(ddl)
+    source, store = SqliteSource("db", path), MemoryChunks()
+    with closing(source.by_pages()) as reader:
+        before = reader.read(store, clock, None).state
+        assert before.tables[STRUCTURE].enumeration.is_complete
+        run(path, work)
+        with patch.object(scan, "check", wraps=scan.check) as check:
+            after = reader.read_changed(store, clock, before).state
+        assert check.called is is_checked_whole
+    assert after.digest() == source.read(store, clock, before).state.digest()
+    assert not after.tables[STRUCTURE].row_count
