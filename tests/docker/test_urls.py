@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import select
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -34,10 +39,15 @@ require:
     scope="module",
     params=[pytest.param(name, marks=pytest.mark.docker(name)) for name in ("postgres", "mariadb")],
 )
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Any]:
     with open_sandbox("shop", request.param) as sandbox:
         sandbox.reset()
-        yield sandbox.access().urls["shop-db"]
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def url(sandbox: Any) -> str:
+    return str(sandbox.access().urls["shop-db"])
 
 
 def test_its_tables_are_read_and_what_it_may_not_see_is_unobserved(url: str) -> None:
@@ -69,6 +79,12 @@ def test_what_is_wrong_with_a_url_is_named_without_its_password(url: str) -> Non
         (nowhere, ("does not exist", "has no database")),
         (closed, ("refused", "cannot be reached")),
         (with_(url, query="tables="), ("not empty",)),
+        (with_(url, query="tables=products,nosuch"), ("no table is called nosuch",)),
+        (with_(url, query="schema=nosuch"), ("no table of the schema nosuch",)),
+        (
+            url.replace(place.hostname or "", "nosuch.invalid"),
+            ("resolve", "not known", "resolution"),
+        ),
     ):
         with pytest.raises(StatediffError) as caught:
             one_capture([f"db={bad}"], lambda _source: None)
@@ -100,6 +116,88 @@ def test_a_run_is_watched_and_others_are_reported(url: str, tmp_path: Path) -> N
     assert run.judged.verdict.value == "MATCH", run.judged.line
 
 
+NOTHING = """
+contract: shop/look
+version: 1.0.0
+owner: warehouse
+intent: Nothing changes.
+noop: true
+"""
+
+
+class Line:
+    """A network to the server, which can be cut after so many more bytes of its answers."""
+
+    def __init__(self, url: str) -> None:
+        place = urlsplit(url)
+        self._server = (place.hostname or "", place.port or 0)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        port = self._listener.getsockname()[1]
+        account = place.netloc.rpartition("@")[0]
+        self.url = with_(url, netloc=f"{account}@127.0.0.1:{port}")
+        self._left: float = float("inf")
+        self._ended = False
+        self._threads = [threading.Thread(target=self._accept)]
+
+    def cut_after(self, count: int | None) -> None:
+        self._left = float("inf") if count is None else count
+
+    def _accept(self) -> None:
+        while not self._ended:
+            with contextlib.suppress(OSError):
+                client, _ = self._listener.accept()
+                self._threads.append(threading.Thread(target=self._carry, args=(client,)))
+                self._threads[-1].start()
+
+    def _carry(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._server) as server:
+            while True:
+                ready, _, _ = select.select([client, server], [], [], 0.1)
+                if self._ended or self._left <= 0:
+                    return
+                for one in ready:
+                    content = one.recv(min(65536, int(min(self._left, 65536))))
+                    if not content:
+                        return
+                    if one is server:
+                        self._left -= len(content)
+                    (server if one is client else client).sendall(content)
+
+    def __enter__(self) -> Self:
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        socket.create_connection(self._listener.getsockname()).close()
+        self._listener.close()
+        for thread in self._threads:
+            thread.join()
+
+
+def nothing_changes(url: str) -> statediff.api.ContractFile:
+    """A contract over what this account sees: with a line that holds, it is a MATCH."""
+    before = one_capture([f"db={url}"], lambda _source: None).parts[0].state
+    unseen = [name for name, t in before.tables.items() if not t.enumeration.is_complete]
+    lines = "".join(f"  - {{what: {name}, because: not seen by us}}\n" for name in unseen)
+    return statediff.load_contract(f"{NOTHING}exclude:\n{lines}")
+
+
+@pytest.mark.parametrize(
+    ("cut", "verdict"), [(None, "MATCH"), (0, "INCONCLUSIVE"), (6_000, "INCONCLUSIVE")]
+)
+def test_a_connection_that_is_dropped_is_never_a_match(
+    url: str, cut: int | None, verdict: str
+) -> None:
+    """The line is cut before the second reading, or in the middle of it."""
+    with Line(url) as line:
+        with statediff.watch(nothing_changes(url), db=line.url, settle_seconds=0) as run:
+            line.cut_after(cut)
+        assert run.judged is not None
+        assert run.judged.verdict.value == verdict, run.judged.text()
+        assert (urlsplit(url).password or "") not in run.judged.text()
+
+
 def rename(url: str, name: str = "Renamed") -> None:
     place = urlsplit(url)
     statement = f"UPDATE products SET name = '{name}' WHERE id = (SELECT MIN(id) FROM products)"
@@ -111,3 +209,22 @@ def rename(url: str, name: str = "Renamed") -> None:
     with connection:
         connection.select_db(database)
         connection.query(statement)
+
+
+def test_a_right_that_was_revoked_is_never_a_match(sandbox: Any, url: str) -> None:
+    """The last test of a server: the right is gone for good."""
+    contract = nothing_changes(url)
+    with statediff.watch(contract, db=url, settle_seconds=0) as run:
+        if urlsplit(url).scheme == "postgresql":
+            with psycopg.connect(
+                url, autocommit=True
+            ) as own:  # it may take from itself what it made
+                own.execute("REVOKE ALL ON products FROM CURRENT_USER")
+        else:
+            place = urlsplit(url).path.removeprefix("/")
+            with sandbox.system("shop-db")._server.admin() as admin:
+                admin.query(f"REVOKE ALL ON `{place}`.* FROM agent@localhost")
+                admin.query(f"GRANT SELECT ON `{place}`.orders TO agent@localhost")
+    assert run.judged is not None
+    assert run.judged.verdict.value != "MATCH", run.judged.text()
+    assert "deleted" not in run.judged.text()

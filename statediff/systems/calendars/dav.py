@@ -1,4 +1,4 @@
-"""What CalDAV (RFC 4791) is asked for: the calendars below a URL, their objects and their ETags.
+"""What CalDAV is asked for: the calendars below a URL, their objects and their ETags.
 
 Only PROPFIND and REPORT are sent. A password goes to another machine by HTTPS only, and no redirect
 is followed, so that it goes nowhere else.

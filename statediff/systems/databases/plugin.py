@@ -6,25 +6,11 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
+from statediff.systems.databases.dialects import EXACT, PACKAGES
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
     from statediff.model.schema import EntityType
-
-EXACT: Final = frozenset({"sqlite", "postgresql", "mysql", "mariadb"})
-"""Dialects of databases that have a reader of their own."""
-PACKAGES: Final = {
-    "bigquery": "sqlalchemy-bigquery",
-    "clickhouse": "clickhouse-sqlalchemy",
-    "duckdb": "duckdb-engine",
-    "firebird": "sqlalchemy-firebird",
-    "mssql": "pyodbc",
-    "oracle": "oracledb",
-    "redshift": "sqlalchemy-redshift",
-    "snowflake": "snowflake-sqlalchemy",
-    "trino": "trino[sqlalchemy]",
-}
-"""Dialect → what `pip install` gets it, or its driver, with."""
 
 
 def _schemes() -> frozenset[str]:

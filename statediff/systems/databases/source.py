@@ -46,7 +46,7 @@ from statediff.systems.databases.catalogue import (
     catalogue_schema,
     read_catalogue,
 )
-from statediff.systems.databases.plugin import PACKAGES
+from statediff.systems.databases.dialects import PACKAGES
 from statediff.systems.relational.schema import Refine, Shelf, continued, is_key, with_types
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
@@ -115,7 +115,9 @@ class DatabaseSource:
 
     def schema(self) -> Schema:
         with self._engine() as engine:
-            return self._schema(read_catalogue(engine, self._tables, self._said))
+            catalogue = read_catalogue(engine, self._tables, self._said)
+            self._tables.require((catalogue.schema or "", name) for name in catalogue.tables)
+            return self._schema(catalogue)
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()

@@ -70,6 +70,12 @@ _SESSIONS: Final = """
 SELECT user FROM information_schema.processlist
 WHERE db = {db} AND id <> CONNECTION_ID() AND command <> 'Daemon'
 """
+_SEES_ALL: Final = """
+SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'SELECT'
+UNION SELECT 1 FROM information_schema.schema_privileges
+WHERE privilege_type = 'SELECT' AND {db} LIKE table_schema
+"""
+"""Whether the account may read the whole database, so that what it does not see is not there."""
 _SETTINGS: Final = (
     (
         "SET SESSION time_zone = '+00:00', sql_mode = 'ANSI_QUOTES', "
@@ -122,13 +128,16 @@ class MariaDbSource:
 
     def schema(self) -> Schema:
         with self.session() as (connection, database):
-            return self._schema(self.catalogue(connection, database))
+            catalogue = self.catalogue(connection, database)
+            self._tables.require((database, name) for name in catalogue.tables)
+            return self._schema(catalogue)
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
         with self.session() as (connection, database):
             for _ in range(ATTEMPTS):
                 catalogue = self.catalogue(connection, database)
+                self._require_sight(connection, database, catalogue, like)
                 state, failures = self.look(connection, database, catalogue, store, like)
                 is_steady = self.catalogue(connection, database) == catalogue
                 connection.rollback()
@@ -137,6 +146,24 @@ class MariaDbSource:
             else:
                 raise SourceUnavailable("its tables kept changing while they were read")
         return scanned(self._name, as_of, state, gaps=failures)
+
+    def _require_sight(
+        self, connection: Connection[Any], database: str, catalogue: Catalogue, like: State | None
+    ) -> None:
+        """`SourceUnavailable` where a table may be hidden: it looks as if it had been dropped."""
+        known = (
+            [] if like is None else [t for t in like.tables.values() if t.enumeration.is_complete]
+        )
+        gone = [
+            t.type.source_table
+            for t in known
+            if t.type.name not in OBJECT_NAMES and t.type.source_table not in catalogue.tables
+        ]
+        if gone and not fetched(connection, _SEES_ALL, database):
+            raise SourceUnavailable(
+                f"{printable(gone[0])} was dropped, or this account may not see it any more; give "
+                "it the right to read all tables of the database"
+            )
 
     def sessions(self) -> tuple[str, ...]:
         """Other clients of the database, as far as this account may see them."""

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
+from statediff.systems.objects.schemes import FOLDERS, STORES
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
-
-STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "r2"})
-"""Stores of objects: a folder there is no more than the beginning of names."""
-FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "webhdfs", "hdfs", "memory"})
-"""Places with folders of their own."""
 
 
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:

@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -29,7 +30,7 @@ from statediff.model.values import Map, Observed, Unobserved, Value, printable
 from statediff.systems.base.rows import source_schema
 from statediff.systems.base.urls import account_of, without_passwords
 from statediff.systems.files.tree import Limits, small_text
-from statediff.systems.objects.plugin import FOLDERS
+from statediff.systems.objects.schemes import FOLDERS
 from statediff.systems.relational.schema import Refine
 
 ATTEMPTS: Final = 3
@@ -81,6 +82,8 @@ _ATTRIBUTES: Final = {
 class _Listed:
     """An object as a listing shows it; `stamp` moves with every write, None where none does."""
 
+    place: str
+    """Its path as the driver takes it."""
     kind: str
     size: int | None
     stamp: tuple[str, ...] | None
@@ -123,9 +126,9 @@ class ObjectsSource:
         with self._opened(may_be_gone=like is not None) as (system, root):
             for _ in range(ATTEMPTS):
                 listed, cause = self._listing(system, root)
-                rows = {path: self._row(system, root, path, each) for path, each in listed.items()}
+                rows = {path: self._row(system, path, each) for path, each in listed.items()}
                 again, _ = self._listing(system, root)
-                moved = self._moved(system, root, rows, listed, again)
+                moved = self._moved(system, rows, listed, again)
                 if not moved:
                     break
         if moved:
@@ -155,6 +158,19 @@ class ObjectsSource:
     @contextlib.contextmanager
     def _opened(self, *, may_be_gone: bool = False) -> Iterator[tuple[Any, str]]:
         """The driver and the path below which it looks. Raises `SourceUnavailable`."""
+        system, root = self._driver
+        try:
+            if not system.exists(root if self._has_folders and not may_be_gone else _top(root)):
+                raise SourceUnavailable("there is no such place, or this account may not see it")
+            yield system, root
+        except (SourceUnavailable, UsageError):
+            raise
+        except Exception as error:
+            raise SourceUnavailable(self._said(error)) from error
+
+    @cached_property
+    def _driver(self) -> tuple[Any, str]:
+        """The driver of the URL, made once: that of S3 takes seconds."""
         place, _, query = self._url.partition("?")
         options: dict[str, Any] = {
             name: {"true": True, "false": False}.get(value, value)
@@ -173,14 +189,7 @@ class ObjectsSource:
             raise UsageError(f"{self._name}: {self._said(error)}") from error
         except Exception as error:  # the driver of a third party may raise anything
             raise SourceUnavailable(self._said(error)) from error
-        try:
-            if not system.exists(root if self._has_folders and not may_be_gone else _top(root)):
-                raise SourceUnavailable("there is no such place, or this account may not see it")
-            yield system, root
-        except (SourceUnavailable, UsageError):
-            raise
-        except Exception as error:
-            raise SourceUnavailable(self._said(error)) from error
+        return system, root
 
     def _said(self, error: Exception) -> str:
         text = " ".join(str(error).split()) or type(error).__name__
@@ -203,7 +212,7 @@ class ObjectsSource:
                 size = info.get("size") if is_file else None
                 stamp = tuple(str(info[n]) for n in (*_ETAG, *_VERSION) if info.get(n) is not None)
                 listed[below or path.rpartition("/")[2]] = _Listed(
-                    "file" if is_file else "directory", size, stamp or None
+                    path, "file" if is_file else "directory", size, stamp or None
                 )
         most = self._limits.entries
         if len(listed) > most:
@@ -211,7 +220,7 @@ class ObjectsSource:
             return kept, f"{len(listed)} objects, of which {most} are read"
         return listed, None
 
-    def _row(self, system: Any, root: str, path: str, listed: _Listed) -> Row:
+    def _row(self, system: Any, path: str, listed: _Listed) -> Row:
         row: Row = {
             "path": path,
             "kind": listed.kind,
@@ -220,7 +229,7 @@ class ObjectsSource:
         }
         if listed.kind != "file":
             return row
-        whole = f"{root.rstrip('/')}/{path}" if system.isdir(root) else root
+        whole = listed.place
         try:
             info = system.info(whole)
             row |= {"size": info.get("size"), **_stamps(info)}
@@ -252,7 +261,6 @@ class ObjectsSource:
     def _moved(
         self,
         system: Any,
-        root: str,
         rows: Mapping[str, Row],
         one: Mapping[str, _Listed],
         two: Mapping[str, _Listed],
@@ -262,7 +270,7 @@ class ObjectsSource:
         for path in one.keys() & two.keys():
             is_other = one[path] != two[path] or rows[path]["size"] != one[path].size
             if not is_other and one[path].stamp is None and one[path].kind == "file":
-                is_other = self._row(system, root, path, two[path]) != rows[path]
+                is_other = self._row(system, path, two[path]) != rows[path]
             if is_other:
                 moved.append(path)
         return moved

@@ -109,6 +109,8 @@ class PostgresSource:
     def schema(self) -> Schema:
         with self.session() as connection:
             _, catalogue = self.snapshot(connection)
+            found = [entry.relation for entry in catalogue.tables.values()]
+            self._tables.require((each.schema, each.name) for each in found)
             return self._schema(catalogue)
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:

@@ -7,11 +7,14 @@ part of the state: a change to them is seen by nobody.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from statediff.capture.source import SourceUnavailable
 from statediff.errors import UsageError
+from statediff.model.values import printable
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,25 @@ class TableChoice:
             return False
         names = (name, f"{schema}.{name}")
         return not self.patterns or any(fnmatchcase(n, p) for n in names for p in self.patterns)
+
+    def _slip(self, tables: Iterable[tuple[str, str]]) -> str | None:
+        """Why the choice is a slip: its schema or one of its patterns chose no table.
+
+        `tables` are the chosen ones, as (schema, name).
+        """
+        chosen = [TableChoice(patterns=(pattern,)) for pattern in self.patterns]
+        named = list(tables)
+        if self.schema is not None and not named:
+            return f"no table of the schema {printable(self.schema)} is there for this account"
+        for each in chosen:
+            if not any(each.has(schema, name) for schema, name in named):
+                return f"no table is called {printable(each.patterns[0])}; correct `?tables=`"
+        return None
+
+    def require(self, tables: Iterable[tuple[str, str]]) -> None:
+        """`SourceUnavailable` where the choice is a slip."""
+        if (cause := self._slip(tables)) is not None:
+            raise SourceUnavailable(cause)
 
 
 EVERY_TABLE = TableChoice()

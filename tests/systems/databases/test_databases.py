@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import statediff
@@ -144,6 +144,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@settings(max_examples=25)
 @given(JSON)
 def test_a_value_of_a_driver_is_a_value_of_ours(raw: object) -> None:
     assert encode(decode(encode(observed(raw)))) == encode(observed(raw))

@@ -35,7 +35,8 @@ def server() -> Iterator[str]:
 def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
     for name, value in (
         ("AWS_ACCESS_KEY_ID", "k"), ("AWS_SECRET_ACCESS_KEY", SECRET),
-        ("AWS_DEFAULT_REGION", "us-east-1"), ("NO_PROXY", "127.0.0.1"),
+        ("AWS_DEFAULT_REGION", "us-east-1"), ("NO_PROXY", "127.0.0.1"), ("AWS_MAX_ATTEMPTS", "1"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
     ):  # fmt: skip
         monkeypatch.setenv(name, value)
     store = fsspec.filesystem("s3", endpoint_url=server, skip_instance_cache=True)
@@ -83,8 +84,6 @@ def test_a_bucket_that_is_not_there_is_no_empty_one(bucket: tuple[Any, str]) -> 
     with pytest.raises(InputError, match="no such place") as caught:
         one_capture([f"o={bucket[1].replace('bucket', 'nosuch')}"], lambda _: None)
     assert SECRET not in str(caught.value)
-    with pytest.raises(InputError, match="cannot be read as objects"):
-        one_capture(["o=s3://bucket/in?endpoint_url=http://127.0.0.1:1"], lambda _: None)
 
 
 @pytest.mark.parametrize(
