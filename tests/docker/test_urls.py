@@ -17,6 +17,7 @@ psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("pymysql")
 
 import statediff  # noqa: E402
+from statediff.cli.main import run as run_command  # noqa: E402
 from statediff.errors import StatediffError  # noqa: E402
 from statediff.systems.mariadb.session import connected  # noqa: E402
 from statediff.workspace.inputs import one_capture  # noqa: E402
@@ -209,6 +210,34 @@ def rename(url: str, name: str = "Renamed") -> None:
     with connection:
         connection.select_db(database)
         connection.query(statement)
+
+
+def test_the_password_may_be_elsewhere_and_is_in_no_output(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = urlsplit(url)
+    password = place.password or ""
+    kept = tmp_path / "pgpass"
+    kept.write_text(f"*:*:*:{place.username}:{password}\n")
+    kept.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(kept))
+    monkeypatch.setenv("MYSQL_PWD", password)
+    bare = url.replace(f":{password}@", "@")
+    out = tmp_path / "out"
+    out.mkdir()
+    contract = out / "contract.yaml"
+    contract.write_text(NOTHING)
+    for state in (f"db={bare}", f"db={url}"):
+        run_command(["capture", state, "--json", "--out", str(out / "db.state")])
+        judged = ["--contract", str(contract), "--out", str(out / "b")]
+        run_command(["watch", "--state", state, *judged, "--", "true"])
+        run_command(["watch", "--state", state, "--json", "--", "true"])
+    said = capsys.readouterr()
+    assert "products" in said.out
+    written = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+    assert len(written) > 5
+    assert password not in said.out + said.err
+    assert not any(password.encode() in content for content in written)
 
 
 def test_a_right_that_was_revoked_is_never_a_match(sandbox: Any, url: str) -> None:
