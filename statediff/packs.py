@@ -64,7 +64,8 @@ class PackSource:
     ) -> UsageError:
         """What is wrong with a key, at its place; to be raised."""
         if self.place is None:
-            return UsageError(f"source {self.name!r}: {message}{hint and '; '}{hint}")
+            named = "" if repr(self.name) in message else f"source {self.name!r}: "
+            return UsageError(f"{named}{message}{hint and '; '}{hint}")
         document, at = self.place
         return ContractError((document.problem((*at, key), message, hint=hint, at_key=at_key),))
 
