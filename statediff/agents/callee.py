@@ -59,9 +59,7 @@ def _result(order: Mapping[str, Any], call: Call | None) -> dict[str, Any]:
         if not callable(function):
             return {"missing": f"{module!r} has no function {name!r}"}
         returned = awaited(function(_trial(order, call)))
-    except KeyboardInterrupt:
-        return {"interrupted": True}
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - an agent may raise anything
+    except BaseException as error:  # noqa: BLE001 - an agent may raise anything, Ctrl-C's too
         return {"raised": f"{type(error).__name__}: {error}"[:1900]}
     if returned is None:
         return {"returned": None}

@@ -239,8 +239,6 @@ def _serve(ours: socket.socket, order: object, call: Tool | None, said: dict[str
 
 def _told(run: AgentRun, said: Mapping[str, Any]) -> AgentRun:
     """The run with the function's answer, which it may have written to the file instead."""
-    if said.get("interrupted") is True:
-        raise KeyboardInterrupt
     if isinstance(missing := said.get("missing"), str):
         raise UsageError(missing)
     plain = replace(run, exit_code=None)

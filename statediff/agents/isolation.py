@@ -169,5 +169,8 @@ class Supervised:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, raised: object, *_: object) -> None:
         self.end()
+        for pipe in (self.process.stdout, self.process.stderr) if raised is not None else ():
+            if pipe is not None:  # nobody reads it any more
+                pipe.close()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +54,7 @@ require:
     fields: [price_cents]
 """
 AGENTS = """\
-import contextlib, sqlite3
+import contextlib, sqlite3, time
 from pathlib import Path
 
 
@@ -80,7 +82,12 @@ def blinding(trial):
     return {"done": True}
 
 
-def interrupted(trial):
+def waits(trial):
+    (trial.folder / "is-waiting").touch()
+    time.sleep(120)
+
+
+def interrupts(trial):
     raise KeyboardInterrupt
 """
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -285,11 +292,12 @@ def test_an_interrupt_leaves_no_sandbox_at_any_door(
     pytester: pytest.Pytester,
     options: tuple[str, ...],
 ) -> None:
-    interrupted = "engine_agents:interrupted"
-    said = statediff("run", str(contract), "--agent", interrupted, "--json")
+    waits = "engine_agents:waits"
+    with ctrl_c(begun):
+        said = statediff("run", str(contract), "--agent", waits, "--json")
     assert (said.code, left_in(begun)) == (130, [])
-    with pytest.raises(KeyboardInterrupt):
-        api.run(contract, interrupted)
+    with pytest.raises(KeyboardInterrupt), ctrl_c(begun):
+        api.run(contract, waits)
     assert left_in(begun) == []
     with (
         pytest.raises(KeyboardInterrupt),
@@ -303,16 +311,43 @@ def test_an_interrupt_leaves_no_sandbox_at_any_door(
 
         @pytest.mark.statediff({str(contract)!r})
         def test_it(statediff_run):
-            statediff_run({interrupted!r})
+            statediff_run({waits!r})
 
         @pytest.mark.statediff({str(contract)!r})
         def test_body(statediff_sandbox):
             raise KeyboardInterrupt
         """)
     for name in ("test_it", "test_body"):
-        result = pytester.runpytest_inprocess(*options, "-k", name, no_reraise_ctrlc=True)
+        with ctrl_c(begun):
+            result = pytester.runpytest_inprocess(*options, "-k", name, no_reraise_ctrlc=True)
         assert result.ret == pytest.ExitCode.INTERRUPTED
     assert left_in(begun, besides="t") == []
+
+
+@contextmanager
+def ctrl_c(folder: Path) -> Iterator[None]:
+    """Ctrl-C once an agent waits below the folder."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(0.05):
+            if any(folder.rglob("is-waiting")):
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watching.join()
+
+
+def test_an_agent_cannot_end_the_run_of_others(statediff: Call, contract: Path) -> None:
+    agents = ("--agent", "engine_agents:interrupts", "--agent", "engine_agents:right")
+    first, second, _ = statediff("run", str(contract), *agents, "--json").lines
+    assert (first["verdict"], second["verdict"]) == ("DIVERGE", "MATCH")
 
 
 def left_in(folder: Path, besides: str = "") -> list[str]:
