@@ -432,6 +432,8 @@ def _settings(at: Repository, variant: str, rng: random.Random) -> None:
             at.write("config", b"".join(lines))
         case "another order":
             parts = _sections(config.read_bytes())
+            if len(parts) == 1:
+                parts.append(b"[gui]\n\tgeometry = 1\n")
             first, second = rng.sample(range(len(parts)), 2)
             parts[first], parts[second] = parts[second], parts[first]
             at.write("config", b"".join(parts))
@@ -544,7 +546,8 @@ def _reflogs(at: Repository, variant: str, rng: random.Random) -> None:
                 case "hard link":
                     log.hardlink_to(aim)
                 case "folder":
-                    (log / "x").mkdir(parents=True)
+                    log.mkdir()
+                    (log / "x").write_bytes(stored)
                 case "pipe":
                     os.mkfifo(log)
 
