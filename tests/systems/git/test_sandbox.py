@@ -317,6 +317,7 @@ def test_no_file_of_the_evaluator_lies_in_the_work_folder(sandbox):
     assert {parts for parts in tops if len(parts) == 3} == {
         ("systems", "origin", "origin.git"),
         ("systems", "checkout", "checkout"),
+        ("systems", "forge-db", "forge-db.sqlite"),
     }
 
 
