@@ -109,15 +109,17 @@ class Preservation:
             raise Uncertain("its header does not say how many pages it has")
         free = _free_pages(self._after, count, self._usable)
         locks = LOCK_BYTE // size + 1
-        others = {*free, locks} if locks <= count else set(free)
+        has_locks = locks <= count
+        others = {*free, locks} if has_locks else set(free)
         maps: dict[int, bytes] = {}
         if any(head[52:56]):
-            if locks <= count:
+            if has_locks:
                 raise Uncertain("its maps of pages are moved by its page for locks")
             step = self._usable // _MAP_ENTRY_BYTES + 1
             maps = {page + 1: self._after(page) for page in range(2, count + 1, step)}
             others.update(page - 1 for page in maps)
-        if not self._owners.account_for_all(others) or len(others) < len(free) + len(maps):
+        is_apart = len(others) == len(free) + len(maps) + has_locks
+        if not is_apart or not self._owners.account_for_all(others):
             raise Tangled("a page is nobody's, or has two places")
         if maps:
             asked = set(free).union(*(self._owners.of_tree(root) for root in rewritten))
