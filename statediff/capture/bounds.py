@@ -22,7 +22,7 @@ import blake3
 
 from statediff.model.batches import Row, batch_rows, encode_rows
 from statediff.model.explanation import BY_AGENT
-from statediff.model.readings import Capture, SourceCapture
+from statediff.model.readings import Capture, History, SourceCapture
 from statediff.model.state import (
     ChunkRef,
     Coverage,
@@ -79,8 +79,25 @@ def bound_captures(
     ones, twos = (tuple(sorted(side, key=lambda p: p.reading.source)) for side in sides)
     return (
         before if ones == before.parts else replace(before, parts=ones),
-        after if twos == after.parts else replace(after, parts=twos),
+        after if twos == after.parts else replace(after, parts=twos, history=_ending(after, twos)),
     )
+
+
+def _ending(after: Capture, parts: Sequence[SourceCapture]) -> History:
+    """The history, where it ends in the state after of a source, ending in the one that is cut."""
+    ends = {
+        whole.reading.source: (whole.state.digest(), part.state)
+        for whole, part in zip(
+            sorted(after.parts, key=lambda p: p.reading.source), parts, strict=True
+        )
+        if whole.state is not part.state
+    }
+    transactions = list(after.history.transactions)
+    for source, (digest, state) in ends.items():
+        own = [at for at, each in enumerate(transactions) if each.source == source]
+        if own and transactions[own[-1]].state.digest() == digest:
+            transactions[own[-1]] = replace(transactions[own[-1]], state=state)
+    return replace(after.history, transactions=tuple(transactions))
 
 
 def _bounded(before: State, after: State, bounds: Bounds) -> tuple[State, State]:

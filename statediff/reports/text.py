@@ -81,7 +81,8 @@ def _sentence(record: Record) -> str:
     told = f"First, {said(first['clause'])}: {said(first['sentence'])}."
     if first["truth"] == "FAILS":
         return f"{number} of {total} clauses {_fail(number)}. {told}"
-    return f"No clause fails, but {number} of {total} cannot be decided. {told}"
+    cause = f" (cause: {said(first['origin'] or 'unknown')})."
+    return f"No clause fails, but {number} of {total} cannot be decided. {told[:-1]}{cause}"
 
 
 def _fail(number: int) -> str:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import statediff.evaluate.trial as trial_stage
 from statediff.capture.bounds import BOUNDS, Bounds, bound_captures
+from statediff.capture.feed import Seen, history_of, with_history
 from statediff.capture.take import take
 from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
 from statediff.evaluate.worded import worded_judgement
-from statediff.model.readings import Capture
+from statediff.model.readings import Capture, Transaction
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Digested
 from statediff.model.verdict import Verdict
@@ -149,3 +150,14 @@ def test_no_bound_makes_a_match_or_changes_what_is_decided(
 
 def test_the_bounds_are_those_of_the_page() -> None:
     assert (BOUNDS.rows, BOUNDS.bytes, BOUNDS.key_bytes) == (20_000, 32 * 2**20, 2 * 2**20)
+
+
+def test_a_history_ends_in_the_state_that_is_judged() -> None:
+    before, last = captured(BEFORE, after(rows=9))
+    [part] = last.parts
+    seen = Seen((Transaction("t/1", "t", "1", None, part.state),))
+    whole = with_history(last, [history_of("t", seen, last, offline_clock)])
+    _, cut = bound_captures(before, whole, TIGHT)
+    [state] = [each.state for each in cut.parts]
+    assert state is not part.state
+    assert cut.history.transactions[-1].state is state

@@ -107,9 +107,10 @@ def reason(judgement: Json) -> Reason:
         return Reason()
     failed = told["truth"] == "FAILS"
     lead = LEADS[told["stage"]] if failed else "Something needed was not observed"
-    return Reason(
-        lead, str(told["sentence"]), asked.get(told["clause"], ""), str(told["clause"])
-    )  # fmt: skip
+    found = str(told["sentence"])
+    if origin := told.get("origin"):
+        found += f" (cause: {origin})"
+    return Reason(lead, found, asked.get(told["clause"], ""), str(told["clause"]))
 
 
 def tally(clauses: Json) -> str:
