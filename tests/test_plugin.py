@@ -48,7 +48,7 @@ def test_without_its_entry_point_its_kind_is_unknown(installed: dict[str, str]) 
     installed["PYTHONPATH"] = installed["PYTHONPATH"].rpartition(os.pathsep)[0]
     code, said = pytest_of(installed)
     assert code == 1
-    assert "is of kind 'notes'; there are: files" in said
+    assert "is of kind 'notes'; there are: " in said
 
 
 def command(environment: dict[str, str], folder: Path, *arguments: str) -> dict[str, Any]:

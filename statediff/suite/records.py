@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pygit2
 
@@ -43,7 +43,9 @@ from statediff.errors import (
 )
 from statediff.evidence.package import Bundle
 from statediff.model.values import decode, printable
-from statediff.packs import PACK_FILE, SandboxPack, sandbox_pack
+
+if TYPE_CHECKING:
+    from statediff.packs import SandboxPack
 
 TEXT_LIMIT: Final = 1000
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -524,6 +526,8 @@ def pin_code(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 def pin_sandboxes(named: Iterable[str], variant: str) -> dict[str, dict[str, str]]:
     """By name: version, variant, and the digest of all its files, seeds and recipes too."""
+    from statediff.packs import sandbox_pack  # noqa: PLC0415 - it reads YAML, and takes a while
+
     found = {}
     for name in sorted(set(named)):
         pack = sandbox_pack(name, variant)
@@ -537,6 +541,8 @@ def pin_sandboxes(named: Iterable[str], variant: str) -> dict[str, dict[str, str
 
 def _pack_digest(pack: SandboxPack) -> str:
     """Of all files of a pack; of a project's sandbox, of its file and of those that it names."""
+    from statediff.packs import PACK_FILE  # noqa: PLC0415 - as above
+
     if pack.file.name == PACK_FILE:
         return _folder_digest(pack.folder, "*")
     whole = hashlib.sha256(pack.file.read_bytes())

@@ -214,7 +214,7 @@ def _wrong_cases(path: Path, file: ContractFile) -> Iterator[Problem]:
         for _ in texts_of(file, cases_of(path, file, Chosen())):
             pass
     except (InputError, UsageError) as error:
-        yield file.source.problem(("cases",), str(error), code="cases")
+        yield file.source.problem(("cases",), str(error))
 
 
 class States:

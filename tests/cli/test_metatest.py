@@ -93,7 +93,7 @@ def test_metatest_seeds_into_the_trials_that_a_run_kept(statediff: Call, tmp_pat
     name = "shop/correct-address"
     assert statediff("run", name, "--agent", "careful", "--out", "right").code == 0
     assert statediff("run", name, "--agent", "wrong_recipient", "--out", "wrong").code == 1
-    [run], [other] = (list((tmp_path / out).iterdir()) for out in ("right", "wrong"))
+    [run], [other] = (list((tmp_path / out).glob("run-*")) for out in ("right", "wrong"))
     said = statediff(
         "metatest", name, "--captures", str(run), "--sample", "3", "--seed", "8", "--json"
     )

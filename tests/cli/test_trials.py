@@ -49,7 +49,7 @@ def test_the_demo_in_json_is_one_object_a_trial_and_a_summary(statediff: Call) -
     for trial in trials:
         assert set(trial) == {"agent", "contract", "verdict", "findings", "bundle"}
         for finding in trial["findings"]:
-            assert set(finding) == {"code", "clause", "truth", "stage"}
+            assert set(finding) == {"code", "clause", "truth", "stage", "origin"}
     assert last["summary"]["as_expected"] is True
     assert last["summary"]["report"].endswith("/report.html")
 

@@ -28,7 +28,8 @@ from tests.traces import call, judged, log
 ROOT = Path(__file__).resolve().parents[2]
 VECTORS = ROOT / "fixtures" / "clauses"
 BESIDE_CLAUSES = {
-    *("contract", "version", "owner", "reviewed", "intent", "prompt", "sandbox", "inputs", "noop"),
+    *("contract", "version", "owner", "reviewed", "intent", "prompt", "sandbox", "inputs", "cases"),
+    "noop",
     *(
         "frame",
         "libraries",

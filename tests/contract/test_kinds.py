@@ -65,7 +65,7 @@ def test_values_of_two_types_compare_or_never_can(a: Type, b: Type, expected: bo
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (NULL, "null"), (NUMBER, "a number"), (INT, "a number"), (USER_KEY, "a number"),
+        (NULL, "null"), (NUMBER, "a number"), (INT, "a number"), (USER_KEY, "a reference to user"),
         (ScalarT(Kind.TEXT, "user"), "a reference to user"), (TEXT, "a text value"),
         (EntityT("@call"), "a call"), (CollectionT("@call"), "the calls"),
         (USER, "an entity (user)"), (USERS, "a collection of user"), (ListT(TEXT), "a list"),

@@ -26,7 +26,7 @@ BEFORE = '{"ticket": [{"id": 7, "status": "open"}]}'
 AFTER = {
     "match": '{"ticket": [{"id": 7, "status": "closed"}]}',
     "diverge": BEFORE,
-    "inconclusive": '{"ticket": [{"id": 7, "status": "closed"}, {"status": "open"}]}',
+    "inconclusive": '{"user": []}',
 }
 
 

@@ -182,7 +182,7 @@ def test_an_unplugged_folder_is_gone_until_the_next_reset(directory):
 @pytest.mark.parametrize("odd", ["link", "pipe"])
 def test_a_pack_holds_files_and_folders_and_nothing_else(pack, tmp_path, odd):
     if odd == "link":
-        (pack / "odd").symlink_to("a.txt")
+        (pack / "odd").symlink_to("../outside.txt")
     else:
         os.mkfifo(pack / "odd")
     with pytest.raises(SandboxError, match=r"holds odd, a (link|fifo); expected"):
@@ -314,7 +314,6 @@ HOSTILE = {
         "while not os.path.exists(exports + '/growing'): time.sleep(.01)"
     ),
 }
-UNKNOWN = {"a program that goes on writing"}
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -334,7 +333,7 @@ def test_whatever_an_agent_leaves_in_the_folder_is_judged_and_gone_after_a_reset
     assert trial.observed.run.error is None, trial.observed.run.stderr.text
     findings = trial.evaluated.judgement.findings
     frame = next(f for f in findings if f.clause == "frame")
-    assert frame.truth is (Truth.UNKNOWN if hostile in UNKNOWN else Truth.FAILS)
+    assert frame.truth is Truth.FAILS
     assert replay(load(trial.bundle_folder)).verdict is trial.evaluated.judgement.verdict
     accounts.reset()
     assert accounts.verify(clock).ok
