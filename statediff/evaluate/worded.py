@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from statediff.errors import AdapterError, BundleError, UsageError
+from statediff.errors import AdapterError, BundleError, InputError, UsageError
 from statediff.evaluate.contracts import compile_contract, contract_in
 from statediff.evaluate.naming import named, natural_names
 from statediff.evidence import documents as doc
@@ -50,9 +50,17 @@ def origin_in(finding: Json) -> str | None:
         return None
     if "explanation" in finding:
         parts = (finding["explanation"], *finding["missing"])
-        if any(is_by_agent(explanation_from(part)) for part in parts):
+        if any(map(_lies_with_agent, parts)):
             return Origin.AGENT.value
     return origin_of(finding["code"])
+
+
+def _lies_with_agent(explanation: Json) -> bool:
+    """Whether its words say so; those of a version that this one does not know say nothing."""
+    try:
+        return is_by_agent(explanation_from(explanation))
+    except InputError:
+        return False
 
 
 def worded_finding(finding: Json, asked: str) -> Json:
