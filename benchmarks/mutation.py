@@ -55,7 +55,7 @@ PARTS: Final[dict[str, Part]] = {
     "expressions": Part(
         tuple(f"statediff/contract/{name}.py" for name in (
             "authoring/changes", "binding/bind", "clauses/conduct", "clauses/derive",
-            "clauses/kind", "clauses/patterns", "clauses/transition",
+            "clauses/kind", "clauses/patterns", "clauses/sections", "clauses/transition",
             "evaluation/columnar", "evaluation/evaluate", "evaluation/gathering",
             "evaluation/operations", "evaluation/ranges",
             "evaluation/relations", "language/calls", "language/names",

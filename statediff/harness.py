@@ -247,6 +247,22 @@ def trial_facts(
     )
 
 
+def _proven(sandbox: Sandbox, agent: Agent, clock: Clock, folder: Path) -> Receipt:
+    """The receipt of a sandbox that was reset; `SandboxError` if it is not as its base."""
+    sandbox.reset()
+    receipt = sandbox.verify(clock)
+    receipt = replace(
+        receipt,
+        isolation=agent.isolation if isinstance(agent, Isolated) else receipt.isolation,
+        is_trace_trusted=isinstance(agent, Trusted) and agent.is_trace_trusted,
+        at_large=tuple(AT_LARGE),
+    )
+    _save(folder / "receipt.json", receipt.as_json())
+    if not receipt.ok:
+        raise SandboxError(_not_proven(receipt))
+    return receipt
+
+
 def observe_trial(
     sandbox: Sandbox,
     agent: Agent,
@@ -261,17 +277,7 @@ def observe_trial(
     """Steps 1 to 5. Each step's record is in the trial's folder before the next begins."""
     folder = plan.folder
     _make(folder)
-    sandbox.reset()
-    receipt = sandbox.verify(clock)
-    receipt = replace(
-        receipt,
-        isolation=agent.isolation if isinstance(agent, Isolated) else receipt.isolation,
-        is_trace_trusted=isinstance(agent, Trusted) and agent.is_trace_trusted,
-        at_large=tuple(AT_LARGE),
-    )
-    _save(folder / "receipt.json", receipt.as_json())
-    if not receipt.ok:
-        raise SandboxError(_not_proven(receipt))
+    receipt = _proven(sandbox, agent, clock, folder)
     with ExitStack() as stack:
         watch = stack.enter_context(Watch(sandbox.feeds(), clock))
         readers = _readers(sandbox.sources(), stack) if scans.by_pages else {}

@@ -413,7 +413,7 @@ def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str
     from statediff._version import __version__
     from statediff.evaluate import KERNEL
     from statediff.packs import sandbox_of
-    from statediff.suite.records import pin_code, pin_sandboxes
+    from statediff.suite.pins import pin_code, pin_sandboxes
 
     pinned, patch = pin_code(Path.cwd())
     names = [sandbox_of(entry.file) or "" for entry in entries]

@@ -15,7 +15,8 @@ from typing import Any, Final
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.answer import Answer
 from statediff.contract.clauses.kind import JudgedAs
-from statediff.contract.clauses.patterns import REQUIRE, Pattern
+from statediff.contract.clauses.patterns import Pattern
+from statediff.contract.clauses.sections import REQUIRE
 from statediff.contract.document.contract import KINDS
 from statediff.contract.language.english import words
 from statediff.contract.lint.subject import Subject, bound_parts, branch_of

@@ -1,14 +1,12 @@
 """`forbid`, `require` and `allow`: patterns over deltas, or expressions over the states.
 
-The three share their keys, their bound forms and their binding. A kind of another name whose
-clauses are bound to a `Pattern` or a `Condition` needs no judging of its own.
+The three share their keys, their bound forms and their binding; `sections.py` has the kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import Field as Described
@@ -18,8 +16,6 @@ from statediff.contract.clauses.kind import (
     OPERATIONS,
     RELATIONS,
     Binder,
-    ClauseKind,
-    JudgedAs,
     Path,
     plain_value,
 )
@@ -576,37 +572,3 @@ class PatternBinder:
         if stage is Stage.REQUIRE:
             return 1, 1, False
         return (1 if stage is Stage.FORBID else 0), None, False
-
-
-# ---------------------------------------------------------------- the kinds
-
-
-def _bind(
-    section: str, stage: Stage | None, binder: Binder, clauses: Clauses
-) -> Iterable[Pattern | Condition]:
-    return bind_clauses(binder, (section,), stage, clauses)
-
-
-def _kind(section: str, stage: Stage | None, judged: JudgedAs, heading: str) -> ClauseKind:
-    operations = ("create", "update", "delete", *RELATIONS, "any")
-    which = ("by", "where", "from", "set", "fields")
-    counted = ("count", "min", "max", "that", "during", "distinct", "cascade")
-    return ClauseKind(
-        name=section,
-        sections=(section,),
-        judged=judged,
-        bind=partial(_bind, section, stage),
-        keys=("id", *operations, *which, *counted),
-        heading=heading,
-        listed=(section,),
-        attributes={"node": "that", "sets": "set", "froms": "from"},
-        can_fail=stage is not None,
-        must_hold=stage is Stage.REQUIRE,
-    )
-
-
-FORBID: Final = _kind(
-    "forbid", Stage.FORBID, JudgedAs.FORBIDDEN, "What must not happen, whatever else does"
-)
-REQUIRE: Final = _kind("require", Stage.REQUIRE, JudgedAs.REQUIRED, "What must have happened")
-ALLOW: Final = _kind("allow", None, JudgedAs.ALLOWED, "What else may change")

@@ -22,7 +22,8 @@ from statediff.contract.clauses.conduct import ACTIONS, STEPS, TURNS, Actions, S
 from statediff.contract.clauses.derive import DERIVE, Derive
 from statediff.contract.clauses.effects import EFFECTS, Effect
 from statediff.contract.clauses.kind import ClauseKind
-from statediff.contract.clauses.patterns import ALLOW, FORBID, REQUIRE, Clauses
+from statediff.contract.clauses.patterns import Clauses
+from statediff.contract.clauses.sections import ALLOW, FORBID, REQUIRE
 from statediff.contract.clauses.transition import TRANSITION, Transition
 from statediff.contract.parts import (
     BESIDE,

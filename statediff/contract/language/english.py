@@ -132,22 +132,8 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return f"{show(value)} (the given {words(name)})"
         case AnswerOf(name=name):
             return f"the reported {words(name)}"
-        case Variable(name="it"):
-            return own
-        case Variable(name="new"):
-            return f"the changed {own.removeprefix('the ')}"
-        case Variable(name="them", type=CollectionT(type=entity)):
-            return f"those {plural(kind(entity))}"
-        case Variable(name="call"):
-            return "the call"
-        case Variable(name="calls"):
-            return "calls so far"
-        case Variable(name="approval"):
-            return "the approval"
-        case Variable(name="reply"):
-            return "the agent's reply"
-        case Variable(name=name):
-            return f"“{name}”"
+        case Variable():
+            return _variable(node, own)
         case Entities(root=root, entity=entity):
             return f"{plural(kind(entity))} {_WHEN[root]}"
         case Lookup() | FieldOf() | Follow():
@@ -185,6 +171,26 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case _:
             pass
     raise TypeError(f"no words for {type(node).__name__}")
+
+
+_VARIABLES: Final = {
+    "call": "the call",
+    "calls": "calls so far",
+    "approval": "the approval",
+    "reply": "the agent's reply",
+}
+
+
+def _variable(node: Variable, own: str) -> str:
+    match node:
+        case Variable(name="it"):
+            return own
+        case Variable(name="new"):
+            return f"the changed {own.removeprefix('the ')}"
+        case Variable(name="them", type=CollectionT(type=entity)):
+            return f"those {plural(kind(entity))}"
+        case Variable(name=name):
+            return _VARIABLES.get(name, f"“{name}”")
 
 
 def _way(hop: Hop) -> str:

@@ -103,6 +103,30 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Changes:
+    """What changed, and what the contract makes of it."""
+
+    total: int
+    counts: tuple[tuple[Sign, int], ...]
+    unexplained: tuple[Change, ...]
+    more_unexplained: str
+    picture: Picture | None
+    groups: tuple[Group, ...]
+    more: str
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What is not judged, by rule, and what is not known."""
+
+    rules: tuple[tuple[str, str, str], ...]
+    excluded: tuple[Excluded, ...]
+    more_excluded: str
+    doubts: tuple[Doubt, ...]
+    more_doubts: str
+
+
+@dataclass(frozen=True)
 class Trial:
     """A trial as its page shows it."""
 
@@ -121,18 +145,8 @@ class Trial:
     allowed: tuple[Allowed, ...]
     effects: tuple[Effect, ...]
     frame_is_open: str
-    total: int
-    counts: tuple[tuple[Sign, int], ...]
-    unexplained: tuple[Change, ...]
-    more_unexplained: str
-    picture: Picture | None
-    groups: tuple[Group, ...]
-    more_changes: str
-    rules: tuple[tuple[str, str, str], ...]
-    excluded: tuple[Excluded, ...]
-    more_excluded: str
-    doubts: tuple[Doubt, ...]
-    more_doubts: str
+    changes: Changes
+    outside: Outside
     readings: tuple[Reading, ...]
     steps: tuple[tuple[str, str], ...]
     unsettled: tuple[tuple[str, str], ...]
@@ -174,8 +188,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
     rule_of = _Rules(contract)
     frame_is_open = contract is not None and contract.contract.frame_is_open
     standings = stand(judged, _sections(judged, contract), frame_is_open)
-    deltas = judged["deltas"]
-    loose = [d for d in deltas if d["id"] in standings.loose]
+    changes = _changes(bundle, judged, standings, rule_of, fragments)
     why = words.reason(judged)
     makers = Makers(judged, trace, captures["history"])
     doings = list(makers.doings())
@@ -203,33 +216,8 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         allowed=() if contract is None else allowed(contract.contract, standings),
         effects=() if contract is None else effects(contract.contract),
         frame_is_open=_open_frame(contract),
-        total=len(deltas),
-        counts=counts(standings.of(d) for d in deltas),
-        unexplained=tuple(
-            change(d, standings.of(d), standings.clauses(d), rule_of)
-            for d in first(loose, MAX_UNEXPLAINED)
-        ),
-        more_unexplained=rest(loose, MAX_UNEXPLAINED, "such changes"),
-        picture=picture(judged, standings, lambda drawn: trial_graph(bundle, drawn)),
-        groups=(listed := groups(deltas, standings, rule_of, list_notes(deltas, fragments))),
-        more_changes=rest(deltas, sum(len(c) for g in listed for _, c in g.chunks), "changes"),
-        rules=rule_of.listed,
-        excluded=tuple(
-            Excluded(
-                change(h["delta"], standings.of(h["delta"]), (), rule_of), cut(h["rule"]),
-                "outside the boundary" if h["by"] == "boundary" else "equal once canonicalized",
-            )
-            for h in first(judged["hidden"], MAX_HIDDEN)
-        ),
-        more_excluded=rest(judged["hidden"], MAX_HIDDEN, "differences"),
-        doubts=tuple(
-            Doubt(
-                place(d), name(d["path"] or ""), cut(d["cause"]), name(d["source"]),
-                name(d["stage"]),
-            )
-            for d in first(judged["doubts"], MAX_DOUBTS)
-        ),
-        more_doubts=rest(judged["doubts"], MAX_DOUBTS, "places"),
+        changes=changes,
+        outside=_outside(judged, standings, rule_of),
         readings=tuple(record.readings()),
         steps=tuple(_steps(timeline)),
         unsettled=tuple(
@@ -248,6 +236,54 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         more_contract=rest(lines, MAX_LINES, "lines of the contract"),
         reads=read_side(bundle.files["contract.yaml"], judged, trace, answer),
     )  # fmt: skip
+
+
+def _changes(
+    bundle: Bundle, judged: Json, standings: Standings, rule_of: _Rules, fragments: Json
+) -> Changes:
+    deltas = judged["deltas"]
+    loose = [d for d in deltas if d["id"] in standings.loose]
+    listed = groups(deltas, standings, rule_of, list_notes(deltas, fragments))
+    return Changes(
+        total=len(deltas),
+        counts=counts(standings.of(d) for d in deltas),
+        unexplained=tuple(
+            change(d, standings.of(d), standings.clauses(d), rule_of)
+            for d in first(loose, MAX_UNEXPLAINED)
+        ),
+        more_unexplained=rest(loose, MAX_UNEXPLAINED, "such changes"),
+        picture=picture(judged, standings, lambda drawn: trial_graph(bundle, drawn)),
+        groups=listed,
+        more=rest(deltas, sum(len(c) for g in listed for _, c in g.chunks), "changes"),
+    )
+
+
+def _outside(judged: Json, standings: Standings, rule_of: _Rules) -> Outside:
+    hidden, doubts = judged["hidden"], judged["doubts"]
+    excluded = tuple(
+        Excluded(
+            change=change(h["delta"], standings.of(h["delta"]), (), rule_of),
+            rule=cut(h["rule"]),
+            by="outside the boundary" if h["by"] == "boundary" else "equal once canonicalized",
+        )
+        for h in first(hidden, MAX_HIDDEN)
+    )
+    return Outside(
+        rules=rule_of.listed,
+        excluded=excluded,
+        more_excluded=rest(hidden, MAX_HIDDEN, "differences"),
+        doubts=tuple(
+            Doubt(
+                place=place(d),
+                path=name(d["path"] or ""),
+                cause=cut(d["cause"]),
+                source=name(d["source"]),
+                stage=name(d["stage"]),
+            )
+            for d in first(doubts, MAX_DOUBTS)
+        ),
+        more_doubts=rest(doubts, MAX_DOUBTS, "places"),
+    )
 
 
 def _compiled(bundle: Bundle) -> Compiled | None:

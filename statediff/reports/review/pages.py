@@ -331,7 +331,7 @@ def trouble_page(title: str, why: str, root: str) -> str:
 
 
 def _listing(trial: Trial, here: str, page: int, query: str) -> Listing:
-    every = [row for group in trial.groups for _, chunk in group.chunks for row in chunk]
+    every = [row for group in trial.changes.groups for _, chunk in group.chunks for row in chunk]
     query = query.strip()[:MAX_QUERY]
     wanted = query.casefold()
     found = [row for row in every if wanted in _words(row)] if wanted else every
@@ -343,7 +343,7 @@ def _listing(trial: Trial, here: str, page: int, query: str) -> Listing:
     told = f"{at} that fit" if query else at
     return Listing(
         rows,
-        trial.total,
+        trial.changes.total,
         query,
         told if found else "none fits",
         f"{here}?page={page - 1}{kept}" if page else "",
