@@ -34,19 +34,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from statediff.systems.base.landlock import (
+        allow_below,
+        bind_rules,
+        landlock_version,
+        new_rules,
+    )
+else:  # the file alone: nothing else of statediff is loaded
+    sys.path.append(f"{os.path.dirname(os.path.dirname(__file__))}/systems/base")
+    from landlock import allow_below, bind_rules, landlock_version, new_rules
+
 _NEW_USER, _NEW_PID, _NEW_IPC, _NEW_MOUNTS = 0x10000000, 0x20000000, 0x08000000, 0x00020000
 _BIND, _MOVE_NOTHING_OUT, _RECURSIVE = 0x1000, 0x80000, 0x4000
 _NO_SUID, _NO_DEVICES, _NO_EXECUTION = 2, 4, 8
-_MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
+_MOUNT_SETATTR = 442
 _MACHINES = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
 _AT_CWD, _AT_RECURSIVE, _READ_ONLY = -100, 0x8000, 1
 _DUMPABLE, _DROP_FROM_BOUNDING_SET, _SUBREAPER, _NO_NEW_PRIVILEGES = 4, 24, 36, 38
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 _WRITES = _WRITE_FILE | sum(1 << bit for bit in range(4, 15))
 """To write, cut, make, remove, move and link files of every kind."""
-_LEAST_ABI, _SCOPED_ABI = 3, 6
-_SCOPES = 0b11
-"""No signal to a process outside, and none of its abstract sockets."""
+_LEAST_ABI = 3
 _KEPT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 10, 13, 31})
 """Files and users, ports, signals: with no other can root get at the machine below."""
 _GRAPHICS = ("kvm", "kfd", "dri")
@@ -366,32 +374,19 @@ def _renounce(writable: list[str], isolation: str) -> None:
 
 def _lock(writable: list[str]) -> None:
     """Landlock: this process writes below these places only, and touches no process outside."""
-    abi = _landlock_abi()
-    if abi < _LEAST_ABI:
+    if os.uname().machine not in _MACHINES or landlock_version() < _LEAST_ABI:
         raise OSError(f"Landlock is not there, or older than its version {_LEAST_ABI}")
-    scopes = _SCOPES if abi >= _SCOPED_ABI else 0
-    attributes = struct.pack("=QQQ", _WRITES, 0, scopes)
-    rules = _check(_libc.syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0), "Landlock")
+    rules = new_rules(_WRITES)
     for path in writable:
         try:
             place = os.open(path, os.O_PATH)
         except OSError:
             continue  # what is not there is not written
         is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
-        rights = _WRITES if is_folder else _WRITE_FILE | _TRUNCATE
-        _check(
-            _libc.syscall(_LANDLOCK_ADD, rules, 1, struct.pack("=Qi", rights, place), 0),
-            f"Landlock, {path}",
-        )
+        allow_below(rules, place, _WRITES if is_folder else _WRITE_FILE | _TRUNCATE)
         os.close(place)
-    _check(_libc.syscall(_LANDLOCK_RESTRICT, rules, 0), "Landlock")
+    bind_rules(rules)
     os.close(rules)
-
-
-def _landlock_abi() -> int:
-    if sys.platform != "linux" or os.uname().machine not in _MACHINES:
-        return 0
-    return int(_libc.syscall(_LANDLOCK_CREATE, None, 0, 1))
 
 
 def _probe(order: dict[str, Any]) -> dict[str, object]:

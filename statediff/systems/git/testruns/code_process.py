@@ -28,17 +28,17 @@ import mmap
 import os
 import signal
 import stat
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from statediff.systems.base.landlock import allow_below, landlock_version, new_rules
+
 HEADER: Final = 5
 MAX_CONTENT: Final = 256 * 1024
 MAX_DEPTH: Final = 32
-_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
-_NO_NEW_PRIVILEGES, _DUMPABLE = 38, 4
+_DUMPABLE = 4
 _READ, _USE, _LIST = 0b0101, 0b0110, 0b1000
 """Landlock's rights: to execute and read files, to read and write devices, to list folders."""
 
@@ -270,27 +270,20 @@ def _text(error: BaseException) -> str:
 
 def can_be_confined() -> bool:
     """Whether Landlock is to be had: no file but those allowed, no memory of other processes."""
-    return _landlock_version() >= 1
-
-
-def _landlock_version() -> int:
-    return _landlock(_LANDLOCK_CREATE, None, 0, 1)
+    return landlock_version() >= 1
 
 
 def rules_for(folder: str, library: str, prefix: str) -> int:
     """A descriptor of rules: all below `folder`, and reading programs and libraries; no other file.
 
-    Nor, where Landlock knows that, signals to a process that is not bound by them. What is
-    installed beside Python's own `library` is not read: statediff may be, with its tests. `OSError`
-    where Landlock takes no rules.
+    What is installed beside Python's own `library` is not read: statediff may be, with its tests.
+    `OSError` where Landlock takes no rules. Whom they bind (`bind_rules`) does not reach the
+    memory of a process that they do not bind.
     """
-    version = _landlock_version()
+    version = landlock_version()
     # Thirteen rights at first; to move files between folders and to cut them came later.
     everything = (1 << 13 + (version >= 2) + (version >= 3)) - 1
-    handled = (ctypes.c_uint64 * 3)(everything, 0, 0b11 if version >= 6 else 0)
-    rules = _landlock(_LANDLOCK_CREATE, handled, 24 if version >= 6 else 8, 0)
-    if rules < 0:
-        raise OSError("Landlock takes no rules")
+    rules = new_rules(everything)
     _allow(rules, library, _LIST)
     for place in (library, f"{prefix}/lib", "/lib", "/lib64", "/usr/lib", "/usr/lib64"):
         for name in os.listdir(place) if os.path.isdir(place) else ():  # noqa: PTH112, PTH208 - quick
@@ -302,17 +295,6 @@ def rules_for(folder: str, library: str, prefix: str) -> int:
         _allow(rules, path, _USE)
     _allow(rules, folder, everything)
     return rules
-
-
-def confine(rules: int) -> None:
-    """The rules bind this process and whatever it starts. `OSError` if not.
-
-    Nor does it reach the memory of any process that is not confined with it.
-    """
-    if ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
-        raise OSError("new privileges cannot be given up")
-    if _landlock(_LANDLOCK_RESTRICT, rules, 0) != 0:
-        raise OSError("Landlock's rules cannot be put on")
 
 
 def hide_memory() -> None:
@@ -332,17 +314,6 @@ def _allow(rules: int, path: str, rights: int) -> None:
     try:
         if rights == _READ and stat.S_ISDIR(os.fstat(at).st_mode):
             rights |= _LIST
-        below = rights.to_bytes(8, sys.byteorder) + at.to_bytes(4, sys.byteorder)
-        if _landlock(_LANDLOCK_ADD, rules, 1, below, 0) != 0:
-            raise OSError(f"Landlock takes no rule for {path}")
+        allow_below(rules, at, rights)
     finally:
         os.close(at)
-
-
-def _landlock(number: int, *arguments: Any) -> int:
-    if not sys.platform.startswith("linux"):
-        return -1
-    try:
-        return int(ctypes.CDLL(None).syscall(number, *arguments))
-    except (AttributeError, OSError):
-        return -1

@@ -40,6 +40,7 @@ _NEW_USER, _NEW_PID, _NEW_NET, _NEW_IPC = 0x10000000, 0x20000000, 0x40000000, 0x
 _PARENT_DEATH_SIGNAL: Final = 1
 _MAX_DETAIL: Final = 300
 _PACKAGE: Final = "statediff.systems.git.testruns"
+_BASE: Final = "statediff.systems.base"
 _STDLIB: Final = str(Path(os.__file__).parent)
 
 
@@ -128,13 +129,14 @@ def _supervise(order: dict[str, Any], shut: _Shut, send: Send) -> None:
 
 def _run_outside(order: dict[str, Any], shut: _Shut, send: Send, ran_as: str, network: str) -> None:
     """The tests run here, on code behind a pipe: see `code_process` and `outside`."""
-    package = types.ModuleType(_PACKAGE)
-    package.__path__ = [str(Path(__file__).parent)]
     # Alone: nothing else of statediff is loaded, and nothing of it is on the path.
-    sys.modules[_PACKAGE] = package
+    own = Path(__file__).parent
+    for name, folder in ((_PACKAGE, own), (_BASE, own.parents[1] / "base")):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = [str(folder)]
+    from statediff.systems.base.landlock import bind_rules  # noqa: PLC0415 - found only now
     from statediff.systems.git.testruns.code_process import (  # noqa: PLC0415 - found only now
         can_be_confined,
-        confine,
         hide_memory,
         rules_for,
         serve,
@@ -147,7 +149,7 @@ def _run_outside(order: dict[str, Any], shut: _Shut, send: Send, ran_as: str, ne
     def enter(rules: int | None) -> None:
         shut.give_up()
         if rules is not None:
-            confine(rules)
+            bind_rules(rules)
             os.close(rules)
         shut.limit()
         for name in [name for name in sys.modules if name.startswith("statediff")]:
