@@ -36,6 +36,7 @@ PAGES = (
     "rejudge",
     "review",
     "sealing",
+    "states",
     "study",
     "suites",
     "test-runs",

@@ -61,7 +61,7 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     from statediff.systems.tables.source import TablesSource
 
     [state] = _as_json([state])
-    return TablesSource(name, _content(state), refine)
+    return TablesSource(name, _content(state), refine, alone=name)
 
 
 def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -> Sequence[Source]:
@@ -77,7 +77,7 @@ def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -
     one = before.path if before.content is None else first
     two = after.path if after.content is None else last
     return (
-        TablesSource(name, one, refine, last, after.label, along=along),
+        TablesSource(name, one, refine, last, after.label, along=along, alone=name),
         *(
             TablesSource(
                 name,
@@ -85,10 +85,13 @@ def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -
                 refine,
                 is_after=True,
                 along=along,
+                alone=name,
             )
             for each in between
         ),
-        TablesSource(name, two, refine, first, before.label, is_after=True, along=along),
+        TablesSource(
+            name, two, refine, first, before.label, is_after=True, along=along, alone=name
+        ),
     )
 
 

@@ -12,6 +12,7 @@ than any before; what is no list of records is unobserved.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -60,23 +61,32 @@ def read_document(path: Path | str) -> bytes:
         raise InputError(f"{printable(str(path))}: cannot be read: {reason}") from error
 
 
-def parse_tables(raw: bytes, file: str) -> Document:
-    """The tables in `raw`; `file` is how messages name them. Raises `InputError`."""
+def is_list(raw: bytes) -> bool:
+    """Whether the file is one list, and no object of tables."""
+    return raw.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
+
+
+def parse_tables(raw: bytes, file: str, alone: str | None = None) -> Document:
+    """The tables in `raw`; `file` is how messages name them. Raises `InputError`.
+
+    A list is the records of the type `alone`, where that is given.
+    """
     name = printable(file)
     try:
         tree = read_with_flaws(raw, _LIMITS)
     except Flaw as flaw:
         raise _unread(flaw, raw, name) from flaw
-    return _tables(tree, name)
+    return _tables(_named(tree, alone), name)
 
 
-def tables_after(raw: bytes, file: str) -> TablesAfter:
+def tables_after(raw: bytes, file: str, alone: str | None = None) -> TablesAfter:
     """The tables of a state that a run left. Raises `InputError` where there are none."""
     name = printable(file)
     try:
         tree = read_with_flaws(raw, _LIMITS)
     except Flaw as flaw:
         raise _unread(flaw, raw, name) from flaw
+    tree = _named(tree, alone)
     if isinstance(tree, Flaw) or not isinstance(tree, dict):
         _tables(tree, name)  # which refuses it, in its own words
     document: Document = {}
@@ -95,6 +105,10 @@ def tables_after(raw: bytes, file: str) -> TablesAfter:
             lost = f"{len(records) - len(objects)} records are no objects with distinct keys"
             gaps[type_name] = Enumeration(Coverage.INCOMPLETE, f"{where}: {lost}")
     return TablesAfter(document, gaps)
+
+
+def _named(tree: Any, alone: str | None) -> Any:
+    return {alone: tree} if alone is not None and isinstance(tree, list) else tree
 
 
 def _record_after(record: dict[str, Any]) -> Record:

@@ -4,7 +4,7 @@ What a contract can name is fixed by the state *before*, so that no run can make
 a type is keyed by `id` when every record before has one, else its records are a multiset; a type
 without a record before is open, and any field of it may be named. A field that is called like a
 type refers to it. A missing field is absent, which is not null. A record after that lacks its key
-leaves the enumeration incomplete.
+leaves the enumeration incomplete, and is a change of the source.
 
 A state after that does not name a type says nothing of it: the type is unobserved, unless the state
 schema says that it may be missing. An empty list says that there are none.
@@ -49,6 +49,7 @@ from statediff.systems.tables.shape import (
     Document,
     Record,
     TablesAfter,
+    is_list,
     parse_tables,
     read_document,
     tables_after,
@@ -78,7 +79,8 @@ class TablesSource:
     the companion is the state before. Where states in between are known too, `along` holds the name
     and the bytes of every state of the run, in order, instead. Every fault of a state before is an
     `InputError`, which the caller can fix. A run could have left the faults of a state after: what
-    they keep from being read is unobserved, and that it was readable before is a change.
+    they keep from being read is unobserved, and that it was readable before is a change. Where the
+    state before is a list of records, they are of the type `alone`.
     """
 
     not_observed: ClassVar[tuple[str, ...]] = (
@@ -96,6 +98,7 @@ class TablesSource:
         *,
         is_after: bool = False,
         along: Sequence[tuple[str, bytes]] = (),
+        alone: str | None = None,
     ) -> None:
         self._name = name
         self._content = content
@@ -104,6 +107,7 @@ class TablesSource:
         self._companion_file = companion_file
         self._is_after = is_after
         self._along = along
+        self._alone = alone
         self._loaded: _Loaded | None = None
 
     @property
@@ -151,21 +155,32 @@ class TablesSource:
                 raise
             return TablesAfter({}), str(error)
         if not self._is_after:
-            return TablesAfter(parse_tables(raw, self.file)), None
-        return _after(raw, self.file)
+            return TablesAfter(parse_tables(raw, self.file, self._alone)), None
+        return _after(raw, self.file, self._alone_after())
 
     def _sides(self, own: Document) -> list[Document]:
         """The documents that make the schema, the state before first."""
         if self._along:
             (file, first), *rest = self._along
-            after = [_after(content, name)[0].document for name, content in rest]
-            return [parse_tables(first, file), *after]
+            alone = self._alone_after()
+            after = [_after(content, name, alone)[0].document for name, content in rest]
+            return [parse_tables(first, file, self._alone), *after]
         if self._companion is None:
             return [own]
         other = self._companion_file or f"the other side of {self.file}"
         if self._is_after:
-            return [parse_tables(self._companion, other), own]
-        return [own, _after(self._companion, other)[0].document]
+            return [parse_tables(self._companion, other, self._alone), own]
+        return [own, _after(self._companion, other, self._alone_after())[0].document]
+
+    def _alone_after(self) -> str | None:
+        """The type of a list that a run left: none where there was no list before it."""
+        if self._along:
+            first = self._along[0][1]
+        elif self._is_after:
+            first = self._companion or b""
+        else:
+            first = self._content if isinstance(self._content, bytes) else read_document(self.file)
+        return self._alone if is_list(first) else None
 
     def _table(
         self, entity_type: EntityType, loaded: _Loaded, store: ChunkStore, like: Table | None
@@ -221,10 +236,10 @@ class TablesSource:
                 )
 
 
-def _after(raw: bytes, file: str) -> tuple[TablesAfter, str | None]:
+def _after(raw: bytes, file: str, alone: str | None) -> tuple[TablesAfter, str | None]:
     """A state that a run left, and why it is none where it cannot be read at all."""
     try:
-        return tables_after(raw, file), None
+        return tables_after(raw, file, alone), None
     except InputError as error:
         return TablesAfter({}), str(error)
 

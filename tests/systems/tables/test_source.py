@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statediff.capture.source import SourceRuined
 from statediff.errors import InputError
 from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks
@@ -231,3 +232,25 @@ def test_a_byte_order_mark_is_tolerated():
 
 def test_ids_of_different_kinds_are_different_ids():
     assert len(rows(b'{"t": [{"id": 1}, {"id": 1.0}, {"id": "1"}, {"id": true}]}', "t")) == 4
+
+
+def test_a_list_alone_is_the_type_that_is_called_like_the_source():
+    list_, tables = b'[{"id": 1}, {"id": 2}]', b'{"d": [{"id": 1}, {"id": 2}]}'
+    assert read(list_, alone="d").reading.digest == read(tables).reading.digest
+    with pytest.raises(InputError, match="found a list"):
+        read(list_)
+
+
+@pytest.mark.parametrize("after", [b"[1]", b"[]", b"{}", b'{"d": []}'])
+def test_what_a_run_leaves_of_a_list_is_read_as_that_type(after: bytes):
+    found = read(after, companion=b'[{"id": 1}]', is_after=True, alone="d")
+    assert set(found.state.tables) == {"d"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b'[{"id": 1}]', b"["), (b'[{"id": 1}]', b"5"), (b'{"d": [{"id": 1}]}', b'[{"id": 1}]')],
+)
+def test_a_run_makes_no_table_of_what_was_none(before: bytes, after: bytes):
+    with pytest.raises(SourceRuined):
+        read(after, companion=before, is_after=True, alone="d")
