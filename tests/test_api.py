@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -230,6 +231,23 @@ def test_judge_takes_prose_and_a_complete_trace(tmp_path: Path) -> None:
                 complete_trace=is_complete,
             )
             assert judged.verdict is (Verdict.MATCH if is_complete else Verdict.INCONCLUSIVE)
+
+
+def test_judge_takes_the_states_in_between(tmp_path: Path) -> None:
+    def state(name: str, seven: str, eight: str) -> Path:
+        rows = [{"id": 7, "status": seven}, {"id": 8, "status": eight}]
+        (tmp_path / name).write_text(json.dumps({"ticket": rows}))
+        return tmp_path / name
+
+    contract = CLOSE + "forbid: [{id: other, update: ticket, where: it.id != 7, during: run}]\n"
+    before, after = state("b.json", "open", "open"), state("a.json", "closed", "open")
+    right, wrong = state("r.json", "closed", "open"), state("w.json", "open", "closed")
+    for during, verdict in (([], "INCONCLUSIVE"), ([right], "MATCH"), ([wrong, right], "DIVERGE")):
+        judged = statediff.judge(contract, before, after, during=during)
+        assert judged.verdict is Verdict(verdict)
+        assert statediff.replay(judged) is judged.verdict
+    with pytest.raises(UsageError, match="give all states as files"):
+        statediff.judge(contract, OPEN, CLOSED, during=[right])
 
 
 def test_assert_match_fails_with_the_report():

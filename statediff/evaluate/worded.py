@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from statediff.contract.language.calls import TRACE
 from statediff.errors import AdapterError, BundleError, InputError, UsageError
 from statediff.evaluate.contracts import compile_contract, contract_in
 from statediff.evaluate.naming import named, natural_names
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
+from statediff.evidence.documents import key_from
 from statediff.evidence.package import OPTIONAL, Bundle
 from statediff.evidence.shapes import check_shape
 from statediff.model.codes import Origin, Truth, origin_of
 from statediff.model.explanation import Reason, explanation_from, is_by_agent
 from statediff.model.sentences import sentence_of
 from statediff.policy.clause_sentences import clause_sentences
+from statediff.policy.witness import shown_key
 
 Json: TypeAlias = Any
 
@@ -71,7 +74,7 @@ def worded_finding(finding: Json, asked: str) -> Json:
     is_clause = explanation["is"] == Reason.AS_ASKED and asked
     worded = {
         **finding,
-        "sentence": asked if is_clause else sentence_of(explanation),
+        "sentence": asked if is_clause else sentence_of(_placed(finding)),
         "missing": [sentence_of(cause) for cause in finding["missing"]],
         "witness": {
             **witness,
@@ -83,6 +86,34 @@ def worded_finding(finding: Json, asked: str) -> Json:
     }
     del worded["explanation"]
     return worded
+
+
+_BARE: Final = {Reason.WRITTEN, Reason.COMPARED, Reason.TEST}
+"""What was found of a condition, without the entities of which it was found."""
+
+_MAX_NAMED: Final = 3
+
+
+def _placed(finding: Json) -> Json:
+    """The explanation of a finding, behind the entities that its one comparison is about."""
+    explanation, witness = finding["explanation"], finding["witness"]
+    is_bare = finding["truth"] == Truth.FAILS.value and explanation["is"] in _BARE
+    if not is_bare or len(witness["comparisons"]) != 1:
+        return explanation
+    about = [_entity(row) for row in witness["rows"] if row["side"] != TRACE]
+    names = list(dict.fromkeys(map(sentence_of, about)))
+    said = sentence_of(explanation)
+    if not 0 < len(names) <= _MAX_NAMED or any(name in said for name in names):
+        return explanation
+    entities = [next(e for e in about if sentence_of(e) == name) for name in names]
+    return {"is": Reason.BROKEN_BY, "entities": entities, "because": [explanation]}
+
+
+def _entity(row: Json) -> Json:
+    key = shown_key(key_from(row["key"]))
+    if "named" in row:
+        key = (Reason.WRITTEN(text=row["named"]),)
+    return Reason.ENTITY(entity_type=row["type"], key=key).document()
 
 
 def clause_sentence(files: Mapping[str, bytes], clause: str) -> str:

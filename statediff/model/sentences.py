@@ -164,12 +164,21 @@ def _exists(what: Any, truth: str) -> str:
     return f"{_words(what)} {verbs.get(truth, 'may exist')}"
 
 
-_TESTED: Final = {"search": "in part matches", "same_items": "has the same items as"}
+_TESTED: Final = {
+    "search": ("in part matches", "in no part matches"),
+    "same_items": ("has the same items as", "has not the same items as"),
+    "mentions": ("mentions", "does not mention"),
+    "matches": ("matches", "does not match"),
+    "contains": ("contains", "does not contain"),
+    "starts_with": ("starts with", "does not start with"),
+    "ends_with": ("ends with", "does not end with"),
+    "within": ("is close enough to", "is not close enough to"),
+}
 
 
 def _test(left: Any, test: str, right: Any, truth: str) -> str:
-    verb = _TESTED.get(test, test.replace("_", " "))
-    return f"{_words(left)} {verb if truth == Truth.HOLDS.value else f'not {verb}'} {_words(right)}"
+    verb, no_verb = _TESTED.get(test, (test.replace("_", " "), f"not {test.replace('_', ' ')}"))
+    return f"{_words(left)} {verb if truth == Truth.HOLDS.value else no_verb} {_words(right)}"
 
 
 def _hop(relation: str, key: Any, entity: Any) -> str:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Map, Observed, same
+from statediff.model.values import Map, Observed, same
 from statediff.reports.attribution import Makers, listing
 from statediff.reports.ending import Ending
 from statediff.reports.levels import disagreement
@@ -229,17 +229,19 @@ def _witness_rows(rows: Json) -> Iterator[RenderableType]:
     for row in rows[:12]:
         name = named_entity(row)
         entities.setdefault(name, {})[said(row["side"], 20)] = fields_of(row)
-    for name, sides in entities.items():
+    for name, unsorted in entities.items():
+        sides = dict(sorted(unsorted.items(), key=lambda side: side[0] != "before"))
         table = _grid(None, *(None for _ in sides))
         table.add_row(Text(name), *(Text(side, style="dim") for side in sides))
         for at, field in enumerate(_interesting(sides)):
             if at == MAX_FIELDS:
                 table.add_row(Text("…", style="dim"))
                 break
-            values = [fields.get(field, ABSENT) for fields in sides.values()]
+            values = [fields[field] for fields in sides.values() if field in fields]
             differs = len(values) > 1 and not same(values[0], values[1])
             is_pair = differs and len(values) == 2
-            words = both_shown(*values) if is_pair else [shown(value) for value in values]
+            known = iter(both_shown(*values) if is_pair else map(shown, values))
+            words = [next(known) if field in fields else "" for fields in sides.values()]
             cells = (Text(word, "bold" if differs else "") for word in words)
             table.add_row(Text(f"  {said(field, 60)}", style="dim"), *cells)
         yield table
@@ -248,7 +250,7 @@ def _witness_rows(rows: Json) -> Iterator[RenderableType]:
 def _interesting(sides: dict[str, dict[str, Observed]]) -> list[str]:
     """The fields to show: those that differ first, those that are null everywhere never."""
     names = list(dict.fromkeys(name for fields in sides.values() for name in fields))
-    values = {name: [fields.get(name, ABSENT) for fields in sides.values()] for name in names}
+    values = {name: [side[name] for side in sides.values() if name in side] for name in names}
     differ = [n for n in names if any(not same(values[n][0], v) for v in values[n][1:])]
     return differ + [n for n in names if n not in differ and any(v is not None for v in values[n])]
 

@@ -111,7 +111,7 @@ def test_a_result_is_told_in_words(result: Any, text: str) -> None:
         (asked("exists", THING, None, FALSE), "item 1 does not exist"),
         (asked("exists", THING, None, TRUE | FALSE), "item 1 may exist"),
         (asked("starts_with", "ab", "a", TRUE), '"ab" starts with "a"'),
-        (asked("starts_with", "ab", "b", FALSE), '"ab" not starts with "b"'),
+        (asked("starts_with", "ab", "b", FALSE), '"ab" does not start with "b"'),
     ],
 )  # fmt: skip
 def test_a_comparison_shows_what_was_found_between_its_sides(entry: Seen, text: str) -> None:

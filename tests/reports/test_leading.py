@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from statediff.api import Judged
+from statediff.evidence.package import Bundle
 from statediff.model.trace import Trace
+from statediff.reports.html.clauses import Witnesses
 from statediff.reports.line import trial_line
 from tests.judging import item, user
 from tests.traces import judged
@@ -22,3 +27,46 @@ def test_the_near_miss_of_what_is_required_is_the_headline() -> None:
 
 def test_without_a_near_miss_the_frame_is_the_headline() -> None:
     assert line({"user": [user(1)]}).startswith("frame: user 1 created")
+
+
+def failing(body: str, before: object, after: object) -> Bundle:
+    bundle: Bundle = judged(body + "allow: [{any: item}]\n", Trace(), before, after).bundle
+    return bundle
+
+
+@pytest.mark.parametrize(
+    ("clause", "said"),
+    [
+        ("forbid: [{id: c, that: 'any(i.t == \"b\" for i in after.item)'}]", 'item 2: "b" = "b"'),
+        (
+            "forbid: [{id: c, that: 'not unique(i.t for i in after.item)'}]",
+            "item 2 and item 3: not unique(i.t for i in after.item)",
+        ),
+        (
+            "require: [{id: c, that: 'not any(i.t == \"b\" for i in after.item)'}]",
+            'item 2: not any(i.t == "b" for i in after.item)',
+        ),
+        ("require: [{id: c, update: item, that: new.n - it.n == 1}]", "item 2: 4 \u2260 1"),
+    ],
+)
+def test_a_condition_names_the_entities_of_which_it_failed(clause: str, said: str) -> None:
+    same = {"item": [item(1, 1, "a"), item(2, 1, "b"), item(3, 1, "b")]}
+    moved = {"item": [item(1, 1, "a"), item(2, 5, "b"), item(3, 1, "b")]}
+    body = f"{clause}\n"
+    assert trial_line(failing(body, same, moved)).removeprefix("c: ") == said
+
+
+def test_a_value_that_the_witness_does_not_hold_is_not_called_absent() -> None:
+    body = "require: [{id: c, update: item, that: new.n - 3 == 1}]\n"
+    bundle = failing(body, {"item": [item(2, 1, "b")]}, {"item": [item(2, 2, "c")]})
+    [found] = [f for f in bundle.document("judgement.json")["findings"] if f["clause"] == "c"]
+    witness = found["witness"]["rows"]
+    shown = Judged(bundle).text()
+    assert "before" in shown.partition("Changes")[0]
+    assert "absent" not in shown
+    sides = Witnesses(
+        bundle.document("fragments.json")[0], lambda *_: "", lambda _type, row: dict(row)
+    )
+    [page] = sides.entities(witness)
+    assert page.sides == ("before", "after")
+    assert "absent" not in {cell.text for field in page.fields for cell in field.cells}

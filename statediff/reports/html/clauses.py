@@ -223,17 +223,18 @@ class Witnesses:
     def _both(
         self, at: str, type_name: str, seen: dict[str, dict[str, Observed]]
     ) -> dict[str, dict[str, Observed]]:
-        """What the witness saw, with the same fields of the side that it did not look at."""
+        """What the witness saw, with the same fields of the sides where it did not look at them."""
         names = list(dict.fromkeys(field for fields in seen.values() for field in fields))
         sides = dict(seen)
         for side in ("before", "after"):
             kept = self._kept.get((side, at))
-            if side in sides or kept is None:
+            if kept is None:
                 continue
             if kept["fields"] is not None:
                 row = self._canonical(type_name, fields_from(kept["fields"]))
-                sides[side] = {field: row[field] for field in names if field in row}
-            else:
+                same_fields = {field: row[field] for field in names if field in row}
+                sides[side] = same_fields | sides.get(side, {})
+            elif side not in sides:
                 is_absent = kept["presence"] == "ABSENT"
                 gap: Observed = ABSENT if is_absent else Unobserved("the bundle does not hold it")
                 sides[side] = dict.fromkeys(names, gap)

@@ -109,6 +109,25 @@ def test_a_pass_of_the_agents_code_is_a_pass(repository):
     assert outcomes(read) == {THREE: "failed", REFUSES: "passed"}
 
 
+def test_code_finds_no_sign_that_it_is_tested(repository):
+    """Else it could do right where tests run, and nowhere else."""
+    signs = """\
+
+def signs():
+    import sys
+    ours = [name for name in sys.modules if name.startswith(("unittest", "statediff"))]
+    return [*ours, *sys.argv, *vars(sys.modules["__main__"]).get("order", ())]
+
+def has_unittest():
+    import unittest
+    return unittest.TestCase.__name__
+"""
+    change(repository, CODE + signs)
+    asked = "def test_first():\n    assert code.signs() == [''], code.signs()\n"
+    still = "def test_then():\n    assert code.has_unittest() == 'TestCase'\n"
+    assert run(repository, asked + still) == {"test_first": "passed", "test_then": "passed"}
+
+
 def test_values_cross_both_ways_and_keep_their_types(repository):
     values = """\
 VALUES = [None, True, False, 0, 1, -7, 2**100, 1.5, -0.0, float("inf"), "", "text", "\\ud800",
