@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.packs import packs_folder
 from statediff.systems.git.sandbox import import_history
-from statediff.systems.git.testruns.code_process import can_be_confined
+from statediff.systems.git.testruns.code_process import can_be_confined, is_root_of_the_machine
 from statediff.systems.git.testruns.process import HeldFile, Limits, read_branch
 from statediff.systems.git.testruns.source import TestPlan, TestRunSource, read_test_plan
 from tests.systems.git.test_testruns import (
@@ -479,8 +478,8 @@ def test_nothing():
 
 
 def test_who_cannot_be_kept_apart_cannot_be_cleared(repository, monkeypatch):
-    monkeypatch.setattr("statediff.systems.git.testruns.process._other_user", lambda: None)
-    if os.getuid() != 0:
+    monkeypatch.setattr("statediff.systems.git.testruns.process._other_user", lambda _folder: None)
+    if not is_root_of_the_machine():
         pytest.skip("only root stays a danger to what it is confined from")
     read = source(repository)
     change(repository, CODE + "# another\n")

@@ -273,6 +273,17 @@ def can_be_confined() -> bool:
     return landlock_version() >= 1
 
 
+def is_root_of_the_machine() -> bool:
+    """Whether this is root, and not only of a user namespace, where root has no such power."""
+    if os.getuid() != 0:
+        return False
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as file:  # noqa: PTH123 - quick
+            return file.read().split() == ["0", "0", str(2**32 - 1)]
+    except OSError:
+        return True
+
+
 def rules_for(folder: str, library: str, prefix: str) -> int:
     """A descriptor of rules: all below `folder`, and reading programs and libraries; no other file.
 

@@ -183,7 +183,7 @@ def run_tests(
     be imported any more. Raises `NotRun`.
     """
     with _folder() as folder, _folder() as apart:
-        user = _other_user()
+        user = _other_user(folder)
         try:
             _copy(files, folder, user)
             _copy(outside or {}, apart, None)
@@ -223,14 +223,22 @@ def _folder() -> Iterator[Path]:
         )
 
 
-def _other_user() -> int | None:
-    """Whom root becomes; None where the evaluator is not root and can become nobody else."""
+def _other_user(folder: Path) -> int | None:
+    """Whom root becomes, and owns the folder from now on; None where there is nobody else.
+
+    A root of a user namespace may have no other user: files cannot be given to one.
+    """
     if os.getuid() != 0:
         return None
     try:
-        return pwd.getpwnam("nobody").pw_uid
+        user = pwd.getpwnam("nobody").pw_uid
     except KeyError:
-        return 65534
+        user = 65534
+    try:
+        os.chown(folder, user, user)
+    except OSError:
+        return None
+    return user
 
 
 def _copy(files: BranchFiles, folder: Path, user: int | None) -> None:

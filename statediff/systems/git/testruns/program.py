@@ -92,6 +92,8 @@ class _Shut:
         os.umask(0o077)
         if self.user is not None:
             _become(self.user)
+        else:
+            _fence()
         _call("prctl", _PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         # Behind the standard library: a file of the repository called json.py shadows nothing.
         sys.path += [str(Path(self.order["folder"], entry)) for entry in self.order["import_from"]]
@@ -129,15 +131,12 @@ def _supervise(order: dict[str, Any], shut: _Shut, send: Send) -> None:
 
 def _run_outside(order: dict[str, Any], shut: _Shut, send: Send, ran_as: str, network: str) -> None:
     """The tests run here, on code behind a pipe: see `code_process` and `outside`."""
-    # Alone: nothing else of statediff is loaded, and nothing of it is on the path.
-    own = Path(__file__).parent
-    for name, folder in ((_PACKAGE, own), (_BASE, own.parents[1] / "base")):
-        sys.modules[name] = types.ModuleType(name)
-        sys.modules[name].__path__ = [str(folder)]
+    _find_alone()
     from statediff.systems.base.landlock import bind_rules  # noqa: PLC0415 - found only now
     from statediff.systems.git.testruns.code_process import (  # noqa: PLC0415 - found only now
         can_be_confined,
         hide_memory,
+        is_root_of_the_machine,
         rules_for,
         serve,
         two_ends,
@@ -168,7 +167,7 @@ def _run_outside(order: dict[str, Any], shut: _Shut, send: Send, ran_as: str, ne
     server = _in_a_fork(hold_the_pipe, wait=False)
     there.close()
     # Another user's process, or a confined one, reaches neither the tests nor what they say.
-    is_apart = shut.user is not None or (is_confined and os.getuid() != 0)
+    is_apart = shut.user is not None or (is_confined and not is_root_of_the_machine())
     send({"ran_as": ran_as, "network": network, "is_forgeable": not is_apart})
     from statediff.systems.git.testruns.outside import connect  # noqa: PLC0415 - not in the fork
 
@@ -353,6 +352,24 @@ def _call(name: str, *arguments: int) -> int:
         return int(getattr(ctypes.CDLL(None), name)(*arguments))
     except (AttributeError, OSError):
         return -1  # not Linux
+
+
+def _find_alone() -> None:
+    """What is beside this file is found; nothing else of statediff is, or is on the path."""
+    own = Path(__file__).parent
+    for name, folder in ((_PACKAGE, own), (_BASE, own.parents[1] / "base")):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = [str(folder)]
+
+
+def _fence() -> None:
+    """No signal gets from here to a process outside, where Landlock knows that."""
+    _find_alone()
+    from statediff.systems.base.landlock import fence_signals  # noqa: PLC0415 - found only now
+
+    fence_signals()
+    for name in [name for name in sys.modules if name.startswith("statediff")]:
+        del sys.modules[name]
 
 
 def _processes_of(user: int) -> int:
