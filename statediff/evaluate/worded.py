@@ -20,7 +20,7 @@ from statediff.evidence.canonical import read
 from statediff.evidence.documents import key_from
 from statediff.evidence.package import OPTIONAL, Bundle
 from statediff.evidence.shapes import check_shape
-from statediff.model.codes import Origin, Truth, origin_of
+from statediff.model.codes import FindingCode, Origin, Truth, origin_of
 from statediff.model.explanation import Reason, explanation_from, is_by_agent
 from statediff.model.sentences import sentence_of
 from statediff.policy.clause_sentences import clause_sentences
@@ -95,17 +95,24 @@ _MAX_NAMED: Final = 3
 
 
 def _placed(finding: Json) -> Json:
-    """The explanation of a finding, behind the entities that its one comparison is about."""
+    """The explanation of a finding, behind the entities that its one comparison is about.
+
+    What is undefined names no field; the comparison in which it is does.
+    """
     explanation, witness = finding["explanation"], finding["witness"]
+    is_undefined = finding["code"] == FindingCode.UNDEFINED
     is_bare = finding["truth"] == Truth.FAILS.value and explanation["is"] in _BARE
-    if not is_bare or len(witness["comparisons"]) != 1:
+    if not (is_bare or is_undefined) or len(witness["comparisons"]) != 1:
         return explanation
     about = [_entity(row) for row in witness["rows"] if row["side"] != TRACE]
     names = list(dict.fromkeys(map(sentence_of, about)))
     said = sentence_of(explanation)
-    if not 0 < len(names) <= _MAX_NAMED or any(name in said for name in names):
+    if len(names) > _MAX_NAMED or any(name in said for name in names):
         return explanation
     entities = [next(e for e in about if sentence_of(e) == name) for name in names]
+    [compared] = witness["comparisons"]
+    if is_undefined and compared["text"] != compared["operator"]:
+        explanation = Reason.WRITTEN(text=f"{compared['text']}: {said}").document()
     return {"is": Reason.BROKEN_BY, "entities": entities, "because": [explanation]}
 
 

@@ -22,7 +22,7 @@ def test_the_demo_shows_an_agent_on_every_system_and_their_verdicts(statediff: C
     assert lines[1].startswith("careful     MATCH         ")
     assert lines[1].endswith(" clauses")
     assert lines[2] == "hasty       DIVERGE       no-customer-deleted: customer 17 deleted"
-    assert lines[3].startswith("plausible   DIVERGE       refunded: 4200 ≠ 3900 ")
+    assert lines[3].startswith("plausible   DIVERGE       refunded: refund 807: 4200 ≠ 3900 ")
     assert lines[3].endswith("its answer claims success")
     assert lines[4] == (
         "unplugged   INCONCLUSIVE  outbox not read: connection refused; needed by plain-letters "

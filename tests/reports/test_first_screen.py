@@ -31,7 +31,7 @@ FAILURES = {
         REFUND, "wrong_principal", "", "refund 807 does not", "Done by: transaction shop-db/1.",
     ),
     "an action duplicated after a timeout": (
-        REFUND, "retries", "", "refunded: refund 808: 7800 ≠ 3900",
+        REFUND, "retries", "", "refunded: refund 807 and refund 808: 7800 ≠ 3900",
         "Done by: transaction shop-db/1, transaction shop-db/2.",
     ),
     "a stale read before a write": (

@@ -56,6 +56,21 @@ def test_a_condition_names_the_entities_of_which_it_failed(clause: str, said: st
     assert trial_line(failing(body, same, moved)).removeprefix("c: ") == said
 
 
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("after.item[3].n < 5", "item 3: after.item[3].n < 5: null, absent or "),
+        ("abs(after.item[3].n) == 5", "item 3: abs(after.item[3].n) == 5: abs of null or absent"),
+        ("sum(i.n for i in after.item) == 5", "sum(i.n for i in after.item) == 5: sum over null"),
+        ("after.item[3].n - 1 == 5", "item 3's n after the run is null, which is not a number"),
+    ],
+)
+def test_what_is_undefined_names_its_field_and_its_row(condition: str, said: str) -> None:
+    rows = {"item": [item(1, 1, "a"), item(3, None, "b")]}
+    bundle = failing(f"require: [{{id: c, that: '{condition}'}}]\n", rows, rows)
+    assert trial_line(bundle).removeprefix("c: ").startswith(said)
+
+
 def test_a_value_that_the_witness_does_not_hold_is_not_called_absent() -> None:
     body = "require: [{id: c, update: item, that: new.n - 3 == 1}]\n"
     bundle = failing(body, {"item": [item(2, 1, "b")]}, {"item": [item(2, 2, "c")]})
