@@ -64,7 +64,7 @@ class FunctionAgent:
         error = wrong = None
         answer: Value | NoAnswer
         try:
-            returned = awaited(self.function(trial))
+            returned = awaited(self.function(replace(trial, clock=clock)))
         except (Exception, SystemExit) as raised:  # noqa: BLE001 — an agent may raise anything; that is a fact about the run
             error = f"the agent raised {type(raised).__name__}: {raised}"[:2000]
             answer = NoAnswer(error)

@@ -17,25 +17,27 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from typing import Final
+from typing import Any, Final
 
+from statediff.agents.own_log import MAX_ERROR, MAX_LOG_BYTES
 from statediff.agents.trial import Agent, AgentRun, Haltable, Isolated, Trial
 from statediff.capture.source import Clock
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import Action, ActionClass, NoAnswer, Trace, Turn
-from statediff.model.values import Map, Unobserved, Value
+from statediff.model.values import Map, Unobserved, Value, printable
 
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_HANDED_DEPTH: Final = 32
 """Each level of a value takes two in a bundle, which allows 100."""
-MAX_TRACE_BYTES: Final = 16 * 1024 * 1024
 MAX_TRACE_LINE_BYTES: Final = 1024 * 1024
 SELF_RECORDED: Final = "recorded by the agent itself"
+LACKS: Final = "the log says that it lacks calls: "
+NOT_ENDED: Final = "the call had not ended when the agent did"
 PAST_THE_TOOLS: Final = "nothing keeps the program from the systems behind its tools"
 NOT_RECORDED: Final = "the agent's calls were not recorded"
-_OPTIONAL_TEXTS: Final = {"error", "class", "started_at", "finished_at", "principal"}
-_KEYS: Final = {"tool", "arguments", "result", "attempt"} | _OPTIONAL_TEXTS
+_BEGIN_KEYS: Final = {"class", "started_at", "principal", "tool", "arguments", "attempt"}
+_END_KEYS: Final = {"error", "finished_at", "result"}
 _CLASSES: Final = {entry.value: entry for entry in ActionClass}
 
 
@@ -73,30 +75,34 @@ def read_trace(path: Path) -> Trace:
     """The calls in the file up to the first bad line. Never complete: the agent wrote it itself.
 
     A line is a call, or `{"user": TEXT}`, which begins a turn, or `{"reply": …}`, the agent's
-    reply in it.
+    reply in it. A call of `own_log` has a line where it begins, and one where it ends. A log of
+    more than `MAX_LOG_BYTES` is read as far.
     """
     try:
-        raw = read_handed_file(path, MAX_TRACE_BYTES)
+        raw = read_handed_file(path, MAX_LOG_BYTES, is_cut=True)
     except InputError as error:
         return Trace(cause=str(error))
     if raw is None:
         return Trace(cause=NOT_RECORDED)
-    actions: list[Action] = []
-    turns: list[Turn] = []
-    cause = SELF_RECORDED
-    for number, line in enumerate(raw.split(b"\n"), start=1):
+    log = _Log()
+    lines = raw.split(b"\n")
+    if len(raw) > MAX_LOG_BYTES:
+        log.missed = f"{path.name} has more than the {MAX_LOG_BYTES} bytes that are read"
+        lines.pop()
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            _take(line, f"trace line {number}", actions, turns)
+            log.take(line, f"trace line {number}")
         except InputError as error:
-            cause = str(error)
-            break
-    return Trace(tuple(actions), False, cause, True, tuple(turns) or None)
+            return log.trace(str(error))
+    return log.trace(SELF_RECORDED if log.missed is None else LACKS + log.missed)
 
 
-def read_handed_file(path: Path, max_bytes: int) -> bytes | None:
+def read_handed_file(path: Path, max_bytes: int, *, is_cut: bool = False) -> bytes | None:
     """The bytes of a regular file; None if there is none; `InputError` for anything else.
+
+    With `is_cut`, of a larger file its first `max_bytes` and one more.
 
     Links are not followed and pipes not waited for; the kind is checked on the opened file.
     """
@@ -117,7 +123,7 @@ def read_handed_file(path: Path, max_bytes: int) -> bytes | None:
         raise InputError(f"{path.name} is unreadable: {error.strerror}") from error
     finally:
         os.close(descriptor)
-    if len(raw) > max_bytes:
+    if len(raw) > max_bytes and not is_cut:
         raise InputError(f"{path.name} has more than the {max_bytes} bytes that are read")
     return raw
 
@@ -128,29 +134,112 @@ def _kind(mode: int) -> str:
     return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
 
 
-def _take(line: bytes, what: str, actions: list[Action], turns: list[Turn]) -> None:
-    """One more line of a trace: a call, a message of the user, or the agent's reply."""
-    entry = read_json(line, what, max_bytes=MAX_TRACE_LINE_BYTES, max_depth=MAX_HANDED_DEPTH)
-    if not isinstance(entry, Map):
-        raise InputError(f"{what}: expected an object")
-    members = dict(entry.items)
-    if members.keys() == {"user"}:
-        message = members["user"]
-        if not isinstance(message, str):
-            raise InputError(f"{what}: expected text under `user`")
-        turns.append(Turn(message, len(actions)))
-    elif members.keys() == {"reply"}:
-        if not turns:
-            raise InputError(f"{what}: a reply before the first message of the user")
-        turns[-1] = replace(turns[-1], reply=members["reply"])
-    else:
-        actions.append(_action(members, what, len(actions) + 1))
+class _Log:
+    """The calls and turns of a log, line by line; `missed` is what the log says that it lacks."""
+
+    def __init__(self) -> None:
+        self.missed: str | None = None
+        self._actions: list[Action] = []
+        self._turns: list[Turn] = []
+        self._open: dict[str, int] = {}
+        """Where the calls are that have begun, by their ids in the log."""
+        self._failed: dict[tuple[str, str], int] = {}
+
+    def trace(self, cause: str) -> Trace:
+        """What the lines say; a call without an end failed, as far as anybody knows."""
+        for at in self._open.values():
+            self._actions[at] = replace(self._actions[at], error=NOT_ENDED)
+        return Trace(tuple(self._actions), False, cause, True, tuple(self._turns) or None)
+
+    def take(self, line: bytes, what: str) -> None:
+        """One more line: a call, its beginning or end, a message of the user, or the reply."""
+        entry = read_json(line, what, max_bytes=MAX_TRACE_LINE_BYTES, max_depth=MAX_HANDED_DEPTH)
+        if not isinstance(entry, Map):
+            raise InputError(f"{what}: expected an object")
+        members = dict(entry.items)
+        if members.keys() == {"user"}:
+            message = members["user"]
+            if not isinstance(message, str):
+                raise InputError(f"{what}: expected text under `user`")
+            self._turns.append(Turn(message, len(self._actions)))
+        elif members.keys() == {"reply"}:
+            if not self._turns:
+                raise InputError(f"{what}: a reply before the first message of the user")
+            self._turns[-1] = replace(self._turns[-1], reply=members["reply"])
+        elif members.keys() == {"missed"}:
+            self.missed = (
+                self.missed or _optional_text(members, "missed", what) or "nobody says why"
+            )
+        elif "begin" in members:
+            self._begin(members, what)
+        elif "end" in members:
+            self._end(members, what)
+        else:
+            _require_keys(members, _BEGIN_KEYS | _END_KEYS, what)
+            self._actions.append(_action(members, what, len(self._actions) + 1))
+
+    def _begin(self, members: dict[str, Value], what: str) -> None:
+        _require_keys(members, _BEGIN_KEYS | {"begin"}, what)
+        call = _optional_text(members, "begin", what) or ""
+        if call in self._open:
+            raise InputError(f"{what}: a call begins that has not ended")
+        action = _action(members, what, len(self._actions) + 1)
+        if "attempt" not in members:
+            attempt = self._failed.get(_likeness(action), 0) + 1
+            action = replace(action, attempt=attempt)
+        self._open[call] = len(self._actions)
+        self._actions.append(action)
+
+    def _end(self, members: dict[str, Value], what: str) -> None:
+        _require_keys(members, _END_KEYS | {"end"}, what)
+        call = _optional_text(members, "end", what) or ""
+        if call not in self._open:
+            raise InputError(f"{what}: a call ends that has not begun")
+        known = _ending(members, what)
+        at = self._open.pop(call)
+        action = self._actions[at] = replace(self._actions[at], **known)
+        if isinstance(action.arguments, Unobserved):
+            return  # no two of them are known to be one call again
+        likeness = _likeness(action)
+        if action.error is None:
+            self._failed.pop(likeness, None)
+        else:
+            self._failed[likeness] = self._failed.get(likeness, 0) + 1
+
+
+def _likeness(action: Action) -> tuple[str, str]:
+    """The same for two calls of one tool with the same arguments, `1` and `true` told apart."""
+    return action.tool, repr(action.arguments)
+
+
+def _require_keys(members: dict[str, Value], known: set[str], what: str) -> None:
+    unknown = sorted(members.keys() - known - {"unobserved"})
+    if unknown:
+        raise InputError(f"{what}: unknown key {unknown[0][:60]!r}")
+
+
+def _ending(members: dict[str, Value], what: str) -> dict[str, Any]:
+    return {
+        "result": _unobserved(members, "result", what) or members.get("result"),
+        "error": _optional_text(members, "error", what),
+        "finished_at": _instant(members, "finished_at", what),
+    }
+
+
+def _unobserved(members: dict[str, Value], key: str, what: str) -> Unobserved | None:
+    """Why the log does not say the value under the key; None where it does not say why."""
+    causes = members.get("unobserved", Map(()))
+    if not isinstance(causes, Map) or not {*causes} <= {"arguments", "result"}:
+        raise InputError(f"{what}: expected the causes of what is missing under `unobserved`")
+    cause = dict(causes.items).get(key)
+    if cause is None:
+        return None
+    if not isinstance(cause, str) or key in members:
+        raise InputError(f"{what}: expected why there is no {key} under `unobserved`")
+    return Unobserved(f"{what}: {printable(cause[:MAX_ERROR])}")
 
 
 def _action(members: dict[str, Value], what: str, position: int) -> Action:
-    unknown = sorted(set(members) - _KEYS)
-    if unknown:
-        raise InputError(f"{what}: unknown key {unknown[0][:60]!r}")
     tool = members.get("tool")
     if not isinstance(tool, str) or not tool:
         raise InputError(f"{what}: expected the tool's name under `tool`")
@@ -168,13 +257,11 @@ def _action(members: dict[str, Value], what: str, position: int) -> Action:
         id=f"call-{position}",
         tool=tool,
         action_class=_CLASSES[name],
-        arguments=arguments,
-        result=members.get("result"),
-        error=_optional_text(members, "error", what),
+        arguments=_unobserved(members, "arguments", what) or arguments,
         principal=_optional_text(members, "principal", what),
         attempt=attempt,
         started_at=_instant(members, "started_at", what),
-        finished_at=_instant(members, "finished_at", what),
+        **_ending(members, what),
     )
 
 

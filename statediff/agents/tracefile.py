@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from statediff.agents.handover import SELF_RECORDED, read_handed_file, read_trace
+from statediff.agents.handover import LACKS, SELF_RECORDED, read_handed_file, read_trace
 from statediff.agents.otel import read_otel
 from statediff.agents.otlp import MAX_FILE_BYTES
 from statediff.agents.recorder import FORM, read_calls
@@ -49,7 +49,8 @@ def read_trace_file(path: Path, *, is_vouched: bool = False) -> Trace:
     except (BundleError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{what}: a line is no call as statediff writes it: {error}") from error
     if is_vouched:
-        own = "" if trace.is_agent_influenced else trace.cause
+        says = not trace.is_agent_influenced or trace.cause.startswith(LACKS)
+        own = trace.cause if says else ""
         return replace(trace, is_complete=not own, is_agent_influenced=False, cause=own)
     cause = trace.cause or "whether an agent wrote the file is not known"
     return replace(trace, is_complete=False, is_agent_influenced=True, cause=cause)
@@ -82,7 +83,7 @@ def _reader(path: Path, what: str) -> Callable[[Path], Trace]:
 
 def _lines(path: Path) -> Trace:
     trace = read_trace(path)
-    if trace.cause != SELF_RECORDED:
+    if trace.cause != SELF_RECORDED and not trace.cause.startswith(LACKS):
         raise InputError(f"{printable(str(path))}: {trace.cause}")
     return trace
 

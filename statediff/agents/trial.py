@@ -7,13 +7,13 @@ missing, so is the cost, and a limit on the cost cannot be asked for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
 from statediff.errors import AdapterError, UsageError
@@ -21,9 +21,11 @@ from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 
 if TYPE_CHECKING:  # they load more than a function in a process of its own needs
+    from statediff.agents.own_log import OwnLog
     from statediff.capture.source import Clock
     from statediff.reads.gate import Library
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _MILLION: Final = 1_000_000
 _UNDONE: Final = "this trial was not carried through, and its agent is not to blame"
 
@@ -143,6 +145,46 @@ class Trial:
     """For a function, where there is a library: calls a tool by its name, and is recorded."""
     place: Path | None = None
     """The folder below which all of the sandbox's files are, `folder` too; None: nobody knows."""
+
+    clock: Clock | None = field(default=None, repr=False, compare=False)
+    """By which `log` says when a call was made; None: this machine's."""
+
+    def log(self, classes: Mapping[str, str] | None = None) -> OwnLog:
+        """The agent's own log of its calls, in the file at `trace_path`.
+
+        `classes` has the class of calls of a tool, e.g. `read`; `UsageError` where it is none.
+        """
+        from statediff.agents.own_log import OwnLog, now  # noqa: PLC0415 - few agents keep one
+
+        return OwnLog(path=self.trace_path, clock=self.clock or now, classes=dict(classes or {}))
+
+    @overload
+    def tool(self, function: _Function, /) -> _Function: ...
+    @overload
+    def tool(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        principal: str | None = "agent",
+        class_: str = "unknown",
+        without: Collection[str] = (),
+    ) -> Callable[[_Function], _Function]: ...
+    def tool(self, function: Any = None, /, *, class_: str = "unknown", **known: Any) -> Any:
+        """The function, sync or async, each call of which is in the trial's trace.
+
+        `name` is the tool's, else the function's; `class_` a class of calls such as `read`;
+        `without` names parameters that are no arguments, e.g. a framework's context. With any of
+        them it makes a decorator. `UsageError` where it is no function or no class.
+        """
+        from statediff.agents.own_log import name_of, recorded  # noqa: PLC0415 - few keep one
+
+        def record(given: Any) -> Any:
+            name = known.get("name") or name_of(given)
+            return recorded(given, self.log({name: class_}), **known)
+
+        return record if function is None else record(function)
 
     @property
     def writable(self) -> tuple[Path, ...]:
