@@ -260,7 +260,8 @@ def _graph(at: Repository, variant: str, rng: random.Random) -> None:
         case "generations":
             for at_row in range(0, len(data), 36) if rng.random() < 0.5 else [row]:
                 word = struct.unpack_from(">I", data, at_row + 28)[0]
-                struct.pack_into(">I", data, at_row + 28, word & 3 | rng.randrange(1, 50) << 2)
+                another = (word >> 2) + rng.randrange(1, 50)
+                struct.pack_into(">I", data, at_row + 28, word & 3 | another << 2)
         case "commit times":
             struct.pack_into(">I", data, row + 32, rng.getrandbits(31))
         case "chain" | "chain of another" | "stray layer":

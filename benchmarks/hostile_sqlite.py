@@ -252,6 +252,37 @@ def file_itself(path: Path, rng: random.Random) -> str:
     return f"the file is {way}"
 
 
+def left_beside(path: Path, rng: random.Random) -> str:
+    """Harm that is in the log only, or beside a journal that has to be put back first."""
+    way = rng.choice(["log", "journal"])
+    with opened(path) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        whole, log = path.read_bytes(), path.with_name(f"{path.name}-wal")
+        what = row_deleted(path, rng)
+        frames = log.read_bytes() if log.exists() else b""
+    if way == "log" and frames:
+        path.write_bytes(whole)
+        log.write_bytes(frames)
+    else:
+        path.with_name(f"{path.name}-journal").write_bytes(rng.randbytes(rng.randrange(1, 9000)))
+    return f"{what}, and a {way}"
+
+
+def cut_off(path: Path, rng: random.Random) -> str:
+    """A program is killed within a transaction."""
+    child = os.fork()
+    if not child:
+        db = sqlite3.connect(path, isolation_level=None)
+        for pragma in ("cache_size = 1", "foreign_keys = OFF"):
+            db.execute(f"PRAGMA {pragma}")
+        db.execute("BEGIN")
+        for table in rng.sample(found := _tables(db), len(found)):
+            db.execute(f'DELETE FROM "{table}"')
+        os._exit(0)
+    os.waitpid(child, 0)
+    return "killed within a transaction"
+
+
 def maintenance(path: Path, rng: random.Random) -> str:
     with opened(path) as db:
         tables = _tables(db)
@@ -320,5 +351,6 @@ HARMS: Final[tuple[Family, ...]] = (
     overwritten_bytes,
     roots_exchanged,
     file_itself,
+    left_beside,
 )
-CHORES: Final[tuple[Family, ...]] = (maintenance, rewritten, touched)
+CHORES: Final[tuple[Family, ...]] = (maintenance, rewritten, touched, cut_off)

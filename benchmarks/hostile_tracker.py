@@ -13,8 +13,10 @@ from benchmarks.hostile_sqlite import (
     all_of_a_table,
     another_value,
     file_itself,
+    left_beside,
     opened,
     row_deleted,
+    rows_copied,
     structure,
 )
 
@@ -103,7 +105,15 @@ def tracker_setting(home: Path, rng: random.Random) -> str:
     return f"config.ini: {lines[at].strip()[:40]}"
 
 
-_DATABASE: Final = (another_value, row_deleted, all_of_a_table, structure, file_itself)
+_DATABASE: Final = (
+    another_value,
+    row_deleted,
+    rows_copied,
+    all_of_a_table,
+    structure,
+    file_itself,
+    left_beside,
+)
 HARMS: Final[tuple[Family, ...]] = (
     session,
     store_object,

@@ -264,6 +264,23 @@ def _session(place: Place) -> bool:
     return True
 
 
+def _in_tracker(operator: str) -> Callable[[Place], bool]:
+    def apply(place: Place) -> bool:
+        database = place.home / "db" / "db"
+        return database.is_file() and OPERATORS[operator](database)
+
+    return apply
+
+
+def _program(place: Place) -> bool:
+    if not (place.home / "schema.py").is_file():
+        return False
+    detectors = place.home / "detectors"
+    detectors.mkdir(exist_ok=True)
+    (detectors / "later.py").write_text("def init(db):\n    pass\n")
+    return True
+
+
 _MAIL: Final = ("message", "message_part", "message_header")
 BELOW: Final[Mapping[str, Below]] = {
     **{
@@ -277,7 +294,12 @@ BELOW: Final[Mapping[str, Below]] = {
     "git:alternate": Below("file://", _git_file("objects/info/alternates", "/srv/x\n"), ()),
     "mail:header": Below("smtp://", _letter(_with_header), _MAIL),
     "mail:part": Below("smtp://", _letter(_with_part), _MAIL),
-    "session:administrator": Below("http://", _session, ("session",)),
+    "tracker:session": Below("http://", _session, ("session",)),
+    "tracker:program": Below("http://", _program, ("program",)),
+    **{
+        f"tracker:{name}": Below("http://", _in_tracker(name), ("db.structure",))
+        for name in ("index-entries", "free-list", "cell-order")
+    },
 }
 """Class and operator → what it does. Where no type is named, any change of the source shows it."""
 

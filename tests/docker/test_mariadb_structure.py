@@ -75,3 +75,53 @@ def test_a_server_that_others_need_is_not_asked(system):
     source = MariaDbSource("store", system._running().reader_url)
     enumeration = source.read(run.store, now, None).state.tables[STRUCTURE].enumeration
     assert "is checked in sandboxes" in str(enumeration.cause)
+
+
+MADE = (
+    "CREATE TABLE far (a INT, b INT, KEY (a), KEY (b))",
+    "CREATE TABLE near (a INT, CONSTRAINT led FOREIGN KEY (a) REFERENCES far (a))",
+    "CREATE TABLE words (one TEXT, two TEXT, FULLTEXT KEY found (one))",
+    "CREATE TABLE parts (id INT) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (10))",
+    "CREATE SEQUENCE numbers",
+    "CREATE VIEW shown AS SELECT id FROM plain WHERE id > 3",
+    "CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1",
+    "CREATE TRIGGER t BEFORE INSERT ON plain FOR EACH ROW SET NEW.note = 'x'",
+    "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM plain",
+)
+WRITTEN_ANEW = "CREATE OR REPLACE TRIGGER t BEFORE INSERT ON plain FOR EACH ROW SET NEW.note = 'x'"
+ALTERED = (
+    (
+        "ALTER TABLE near DROP FOREIGN KEY led",
+        "ALTER TABLE near ADD CONSTRAINT led FOREIGN KEY (a) REFERENCES far (b)",
+    ),
+    ("ALTER TABLE words DROP KEY found, ADD FULLTEXT KEY found (two)",),
+    ("ALTER TABLE parts REORGANIZE PARTITION p INTO (PARTITION p VALUES LESS THAN (20))",),
+    ("ALTER SEQUENCE numbers MAXVALUE 77",),
+    ("CREATE OR REPLACE VIEW shown AS SELECT id FROM plain WHERE id > 3 WITH CHECK OPTION",),
+    ("CREATE OR REPLACE ALGORITHM = TEMPTABLE VIEW shown AS SELECT id FROM plain WHERE id > 3",),
+    ("CREATE OR REPLACE FUNCTION one() RETURNS INT NOT DETERMINISTIC RETURN 1",),
+    ("SET sql_mode = 'ANSI_QUOTES'", "CREATE OR REPLACE FUNCTION one() RETURNS INT RETURN 1"),
+    ("ALTER FUNCTION one READS SQL DATA",),
+    ("SET sql_mode = ''", WRITTEN_ANEW),
+    ("SET NAMES latin1", WRITTEN_ANEW),
+    ("SET time_zone = '+05:00'", "ALTER EVENT e ON SCHEDULE EVERY 1 DAY"),
+    ("ALTER EVENT e DISABLE",),
+    ("ALTER TABLE plain MODIFY note VARCHAR(30) COMMENT 'x'",),
+    ("ALTER TABLE plain MODIFY note VARCHAR(30) INVISIBLE",),
+    ("ALTER TABLE plain ADD CHECK (id > 0)",),
+)
+
+
+def test_nothing_that_an_account_can_alter_is_left_out_of_the_catalogue(system):
+    system.reset()
+    run = Run(system)
+    run.feed.detach()
+    assert run.agent(*MADE) == []
+    unseen, found = [], run.scan()
+    for statements in ALTERED:
+        before = found
+        assert run.agent(*statements) == []
+        found = run.scan()
+        told = [name for name in found.tables if name.startswith("db.")]
+        unseen += [statements] * all(found.tables[n] == before.tables[n] for n in told)
+    assert not unseen, unseen

@@ -34,9 +34,9 @@ def of(*kinds: str) -> list[str]:
         ("shop/notify-once", of("mail")),
         ("accounts/offboard-user", of("files")),
         ("repo/tag-release", of("git")),
-        ("helpdesk/close-case", of("session")),
+        ("helpdesk/close-case", of("tracker")),
     ],
-    ids=["sqlite", "mail", "files", "git", "session"],
+    ids=["sqlite", "mail", "files", "git", "tracker"],
 )
 def test_every_fault_below_the_rows_diverges_by_what_it_was_done_to(
     task: str, operators: list[str]
@@ -51,7 +51,7 @@ def test_every_fault_below_the_rows_diverges_by_what_it_was_done_to(
 def test_what_has_no_place_is_counted_as_untried() -> None:
     path = contract_folder("accounts/access-review").contract
     with closing(SandboxPool()) as pool, pytest.MonkeyPatch.context() as patch:
-        for name in of("structure", "files", "session", "git:", "mail:part"):
+        for name in of("structure", "files", "tracker", "git:", "mail:part"):
             patch.delitem(BELOW, name)
         damaged = damaged_references(load_contract(path), path, ["careful"], pool)
         [case] = structure_cases(damaged)

@@ -118,7 +118,8 @@ LISTINGS: Final = (
         f"""SELECT c.table_name, c.column_name, c.ordinal_position - 1,
               c.column_type,
               c.is_nullable = 'NO', NULLIF(c.column_default, 'NULL'), 0,
-              c.generation_expression, c.collation_name, c.extra
+              c.generation_expression, c.collation_name,
+              CONCAT_WS(' ', NULLIF(c.extra, ''), NULLIF(c.column_comment, ''))
             FROM information_schema.columns c JOIN information_schema.tables t
               USING (table_schema, table_name)
             WHERE c.{_HERE} AND t.table_type <> 'VIEW'""",
@@ -132,19 +133,26 @@ LISTINGS: Final = (
              (SELECT GROUP_CONCAT(k.column_name ORDER BY k.ordinal_position)
               FROM information_schema.key_column_usage k WHERE k.table_schema = {db}
               AND k.table_name = r.table_name AND k.constraint_name = r.constraint_name),
-             ') REFERENCES ', r.referenced_table_name, ' ON UPDATE ', r.update_rule,
-             ' ON DELETE ', r.delete_rule)
+             ') REFERENCES ', IF(r.unique_constraint_schema = {db}, '',
+             CONCAT(r.unique_constraint_schema, '.')), r.referenced_table_name, ' (',
+             (SELECT GROUP_CONCAT(k.referenced_column_name ORDER BY k.ordinal_position)
+              FROM information_schema.key_column_usage k WHERE k.table_schema = {db}
+              AND k.table_name = r.table_name AND k.constraint_name = r.constraint_name),
+             ') ON UPDATE ', r.update_rule, ' ON DELETE ', r.delete_rule)
            FROM information_schema.referential_constraints r WHERE r.constraint_schema = {db}""",
     ),
     Listing(
         EntityType("db.database", ("name",), (_NAME, _text("encoding"), _text("collate"))),
-        """SELECT schema_name, default_character_set_name, default_collation_name
+        """SELECT schema_name, default_character_set_name,
+             CONCAT_WS(' ', default_collation_name, NULLIF(schema_comment, ''))
            FROM information_schema.schemata""",
     ),
     Listing(
         EntityType("db.event", ("name",), (_NAME, _text("definer"), _text("status"), _DEFINITION)),
         """SELECT event_name, definer, status, CONCAT_WS(' ', execute_at, interval_value,
-             interval_field, starts, ends, on_completion, event_definition)
+             interval_field, starts, ends, on_completion, event_definition, time_zone, sql_mode,
+             character_set_client, collation_connection, database_collation,
+             NULLIF(event_comment, ''))
            FROM information_schema.events WHERE event_schema = {db}""",
     ),
     Listing(
@@ -154,7 +162,9 @@ LISTINGS: Final = (
             (_NAME, _text("kind"), _text("definer"), _DEFINITION, _text("security")),
         ),
         """SELECT CONCAT(LOWER(type), ' ', name), LOWER(type), definer,
-             CONCAT(param_list, ' ', returns, ' ', body_utf8), security_type
+             CONCAT_WS(' ', param_list, returns, body_utf8, sql_data_access,
+             IF(is_deterministic = 'YES', 'DETERMINISTIC', NULL), sql_mode, character_set_client,
+             collation_connection, db_collation, NULLIF(comment, '')), security_type
            FROM mysql.proc WHERE db = {db}""",
     ),
     Listing(
@@ -175,8 +185,9 @@ LISTINGS: Final = (
     Listing(
         EntityType("db.index", ("table", "name"), (_TABLE, _NAME, _DEFINITION, _flag("is_unique"))),
         f"""SELECT table_name, index_name, CONCAT(MAX(index_type), ' (', GROUP_CONCAT(
-              CONCAT(column_name, COALESCE(CONCAT('(', sub_part, ')'), ''), ' ', collation)
-              ORDER BY seq_in_index), ')', IF(MAX(ignored) = 'YES', ' ignored', '')),
+              CONCAT(column_name, COALESCE(CONCAT('(', sub_part, ')'), ''), ' ',
+              COALESCE(collation, '')) ORDER BY seq_in_index), ')',
+              IF(MAX(ignored) = 'YES', ' ignored', ''), MAX(CONCAT(' ', index_comment))),
               MAX(non_unique) = 0
             FROM information_schema.statistics WHERE {_HERE} GROUP BY table_name, index_name""",
     ),
@@ -225,19 +236,27 @@ LISTINGS: Final = (
                 _text("comment"),
             ),
         ),
-        f"""SELECT table_name, LOWER(REPLACE(table_type, 'BASE ', '')), NULLIF(create_options, ''),
+        f"""SELECT table_name, LOWER(REPLACE(table_type, 'BASE ', '')), NULLIF(CONCAT_WS(' ',
+              NULLIF(create_options, ''), (SELECT GROUP_CONCAT(CONCAT_WS(' ', partition_name,
+              subpartition_name, partition_method, partition_expression, subpartition_method,
+              subpartition_expression, partition_description) ORDER BY
+              partition_ordinal_position, subpartition_ordinal_position SEPARATOR ', ')
+              FROM information_schema.partitions p WHERE p.{_HERE}
+              AND p.table_name = t.table_name AND partition_name IS NOT NULL)), ''),
               engine, table_collation, table_comment
-            FROM information_schema.tables WHERE {_HERE} AND table_type <> 'VIEW'""",
+            FROM information_schema.tables t WHERE {_HERE} AND table_type <> 'VIEW'""",
     ),
     Listing(
         EntityType("db.trigger", ("name",), (_NAME, _TABLE, _DEFINITION, _text("definer"))),
         """SELECT trigger_name, event_object_table, CONCAT_WS(' ', action_timing,
-             event_manipulation, action_order, sql_mode, action_statement), definer
+             event_manipulation, action_order, sql_mode, action_statement, character_set_client,
+             collation_connection, database_collation), definer
            FROM information_schema.triggers WHERE trigger_schema = {db}""",
     ),
     Listing(
         EntityType("db.view", ("name",), (_NAME, _DEFINITION, _text("definer"), _text("security"))),
-        f"""SELECT table_name, view_definition, definer, security_type
+        f"""SELECT table_name, CONCAT_WS(' ', view_definition, NULLIF(check_option, 'NONE'),
+              algorithm, character_set_client, collation_connection), definer, security_type
             FROM information_schema.views WHERE {_HERE}""",
     ),
 )
@@ -245,6 +264,10 @@ LISTINGS: Final = (
 
 OBJECT_TYPES: Final = (*(listing.type for listing in LISTINGS), STRUCTURE_TYPE)
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
+_SEQUENCE: Final = (
+    "next_not_cached_value, minimum_value, maximum_value, start_value, increment, cache_size,"
+    " cycle_option"
+)
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _BYTES: Final = frozenset(
     {
@@ -369,8 +392,11 @@ def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
     for name, kind, _ in fetched(connection, TABLES, database):
         if kind == "SEQUENCE":
             place = f"{quoted(database)}.{quoted(name)}"
-            ((value,),) = fetched(connection, f"SELECT next_not_cached_value FROM {place}")
+            ((value, *made),) = fetched(connection, f"SELECT {_SEQUENCE} FROM {place}")
             listed["db.sequence"].append({"name": name, "value": int(value)})
+            for row in listed["db.table"]:
+                if row["name"] == name:
+                    row["definition"] = " ".join(map(str, made))
     return Catalogue(tables, listed, refused, _at_risk(connection, database, tables))
 
 

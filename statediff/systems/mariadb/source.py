@@ -99,6 +99,7 @@ class MariaDbSource:
         "rows of other databases of the server, and of temporary tables",
         "rows of tables of another engine than InnoDB: they are unobserved",
         "statistics, and what the server counts and logs",
+        "functions of libraries (`mysql.func`), servers, time zones and other tables of `mysql`",
         "files of the server: its configuration, plug-ins, what a program left in its folders",
         "indexes that do not have what their tables have, but for those over computed values",
         "which words a full-text index leaves out",

@@ -12,6 +12,7 @@ from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.systems.base.rows import source_schema
 from statediff.systems.postgres import queries
+from statediff.systems.postgres.naming import FIRST_OWN
 from statediff.systems.postgres.structure import AT_RISK, WRITTEN, Risk
 from statediff.systems.postgres.values import PgType, kind_of
 from statediff.systems.relational.schema import quoted
@@ -210,7 +211,7 @@ def _add_starts(
 
 
 def _type(oid: int, declared: str, bases: dict[int, tuple[bool, int, int]]) -> PgType:
-    is_array, is_own = False, oid >= queries.FIRST_OWN
+    is_array, is_own = False, oid >= FIRST_OWN
     while oid in bases:
         is_domain, base, element = bases[oid]
         if not is_domain:
@@ -218,7 +219,7 @@ def _type(oid: int, declared: str, bases: dict[int, tuple[bool, int, int]]) -> P
                 break
             is_array = True
         oid = base if is_domain else element
-    return PgType(oid, declared, is_array, is_own or oid >= queries.FIRST_OWN)
+    return PgType(oid, declared, is_array, is_own or oid >= FIRST_OWN)
 
 
 def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:

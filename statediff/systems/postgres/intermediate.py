@@ -284,7 +284,9 @@ class _Run:
         if is_asked:
             done, to_come = done & rests_on, to_come & rests_on
         else:
-            apart = _OF_NO_LISTING - ({"pg_depend"} if name == SEQUENCES else set())  # its owner
+            # Of a sequence the owner, of other objects the extension.
+            is_linked = name in (SEQUENCES, "db.object")
+            apart = _OF_NO_LISTING - ({"pg_depend"} if is_linked else set())
             done, to_come = done - apart, to_come - apart
         if name == STRUCTURE:
             if earlier == later and not self._delta.catalogue.at_risk:

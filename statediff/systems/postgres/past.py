@@ -43,7 +43,7 @@ from statediff.model.state import Table
 from statediff.model.values import printable
 from statediff.systems.base.rows import instant
 from statediff.systems.postgres.catalogue import RUNS_FUNCTIONS, Catalogue
-from statediff.systems.postgres.queries import CLASS, FIRST_OWN, OWN_REL, REL
+from statediff.systems.postgres.naming import CLASS, FIRST_OWN, OWN_REL, REL
 from statediff.systems.postgres.rows import TableQuery
 from statediff.systems.postgres.session import Connection, Copied, cause_of, cells
 from statediff.systems.relational.schema import is_key

@@ -5,8 +5,6 @@ of which runs what a schema defines. `LISTINGS` has one query for each entity ty
 differences from what an owner has anyway; objects that the server comes with are left out.
 """
 
-# ruff: noqa: S608 - every query is built of text in this file
-
 # ruff: noqa: S608 - every query is built of text in this file and `postgres.queries`
 from __future__ import annotations
 
@@ -14,29 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from statediff.model.schema import EntityType, Field, Kind
-
-FIRST_OWN: Final = 16384
-"""The first number that the server gives to an object it did not come with."""
-
-
-def part(column: str) -> str:
-    """SQL: the name, in quotation marks where it could be read as two or as a reserved one."""
-    return (
-        f"CASE WHEN {column} ~ '^[^.\"]+$' AND {column} NOT IN ('db', 'git') THEN {column}::text"
-        f" ELSE '\"' || replace({column}::text, '\"', '\"\"') || '\"' END"
-    )
-
-
-def qualified(schema: str, name: str) -> str:
-    """SQL: `orders` in the schema `public`, `archive.orders` elsewhere."""
-    return f"(CASE {schema} WHEN 'public' THEN '' ELSE {part(schema)} || '.' END || {part(name)})"
-
-
-REL: Final = qualified("n.nspname", "c.relname")
-OWN_REL: Final = (
-    f"c.oid >= {FIRST_OWN} AND c.relpersistence <> 't' AND n.nspname !~ '^pg_(toast|temp)'"
-)
-CLASS: Final = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+from statediff.systems.postgres.further import BUILT_IN, FURTHER, rest
+from statediff.systems.postgres.naming import CLASS, FIRST_OWN, OWN_REL, REL, part, qualified
 
 TABLES: Final = f"""
 SELECT c.oid, n.nspname::text, c.relname::text, {REL}, c.relkind::text, c.relispartition,
@@ -229,6 +206,7 @@ _OTHER: Final = (
     "pg_publication_namespace",
     "pg_publication_rel",
     "pg_statistic_ext",
+    "pg_tablespace",
     "pg_transform",
     "pg_ts_config",
     "pg_ts_dict",
@@ -236,15 +214,26 @@ _OTHER: Final = (
     "pg_ts_template",
     "pg_user_mapping",
 )
+_MEMBERS: Final = {
+    "pg_opfamily": """|| jsonb_build_object(
+      'operators', (SELECT jsonb_agg(to_jsonb(m) - '{oid,amopfamily}'::text[] ORDER BY amoppurpose,
+        amopstrategy, amoplefttype, amoprighttype) FROM pg_amop m WHERE amopfamily = o.oid),
+      'functions', (SELECT jsonb_agg(to_jsonb(m) - '{oid,amprocfamily}'::text[] ORDER BY amprocnum,
+        amproclefttype, amprocrighttype) FROM pg_amproc m WHERE amprocfamily = o.oid))""",
+    "pg_ts_config": """|| jsonb_build_object('map', (SELECT jsonb_agg(to_jsonb(m) - 'mapcfg'
+      ORDER BY maptokentype, mapseqno) FROM pg_ts_config_map m WHERE mapcfg = o.oid))""",
+}
+"""Catalogue → what belongs to one of its objects and has no name of its own."""
 OBJECTS: Final = " UNION ALL ".join(
-    f"SELECT i.type, i.identity, (to_jsonb(o) - 'oid')::text FROM {table} o,"
-    f" pg_identify_object('{table}'::regclass, o.oid, 0) i WHERE o.oid >= {FIRST_OWN}"
+    f"SELECT i.type, i.identity, (to_jsonb(o) - 'oid' {_MEMBERS.get(table, '')})::text"
+    f" FROM {table} o, pg_identify_object('{table}'::regclass, o.oid, 0) i"
+    f" WHERE o.oid >= {FIRST_OWN}"
     for table in _OTHER
 )
 COMMENTS: Final = """
-SELECT 'comment', i.type || ' ' || i.identity, max(o.description) FROM pg_description o,
+(SELECT 'comment', i.type || ' ' || i.identity, max(o.description) FROM pg_description o,
  pg_identify_object(o.classoid, o.objoid, o.objsubid) i
-WHERE o.objoid >= 16384 GROUP BY 2
+WHERE o.objoid >= 16384 GROUP BY 2)
 """
 
 
@@ -268,11 +257,27 @@ def _number(name: str, *, optional: bool = False) -> Field:
     return Field(name, Kind.INT, is_nullable=optional)
 
 
+_NOTHING: Final = "('', '')"
 _NAME: Final = _text("name")
 _OWNER: Final = _text("owner", to="db.role")
 _TABLE: Final = _text("table", to="db.table")
 _DEFINITION: Final = _text("definition", optional=True)
 
+_LOCALE: Final = rest(
+    "d",
+    "oid,datname,datdba,encoding,datcollate,datallowconn,datconnlimit,datistemplate,datacl,"
+    "datfrozenxid,datminmxid,datlastsysoid,dathasloginevt",
+    "('datctype', datcollate), ('datlocprovider', 'c'), ('dattablespace', '1663')",
+)
+_RANGE: Final = (
+    f"(SELECT {rest('r', 'rngtypid,rngmultitypid', _NOTHING)} FROM pg_range r"
+    " WHERE r.rngtypid = t.oid)"
+)
+_BASE_TYPE: Final = rest(
+    "t",
+    "oid,typname,typnamespace,typowner,typtype,typarray,typacl,typrelid,typelem,typdefaultbin",
+    _NOTHING,
+)
 LISTINGS: Final = (
     Listing(
         EntityType(
@@ -334,9 +339,10 @@ LISTINGS: Final = (
                 _text("acl", optional=True),
             ),
         ),
-        """SELECT datname::text, pg_get_userbyid(datdba)::text, pg_encoding_to_char(encoding)::text,
-             datcollate, datallowconn, datconnlimit, datistemplate, datacl::text
-           FROM pg_database""",
+        f"""SELECT datname::text, pg_get_userbyid(datdba)::text,
+             pg_encoding_to_char(encoding)::text, concat_ws(' ', datcollate, {_LOCALE}),
+             datallowconn, datconnlimit, datistemplate, datacl::text
+           FROM pg_database d""",
     ),
     Listing(
         EntityType(
@@ -411,7 +417,7 @@ LISTINGS: Final = (
     ),
     Listing(
         EntityType("db.object", ("kind", "name"), (_text("kind"), _NAME, _DEFINITION)),
-        f"{OBJECTS} UNION ALL {COMMENTS}",
+        f"{OBJECTS} UNION ALL {COMMENTS} UNION ALL {BUILT_IN} UNION ALL {FURTHER}",
     ),
     Listing(
         EntityType(
@@ -459,7 +465,8 @@ LISTINGS: Final = (
         EntityType("db.rule", ("table", "name"), (_TABLE, _NAME, _DEFINITION, _text("enabled"))),
         f"""SELECT {REL}, r.rulename::text, pg_get_ruledef(r.oid), r.ev_enabled::text
             FROM pg_rewrite r JOIN {CLASS} ON c.oid = r.ev_class
-            WHERE (c.relkind NOT IN ('v', 'm') OR r.rulename <> '_RETURN') AND {OWN_REL}""",
+            WHERE (c.relkind NOT IN ('v', 'm') OR r.rulename <> '_RETURN' OR r.ev_enabled <> 'O')
+              AND {OWN_REL}""",
     ),
     Listing(
         EntityType("db.schema", ("name",), (_NAME, _OWNER)),
@@ -476,7 +483,8 @@ LISTINGS: Final = (
               (SELECT i.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid,
                d.refobjsubid) i WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
                AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0 LIMIT 1),
-              (to_jsonb(s) - 'seqrelid')::text
+              (to_jsonb(s) - 'seqrelid' || jsonb_build_object('owner',
+               pg_get_userbyid(c.relowner), 'is_unlogged', c.relpersistence = 'u'))::text
             FROM pg_sequence s JOIN {CLASS} ON c.oid = s.seqrelid WHERE {OWN_REL}""",
     ),
     Listing(
@@ -530,12 +538,15 @@ LISTINGS: Final = (
                FROM pg_enum e WHERE e.enumtypid = t.oid),
               CASE t.typtype WHEN 'd' THEN format_type(t.typbasetype, t.typtypmod) END,
               CASE WHEN t.typnotnull THEN 'not null' END, 'default ' || t.typdefault,
-              (SELECT string_agg(pg_get_constraintdef(k.oid), ' ' ORDER BY k.conname)
+              (SELECT string_agg(concat_ws(' ', 'constraint', k.conname,
+               pg_get_constraintdef(k.oid)), ' ' ORDER BY k.conname)
                FROM pg_constraint k WHERE k.contypid = t.oid),
               (SELECT string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', '
                ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = t.typrelid
                AND NOT a.attisdropped),
-              (SELECT format_type(r.rngsubtype, NULL) FROM pg_range r WHERE r.rngtypid = t.oid)),
+              {_RANGE}, (SELECT 'collate ' || l.collname FROM pg_collation l
+               WHERE l.oid = t.typcollation AND t.typtype = 'd'),
+              CASE t.typtype WHEN 'b' THEN {_BASE_TYPE} END),
               pg_get_userbyid(t.typowner)::text
             FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
             LEFT JOIN pg_class c ON c.oid = t.typrelid

@@ -79,7 +79,8 @@ class PostgresSource:
     not_observed: ClassVar[tuple[str, ...]] = (
         "rows of other databases of the server, and of temporary tables",
         "rows of foreign tables: their definitions are read",
-        "statistics, and what the server counts and logs",
+        "statistics, and what the server counts, logs and notes of who depends on whom",
+        "the server's own views, columns and comments; replication slots; security labels",
         "files of the server: `postgresql.conf`, `pg_hba.conf`, what a program left in its folders",
         "indexes over the server's own functions only that do not have what their tables have",
         "sessions, locks, prepared transactions and what has not been committed",

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from statediff.model.values import printable
-from statediff.systems.postgres.queries import CLASS, FIRST_OWN, OWN_REL, REL
+from statediff.systems.postgres.naming import CLASS, FIRST_OWN, OWN_REL, REL
 from statediff.systems.postgres.session import Connection
 from statediff.systems.relational.structure import SOUND, Checked
 
@@ -55,7 +55,7 @@ WHERE {OWN_REL} AND c.relkind = 'i' AND i.indisvalid AND (
       SELECT FROM pg_attribute a WHERE a.attrelid = i.indexrelid AND a.atttypid >= {FIRST_OWN}))
 )
 ORDER BY 2
-"""  # noqa: S608 - of text in this file and `postgres.queries`
+"""  # noqa: S608 - of text in this file and `postgres.naming`
 """Indexes whose entries rest on what was written in the database: number, name, whether B-tree.
 
 A type of the database's own may order its values by another type's operator class."""

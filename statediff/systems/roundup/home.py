@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import configparser
 import re
-import sqlite3
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from statediff.capture.source import SourceUnavailable
 from statediff.model.batches import Row
 from statediff.model.values import ABSENT, Absent, Unobserved, printable
 from statediff.systems.roundup.stores import FILES, Store, read_store
 from statediff.systems.roundup.values import DATABASE, content_digest
-from statediff.systems.sqlite.source import open_database
-from statediff.systems.sqlite.structure import check
 from statediff.systems.trackers.folder import entries, read_file
 
 CONFIG: Final = "config.ini"
@@ -74,24 +69,12 @@ class Home:
         if isinstance(found, str):
             return found
         odd = {f"{DATABASE}/{FILES[name]}": self.store(name).oddity for name in FILES}
-        odd[f"{DATABASE}/{DATABASE}"] = _structure(self.folder / DATABASE / DATABASE)
         found += [{"path": path, "mode": None, "content": is_} for path, is_ in odd.items() if is_]
         return found
 
     def store(self, name: str) -> Store:
         """Who is signed in, or which keys are good once; see `stores`."""
         return read_store(self.folder, name, self.own)
-
-
-def _structure(path: Path) -> str | None:
-    """Where tables, indexes and free pages of the database disagree; None where they do not."""
-    try:
-        with closing(open_database(path)) as connection:
-            connection.execute("BEGIN")
-            problems = [str(row["problem"]) for row in check(connection).problems]
-    except (sqlite3.Error, SourceUnavailable):
-        return None  # whoever reads its tables says so
-    return "; ".join(problems[:3]) or None
 
 
 def content_path(kind: str, number: int) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ once, when the source is first asked; a run cannot change how the tracker is rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,8 +37,9 @@ from statediff.model.state import (
     State,
     Table,
 )
-from statediff.model.values import ABSENT, is_value, show
+from statediff.model.values import ABSENT, Observed, is_value, show
 from statediff.systems.base.rows import keyed_table, source_schema
+from statediff.systems.relational.structure import STRUCTURE, is_established
 from statediff.systems.roundup.home import Home
 from statediff.systems.roundup.stores import ONE_TIME_KEY, SESSION
 from statediff.systems.roundup.values import (
@@ -52,6 +54,7 @@ from statediff.systems.roundup.values import (
     instant,
     number,
     on_which,
+    rows_digest,
     truth,
 )
 from statediff.systems.sqlite.source import SqliteSource
@@ -162,6 +165,7 @@ class RoundupSource:
         "when a session or a one-time key was used last: each request writes it",
         "sessions of the account that the agent was given, and of `anonymous`",
         "when old one-time keys were removed: the row `last_clean`",
+        "fractions of the seconds in which items were made and changed",
         "modes of `config.ini`, of databases and of contents; owners and times of files",
     )
 
@@ -215,8 +219,10 @@ class RoundupSource:
         schema = replace(schema, types=types, sources=((self._name, tuple(t.name for t in types)),))
         tables: dict[str, Table] = {}
         for each in types:
-            found = read.rows(each)
             earlier = None if like is None else like.tables.get(each.name)
+            found = read.rows(each)
+            if each.name == STRUCTURE and found.rows and is_established(earlier):
+                found = _Rows(found.rows)  # it was read as if nothing were known before
             tables[each.name] = keyed_table(each, found.rows, found.enumeration, store, earlier)
         return State(schema, tables)
 
@@ -288,7 +294,7 @@ class _Reader:
             case "setting":
                 return _of_files(self._home.settings())
             case "program":
-                return _of_files(self._home.programs(self._contents()))
+                return _of_files(self._programs())
             case SESSION.name | ONE_TIME_KEY.name:
                 return _of_files(self._home.store(table).rows)
             case "ids":
@@ -313,6 +319,28 @@ class _Reader:
             for kind in self._classes.in_files
         }
 
+    def _programs(self) -> list[Row] | str:
+        """What the home has, and what the database has that none of the other types can say."""
+        found = self._home.programs(self._contents())
+        if isinstance(found, str):
+            return found
+        odd: list[Row] = [
+            {"path": f"{DATABASE}/{DATABASE}#{table}", "mode": None, "content": rows_digest(rows)}
+            for table, rows in self._left_over()
+            if rows
+        ]
+        return [*found, *odd]
+
+    def _left_over(self) -> Iterable[tuple[str, list[Row]]]:
+        """Rows of the tracker's tables that belong to no item."""
+        contents = self._contents()
+        for kind in self._classes.properties:
+            for owner, name in self._classes.listings(kind):
+                table = f"{owner}_{name}"
+                yield table, [r for r in self._of(table)[0] if not _is_listing(r, contents[kind])]
+            table = f"{kind}__journal"
+            yield table, [r for r in self._of(table)[0] if _entry_place(r) is None]
+
     def _items(self, kind: str) -> _Rows:
         rows, known = self._of(f"_{kind}")
         properties = [p for p in self._classes.properties[kind] if not p.is_multilink]
@@ -320,7 +348,7 @@ class _Reader:
         found: list[Row] = []
         for raw in rows:
             id_ = raw.get("id")
-            item: Row = {"id": id_, "retired": truth(raw.get("__retired__"))}
+            item: Row = {"id": id_, "retired": truth(raw.get("__retired__"), id_)}
             for p in properties:
                 item[p.name] = cell(kind, p, raw.get(f"_{p.name}", ABSENT))
             for f in _MADE[:-1]:
@@ -344,7 +372,7 @@ class _Reader:
             listed = owners.setdefault(owner, {})
             for row in rows:
                 linked, by = row.get("linkid"), row.get("nodeid")
-                if isinstance(by, int):
+                if type(by) is int:
                     listed.setdefault(linked, []).append(by)
         return owners, known
 
@@ -359,10 +387,11 @@ class _Reader:
             names = {} if logical is None else {f.source_column: f.name for f in logical.fields}
             position: dict[Any, int] = {}
             for row in sorted(rows, key=entry_order):
-                item, at = row.get("nodeid"), instant(row.get("date"), exact=True)
-                if type(item) is not int or not is_value(at) or at is None:
-                    lost += 1  # to which item it belongs, or when it was, nobody can say
+                place = _entry_place(row)
+                if place is None:
+                    lost += 1
                     continue
+                item, at = place
                 for field, before in changes(row, secrets):
                     moment = item, show(at)
                     position[moment] = position.get(moment, 0) + 1
@@ -382,6 +411,17 @@ class _Reader:
             cause = f"{lost} entries of the journal name no item or no time"
             known = Enumeration(Coverage.INCOMPLETE, cause)
         return _Rows(found, known)
+
+
+def _is_listing(row: Row, items: AbstractSet[int]) -> bool:
+    """Whether it says which item lists which of these."""
+    return row.get("linkid") in items and type(row.get("nodeid")) is int
+
+
+def _entry_place(row: Row) -> tuple[int, Observed] | None:
+    """To which item an entry of the journal belongs, and when it was; None where nobody can say."""
+    item, at = row.get("nodeid"), instant(row.get("date"), exact=True)
+    return (item, at) if type(item) is int and is_value(at) and at is not None else None
 
 
 def _of_files(found: list[Row] | str) -> _Rows:

@@ -20,6 +20,7 @@ from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.systems.roundup.values import DATABASE, content_digest, literal
 from statediff.systems.sqlite.source import open_database
+from statediff.systems.sqlite.structure import check
 
 MAX_ROWS: Final = 100_000
 _FORM: Final = (
@@ -81,9 +82,10 @@ def read_store(home: Path, name: str, own: frozenset[str]) -> Store:
 
 
 def _read(connection: sqlite3.Connection, prefix: str, own: frozenset[str]) -> Store:
-    connection.text_factory = bytes
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("BEGIN")
+    checked = check(connection)
+    connection.text_factory = bytes
     found = connection.execute(
         "SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY type, name, rowid LIMIT 1000"
     ).fetchall()
@@ -94,6 +96,8 @@ def _read(connection: sqlite3.Connection, prefix: str, own: frozenset[str]) -> S
         return Store([])  # it was just begun
     if sorted(objects) != sorted(expected):
         oddity = f"a store of another form, {content_digest(b';'.join(objects))}"
+    elif checked.problems or checked.cause:
+        oddity = str(checked.problems[0]["problem"] if checked.problems else checked.cause)
     if expected[0] not in objects:
         return Store("its table is another one", oddity)
     # The name of a table is unique, so that this is no view.

@@ -229,16 +229,17 @@ def _sortable(cell: Observed | None) -> Any:
 def changes(row: Row, secrets: frozenset[str]) -> list[tuple[Observed, Observed]]:
     """(field, value before) for each property an entry tells of; its text where it is none of ours.
 
-    A `set` tells the old values, a multilink's as the numbers that came and went (`+61 -7`).
+    A `set` tells the old values, a multilink's as the numbers that came and went (`+61 -7`). Where
+    Roundup notes that there are none, so does the one change; NULL is not that.
     """
-    params = row.get("params")
+    params, action = row.get("params", ABSENT), row.get("action")
+    if params == _WITHOUT.get(str(action), ABSENT) and params is not ABSENT:
+        return [(None, None)]
     told = literal(params)
-    match row.get("action"), None if told is None else told[0]:
-        case _, None if told is not None:
-            return [(None, None)]
-        case _, dict(values) if not values:
-            return [(None, None)]
-        case "set", dict(values):
+    if told is not None and _apart_from_texts(repr(told[0])) != _apart_from_texts(str(params)):
+        told = None  # it means the same, and Roundup writes it otherwise
+    match action, None if told is None else told[0]:
+        case "set", dict(values) if values:
             return [
                 (n, _before(v) if n not in secrets else _hidden(v))
                 for n, v in sorted(values.items())
@@ -247,6 +248,14 @@ def changes(row: Row, secrets: frozenset[str]) -> list[tuple[Observed, Observed]
             return [(f"{kind}{item}.{name}", None)]
         case _:
             return [(None, _hidden(params))]
+
+
+def _apart_from_texts(written: str) -> str:
+    return _TEXT.sub("''", written)
+
+
+_WITHOUT: Final = {"create": "{}", "retired": "None", "restored": "None"}
+"""Action → the parameters that Roundup writes with it."""
 
 
 def _before(value: Any) -> Observed:
@@ -264,16 +273,18 @@ def _before(value: Any) -> Observed:
 
 def _is_step(step: object) -> bool:
     match step:
-        case ("+" | "-", list() | tuple()):
-            return True
+        case ("+" | "-", list(numbers)):
+            return all(isinstance(each, str) and each.isdigit() for each in numbers)
         case _:
             return False
 
 
 def _hidden(value: Any) -> Observed:
     """A digest: the value may be a password, or hide one."""
-    if value is None or isinstance(value, Unobserved):
+    if value is ABSENT or isinstance(value, Unobserved):
         return value
+    if value is None:
+        return "NULL"
     return content_digest(value if isinstance(value, bytes) else str(value).encode())
 
 
@@ -301,16 +312,17 @@ def roles(stored: Observed) -> Observed:
     return tuple(sorted({name.strip() for name in stored.split(",")} - {""}))
 
 
-def truth(stored: Observed | None) -> Observed:
-    """A truth value that Roundup keeps as a number."""
-    # Roundup marks what is retired with its own number.
-    return bool(stored) if type(stored) is int else stored
+def truth(stored: Observed | None, yes: object = 1) -> Observed:
+    """A truth value that Roundup keeps as a number: 0, or `yes`; what is neither stays as it is."""
+    if type(stored) is int and stored in (0, yes):
+        return bool(stored)
+    return stored
 
 
 def number(stored: Observed | None) -> Observed:
     """A number that Roundup keeps as text."""
     if isinstance(stored, str) and stored.isascii() and stored.isdigit() and len(stored) < 19:
-        return int(stored)
+        return int(stored) if stored == str(int(stored)) else stored
     return stored
 
 
@@ -342,11 +354,20 @@ def content_cells(found: bytes | Observed) -> Row:
 
 
 def on_which(owner: str, listed: list[int]) -> Row:
-    """Which item lists a message or file, and which others do too, in the order of their ids."""
-    ordered = sorted(set(listed))
+    """Which item lists a message or file, and which others do too, in the order of their ids.
+
+    An item that lists it twice is there twice.
+    """
+    ordered = sorted(listed)
     return {owner: ordered[0] if ordered else None, ALSO_ON: tuple(ordered[1:])}
 
 
 def content_digest(content: bytes) -> str:
     """The digest by which a secret or a file's content is told apart, e.g. `sha256:9f86…`."""
     return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def rows_digest(rows: list[Row]) -> str:
+    """The digest of rows in whatever order."""
+    written = sorted(repr(sorted(row.items())) for row in rows)
+    return content_digest("\n".join(written).encode("utf-8", "backslashreplace"))

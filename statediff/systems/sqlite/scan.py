@@ -314,8 +314,6 @@ def is_of_the_file(error: sqlite3.Error) -> bool:
 def cause_of(error: sqlite3.Error) -> str:
     """Why something could not be read, in the words given to its values."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    if code == sqlite3.SQLITE_READONLY_ROLLBACK:
-        return "an interrupted write waits to be rolled back"
     match code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return f"the database was locked for more than {BUSY_SECONDS:g} s"

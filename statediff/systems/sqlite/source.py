@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -40,8 +39,9 @@ from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.relational.schema import Refine, quoted, with_types
 from statediff.systems.sqlite.catalogue import OWN_TABLES, Catalogue, folded
 from statediff.systems.sqlite.copy import DatabaseCopy
+from statediff.systems.sqlite.pages import page_file, rolled_back
 from statediff.systems.sqlite.replay import Replay
-from statediff.systems.sqlite.scan import BUSY_SECONDS, Scanner, begin, cause_of
+from statediff.systems.sqlite.scan import BUSY_SECONDS, Scanner, begin, cause_of, is_of_the_file
 from statediff.systems.sqlite.wal import Commit
 
 
@@ -136,7 +136,10 @@ _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """A connection that can only read. Raises `SourceRuined`, `SourceUnavailable`."""
+    """A connection that can only read. Raises `SourceRuined`, `SourceUnavailable`.
+
+    An interrupted write is taken back first, in a copy.
+    """
     cause = strange_side_file(path)
     if cause is not None:
         raise SourceRuined(cause)
@@ -151,9 +154,18 @@ def open_database(path: Path) -> sqlite3.Connection:
         raise refusal(f"{printable(path.name)} cannot be opened: {reason}") from error
     uri = "file:" + quote(os.fsencode(path.absolute())) + "?mode=ro"
     try:
-        return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
     except sqlite3.Error as error:
         raise SourceUnavailable(cause_of(error)) from error
+    try:
+        connection.execute("PRAGMA schema_version").fetchall()
+    except sqlite3.Error as error:
+        connection.close()
+        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
+            return rolled_back(path)
+        refusal = SourceRuined if is_of_the_file(error) else SourceUnavailable
+        raise refusal(cause_of(error)) from error
+    return connection
 
 
 def stands_on_link(path: Path) -> bool:
@@ -283,12 +295,7 @@ def _keep(connection: sqlite3.Connection, state: State) -> _Kept | None:
 @contextmanager
 def _pages(connection: sqlite3.Connection) -> Iterator[int]:
     """A file of the pages that the connection's read transaction shows, for as long as it lasts."""
-    with tempfile.TemporaryDirectory(prefix="statediff-pages-") as folder:
-        path = Path(folder) / "pages"
-        with closing(sqlite3.connect(path, isolation_level=None)) as target:
-            for pragma in ("journal_mode = OFF", "synchronous = OFF"):
-                target.execute(f"PRAGMA {pragma}")
-            connection.backup(target)
+    with page_file(connection) as path:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             yield descriptor

@@ -8,11 +8,14 @@ import pytest
 from statediff.capture.source import SourceUnavailable
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
+from statediff.diff import diff
+from statediff.meta.structure_faults import OPERATORS
 from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import ABSENT, Unobserved
 from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.systems.relational.structure import STRUCTURE
 from statediff.systems.roundup.source import RoundupSource
 from statediff.systems.roundup.values import declared_classes, literal
 
@@ -183,10 +186,43 @@ def test_a_journal_entry_of_rubbish_is_kept_and_never_evaluated(source, home, tm
     told = [j for j in rows(capture, "journal") if j["by"] == "nobody"]
     assert len(told) == len(rubbish)
     assert {j["field"] for j in told} == {None}
-    assert [str(j["before"])[:7] for j in told] == ["sha256:"] * (len(rubbish) - 1) + ["None"]
+    assert [str(j["before"])[:7] for j in told] == ["sha256:"] * (len(rubbish) - 1) + ["NULL"]
     assert len({j["before"] for j in told}) == len(rubbish)
     assert not mark.exists()
     assert capture.state.tables["journal"].enumeration.is_complete
+
+
+PARAMS = (
+    "UPDATE issue__journal SET params = {} WHERE rowid = (SELECT {}(rowid) FROM issue__journal)"
+)
+BELOW_THE_ITEMS = {
+    "no parameters at all": PARAMS.format("NULL", "min"),
+    "empty parameters": PARAMS.format("''", "min"),
+    "the word of another action": PARAMS.format("'None'", "min"),
+    "other blanks": PARAMS.format("params || ' '", "max"),
+    "a number with a zero before it": "UPDATE issue__journal SET tag = '0' || tag WHERE nodeid = 7",
+    "a comment that is listed twice": "INSERT INTO issue_messages SELECT * FROM issue_messages",
+    "a comment of no issue": "INSERT INTO issue_messages VALUES (1, 'x')",
+    "an issue's comment that is not there": "INSERT INTO issue_messages VALUES (999, 7)",
+    "an entry of no item": "INSERT INTO issue__journal VALUES (NULL, '2025', '4', 'set', '')",
+    "retired in another way": "UPDATE _msg SET __retired__ = -1 WHERE __retired__ <> 0",
+}
+
+
+@pytest.mark.parametrize("name", BELOW_THE_ITEMS)
+def test_no_cell_of_the_database_can_change_unseen(source, home, name):
+    before = read(source).state
+    execute(home, BELOW_THE_ITEMS[name])
+    after = source.read(MemoryChunks(), clock, before).state
+    assert diff(before, after).deltas
+
+
+def test_pages_that_disagree_are_structure(source, home):
+    before = read(source).state
+    assert OPERATORS["free-list"](home / "db" / "db")
+    capture = source.read(MemoryChunks(), clock, before)
+    assert [each["page"] for each in rows(capture, STRUCTURE)] == [2]
+    assert capture.state.tables[STRUCTURE].enumeration.is_complete
 
 
 def test_entries_that_belong_to_nothing_leave_the_journal_incomplete(source, home):

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from statediff.meta.structure_faults import OPERATORS
 from statediff.model.state import Coverage
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
@@ -143,6 +144,12 @@ def test_a_store_of_another_form_is_a_program(running, home, source, statement):
     found, _ = told(source, lambda: in_store(home, "db-session", statement))
     (odd,) = found["program"]
     assert odd["path"] == "db/db-session"
+
+
+def test_a_store_whose_index_lacks_a_session_is_a_program(running, home, source):
+    sign_in(running)
+    found, _ = told(source, lambda: OPERATORS["index-entries"](home / "db" / "db-session"))
+    assert [row["path"] for row in found["program"]] == ["db/db-session"]
 
 
 def test_a_store_that_is_no_database_is_a_program_and_its_sessions_are_unobserved(home, source):

@@ -499,19 +499,6 @@ def test_a_locked_database_is_unavailable_after_two_seconds(tmp_path):
     holder.close()
 
 
-def test_an_interrupted_write_is_told_from_other_failures(tmp_path):
-    path = made(tmp_path / "a.db", "CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(9000))")
-    writer = sqlite3.connect(path, isolation_level=None)
-    writer.execute("PRAGMA cache_size = 1")
-    writer.execute("BEGIN")
-    writer.executemany("INSERT INTO t VALUES (zeroblob(5000))", [()] * 50)
-    copy = tmp_path / "b.db"  # what a crash at this point leaves on disk
-    copy.write_bytes(path.read_bytes())
-    (tmp_path / "b.db-journal").write_bytes((tmp_path / "a.db-journal").read_bytes())
-    writer.close()
-    assert unavailable(copy) == "an interrupted write waits to be rolled back"
-
-
 def test_a_damaged_catalogue_makes_the_source_unavailable(tmp_path):
     path = made(tmp_path / "a.db", "CREATE TABLE t (x)")
     content = path.read_bytes()

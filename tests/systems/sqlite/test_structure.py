@@ -229,6 +229,27 @@ def test_an_unknown_collation_hides_no_other_damage(tmp_path):
     assert "reference to page" in problems
 
 
+@pytest.mark.parametrize("views", [1, 9])
+def test_no_view_hides_a_page_on_the_free_list(tmp_path, views):
+    path = make(tmp_path / "a.db", *(f"CREATE VIEW v{n} AS SELECT 1" for n in range(views)))
+    found, after = compare(path, lambda: free_a_live_page(path))
+    assert [d for d in found.deltas if d.type == STRUCTURE]
+    assert after.parts[0].state.tables[STRUCTURE].enumeration.is_complete
+
+
+def test_a_sound_file_with_views_and_a_map_of_pages_is_sound(tmp_path):
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path)) as db:
+        long = "/*" + "x" * 9000 + "*/"
+        db.executescript(
+            f"PRAGMA auto_vacuum = FULL; {DDL} CREATE VIEW v AS SELECT 1 {long};"
+            "CREATE VIRTUAL TABLE words USING fts5(w); INSERT INTO words VALUES ('a')"
+        )
+    table = SqliteSource("db", path).read(MemoryChunks(), clock, None).state.tables[STRUCTURE]
+    assert table.enumeration.is_complete
+    assert not table.row_count
+
+
 def test_the_check_leaves_the_locks_of_sqlite_alone(tmp_path):
     path = make(tmp_path / "a.db")
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
