@@ -65,6 +65,7 @@ class _Kept:
         self._schemas: dict[int, int] = {}
         self._tables: dict[tuple[Any, ...], int] = {}
         self._last: dict[tuple[int, str], tuple[int, Table]] = {}
+        self._same: dict[tuple[int, int], int] = {}
         self._alive: list[Any] = []
 
     def state(self, state: State) -> Json:
@@ -84,6 +85,13 @@ class _Kept:
         return at
 
     def _table(self, schema: int, table: Table) -> int:
+        at = self._same.get((schema, id(table)))
+        if at is None:
+            at = self._same[schema, id(table)] = self._told(schema, table)
+            self._alive.append(table)  # or another might get its id
+        return at
+
+    def _told(self, schema: int, table: Table) -> int:
         known = (schema, table.type.name, table.chunks, table.partition, table.enumeration)
         if known in self._tables:
             return self._tables[known]

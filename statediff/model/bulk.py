@@ -86,7 +86,7 @@ def build_from_blocks(
             raise NotInBulk(f"a key of {entity_type.name} comes twice or out of order")
         last = key_order(block.key(size - 1))
         at = 0
-        width = block.nbytes / size
+        width = 0.0 if orders is not None else block.nbytes / size
         while at < size:
             if orders is None:
                 if held == CHUNK_KEYS or (held and room <= 0):

@@ -64,6 +64,8 @@ def parse_instant(text: str) -> datetime | None:
 def in_zone(local: datetime, zone: tzinfo) -> datetime | None:
     """The instant (UTC) of a local time; None where the zone has it twice or not at all."""
     first = local.replace(tzinfo=zone, fold=0)
+    if zone is UTC:
+        return first  # no clock of it is ever set
     if first.utcoffset() != first.replace(fold=1).utcoffset():
         return None  # the clock was set back or forward over this hour
     try:

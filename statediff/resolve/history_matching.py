@@ -72,8 +72,10 @@ def _line(
     steps: list[Step] = []
     found: list[State] = []
     earlier = states[0]
+    last: tuple[State, State] | None = None
     for transaction in transactions:
-        state = _state(transaction, reading, types, scope)
+        state = _state(transaction, reading, types, scope, last)
+        last = transaction.state, state
         touched = frozenset(
             name for name in types if _differ(earlier.tables.get(name), state.tables.get(name))
         )
@@ -102,15 +104,26 @@ def _agrees(
 
 
 def _state(
-    transaction: Transaction, reading: Reading, types: frozenset[str], scope: Scope
+    transaction: Transaction,
+    reading: Reading,
+    types: frozenset[str],
+    scope: Scope,
+    last: tuple[State, State] | None,
 ) -> State:
     """The types that the source tells of, as the transaction left them.
 
-    A feed that may have missed transactions has seen this one whole.
+    A feed that may have missed transactions has seen this one whole. `last` is the state of the
+    transaction before and what this made of it: a table that is the same leads to the same.
     """
+    known: dict[str, Table] = {}
+    if last is not None:
+        tables, made = last[0].tables, last[1].tables
+        for name, table in transaction.state.tables.items():
+            if name in made and tables.get(name) is table:
+                known[name] = made[name]
     exact = replace(reading, is_complete=True, cause=None)
-    whole = combine(Capture((SourceCapture(exact, transaction.state),)), None, scope)
-    return State(whole.schema, {n: t for n, t in whole.tables.items() if n in types})
+    capture = Capture((SourceCapture(exact, transaction.state),))
+    return combine(capture, None, scope, types, known)
 
 
 def _differ(one: Table | None, two: Table | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from statediff.model.batches import Row
 from statediff.model.readings import Capture, SourceCapture
@@ -36,11 +36,25 @@ class Scope:
         return self.must_report is None or source in self.must_report
 
 
-def combine(capture: Capture, side: str | None, scope: Scope) -> State:
-    """The state on one side (None: between the two), out of what all its sources delivered."""
+_NOTHING: Final[Mapping[str, Table]] = {}
+
+
+def combine(
+    capture: Capture,
+    side: str | None,
+    scope: Scope,
+    types: Collection[str] | None = None,
+    known: Mapping[str, Table] = _NOTHING,
+) -> State:
+    """The state on one side (None: between the two), out of what all its sources delivered.
+
+    Of these `types` only, where they are named; `known` are tables that are made already.
+    """
     tables: dict[str, Table] = {}
     for entity in scope.schema.types:
-        table = _one_table(capture, side, entity, scope)
+        if types is not None and entity.name not in types:
+            continue
+        table = known.get(entity.name) or _one_table(capture, side, entity, scope)
         if table is not None:
             tables[entity.name] = table
     return State(scope.schema, tables)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from statediff.capture.source import (
@@ -22,7 +23,7 @@ from statediff.capture.source import (
 from statediff.errors import InputError
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
-from statediff.model.state import ChunkStore, State
+from statediff.model.state import ChunkStore, Coverage, State
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
 from statediff.systems.base.registry import open_state
@@ -57,7 +58,10 @@ class LiveSource:
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         self._opened = self._open(like)
-        return self._opened.read(store, clock, like)
+        part = self._opened.read(store, clock, like)
+        if like is None or self._reader.series is None:
+            return part
+        return replace(part, spoiled=(*part.spoiled, *_missing(like, part.state)))
 
     def sessions(self) -> tuple[str, ...]:
         """Sessions of others, where the system shows them."""
@@ -99,6 +103,14 @@ class LiveSource:
         except (OSError, shutil.Error) as error:
             raise InputError(f"{place.label}: cannot be read: {error}") from error
         return StateInput(to, place.label)
+
+
+def _missing(before: State, after: State) -> Iterator[str]:
+    """Types that had rows and are not there: nobody but the run writes to the place."""
+    for name, table in before.tables.items():
+        seen = after.tables[name].enumeration if name in after.tables else None
+        if table.row_count and seen is not None and seen.coverage is Coverage.UNOBSERVED:
+            yield seen.cause or name
 
 
 def _not_files(folder: str, names: list[str]) -> list[str]:

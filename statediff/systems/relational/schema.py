@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from statediff.model.batches import Row
 from statediff.model.bulk import Block, build_from_blocks
-from statediff.model.schema import EntityType, Schema
+from statediff.model.schema import EntityType, Field, Schema
 from statediff.model.state import ChunkRef, ChunkStore, Coverage, Enumeration, Table, build_table
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
 from statediff.systems.base.rows import distinct_rows
@@ -172,12 +172,13 @@ def continued(
     types = {t.name: t for t in before.types}
     for table, raw in found.items():
         fields = tuple(
-            replace(f, reference=names.get(f.reference) if f.reference else None)
+            f if names.get(f.reference or "") == f.reference else _referring(f, names)
             for f in raw.fields
         )
         if table not in known:
             name = names[raw.name]
-            types[name] = replace(raw, name=name, table=raw.source_table, fields=fields)
+            made = replace(raw, name=name, table=raw.source_table, fields=fields)
+            types[name] = raw if made == raw else made  # one object is soon compared with itself
             continue
         own = known[table]
         columns = {fold(f.source_column) for f in own.fields}
@@ -192,6 +193,10 @@ def continued(
     ordered = tuple(types[name] for name in sorted(types))
     delivered = tuple(t.name for t in ordered)
     return replace(before, types=ordered, sources=tuple((s, delivered) for s, _ in before.sources))
+
+
+def _referring(field: Field, names: Mapping[str, str]) -> Field:
+    return replace(field, reference=names.get(field.reference) if field.reference else None)
 
 
 def moved_rows(earlier: Table, later: Table) -> list[Key]:

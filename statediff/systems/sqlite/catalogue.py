@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from statediff.model.batches import KEYLESS_KEY, Row
@@ -122,6 +122,12 @@ class Catalogue:
 
     tables: dict[str, TableEntry]
     objects: dict[str, list[Row]]
+    lines: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    """The lines of the catalogue about each name, folded: they decide how a table is described."""
+    types: dict[str, tuple[TableEntry, tuple[str | None, ...], EntityType]] = field(
+        default_factory=dict
+    )
+    """The types that were made of tables, with what they were made of; shared by catalogues."""
 
 
 def folded(name: str) -> str:
@@ -131,8 +137,11 @@ def folded(name: str) -> str:
     )
 
 
-def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
-    """The catalogue, inside the caller's transaction. Raises `sqlite3.Error`."""
+def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = None) -> Catalogue:
+    """The catalogue, inside the caller's transaction. Raises `sqlite3.Error`.
+
+    A table of which it says what the catalogue `known` of this database says is described alike.
+    """
     tables: dict[str, TableEntry] = {}
     objects: dict[str, list[Row]] = {
         name: [] for name in ("db.table", "db.column", "db.index", "db.trigger", "db.view")
@@ -140,15 +149,23 @@ def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
     listed = connection.execute(
         "SELECT type, name, tbl_name, rootpage, sql FROM main.sqlite_schema"
     )
-    for stored_kind, raw_name, owner, root, definition in listed.fetchall():
+    every = listed.fetchall()
+    lines: dict[str, list[tuple[Any, ...]]] = {}
+    for line in every:
+        lines.setdefault(folded(_text(line[1])), []).append(line)
+    for stored_kind, raw_name, owner, root, definition in every:
         name, kind = _text(raw_name), kind_of(stored_kind)
         entry: Row = {"name": name, "definition": definition}
         if kind == "table":
             is_virtual = not root
-            table = _table(connection, raw_name, is_virtual, _text(definition or ""))
-            tables[folded(table.name)] = table
+            at = folded(name)
+            if known is not None and at in known.tables and known.lines.get(at) == lines[at]:
+                table = known.tables[at]
+            else:
+                table = _table(connection, raw_name, is_virtual, _text(definition or ""))
+            tables[at] = table
             if STATISTICS.get(name) == definition and not is_virtual:
-                tables[folded(table.name)] = replace(table, is_own=True)
+                tables[at] = replace(table, is_own=True)
                 continue
             objects["db.table"].append({**entry, "kind": "virtual" if is_virtual else "table"})
             objects["db.column"].extend(_column_rows(table))
@@ -164,7 +181,7 @@ def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
             for name in names
         ]
     objects.update({"db.role": [], "db.grant": [], "db.membership": []})
-    return Catalogue(tables, objects)
+    return Catalogue(tables, objects, lines, {} if known is None else known.types)
 
 
 def kind_of(stored: Any) -> str:
@@ -256,7 +273,16 @@ def _type_name(table: str) -> str:
 
 
 def _entity_type(table: TableEntry, catalogue: Catalogue) -> EntityType:
-    references = {folded(c): _target(t, to, catalogue) for c, t, to in reversed(table.references)}
+    targets = tuple(_target(t, to, catalogue) for _, t, to in table.references)
+    made = catalogue.types.get(table.name)
+    if made is None or made[0] is not table or made[1] != targets:
+        made = catalogue.types[table.name] = (table, targets, _type_of(table, targets))
+    return made[2]
+
+
+def _type_of(table: TableEntry, targets: tuple[str | None, ...]) -> EntityType:
+    named = zip(table.references, targets, strict=True)
+    references = {folded(column): target for (column, _, _), target in reversed([*named])}
     key = tuple(_field_name(c.name) for c in table.key)
     is_rowid = len(key) == 1 and table.key[0].declared.upper() == "INTEGER"
     fields = tuple(

@@ -118,9 +118,9 @@ class DatabaseCopy:
         with closing(self.connect()) as connection:
             return scanner.scan(connection, self.begin(connection), store, None).state
 
-    def begin(self, connection: sqlite3.Connection) -> Catalogue:
+    def begin(self, connection: sqlite3.Connection, known: Catalogue | None = None) -> Catalogue:
         """The catalogue, as the database itself would show it (see `sqlite_scan.begin`)."""
-        catalogue = begin(connection)
+        catalogue = begin(connection, known)
         if self._is_logged:
             for setting in catalogue.objects["db.storage"]:
                 setting["value"] = "wal"

@@ -64,6 +64,11 @@ class PageOwners:
         self._pages: dict[int, dict[int, bool]] = {}
         self._links: dict[tuple[int, bool], _Links] = {}
 
+    def learn(self, other: PageOwners, written: Collection[int]) -> None:
+        """What the other knows of pages that were not written since holds here as well."""
+        if other.usable == self.usable:
+            self._links = {at: to for at, to in other._links.items() if at[0] not in written}
+
     def grow(self, root: int) -> None:
         """The pages reached from `root` are its own, its leaves equally deep. Raises `Tangled`."""
         pages: dict[int, bool] = {}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import bisect
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -55,8 +55,10 @@ def row_range(content: bytes, page: int, usable: int) -> tuple[int, int] | None:
 
 
 MAX_READ_BYTES: Final = 512 * 1024 * 1024
-"""Bytes of tables that are read for all commits together: a minute's work, or two."""
-MAX_READ_TABLES: Final = 25_000
+"""Bytes of tables that are read for all commits together: half a minute's work."""
+ROW_BYTES: Final = 64
+"""A row that is read counts as so many bytes at least: short rows take as long."""
+MAX_READ_TABLES: Final = 100_000
 """Tables looked at for all commits that changed the catalogue: some seconds' work."""
 _MANY: Final = 4
 """Where more than this part of a table's chunks changed, all of it is read at once, in columns."""
@@ -131,7 +133,7 @@ class Replay:
             self._check_all()
             self._copy.write(commit)
             self._unchecked.update(commit.pages)
-            self._read_all()
+            self._read_all(commit)
         else:
             self._check(touched)
             preservation = self._preservation(self._layout, commit)
@@ -259,13 +261,22 @@ class Replay:
     def _page(self, number: int) -> bytes:
         return self._next.get(number) or self._copy.page(number)
 
-    def _layout_of(self, connection: sqlite3.Connection, catalogue: Catalogue) -> _Layout:
+    def _layout_of(
+        self,
+        connection: sqlite3.Connection,
+        catalogue: Catalogue,
+        earlier: _Layout | None = None,
+        written: Collection[int] = (),
+    ) -> _Layout:
+        """The layout now; of the `earlier` one all stands that the written pages do not touch."""
         tables: dict[int, str] = {}
         parts: dict[int, str] = {}
         size = self._copy.page_size
         try:
             usable = size - self._copy.page(1)[20]
             owners = PageOwners(self._page, usable, self._copy.size // size)
+            if earlier is not None and earlier.owners is not None:
+                owners.learn(earlier.owners, written)
             owners.grow(_SCHEMA_ROOT)
             listed = connection.execute(
                 "SELECT type, name, tbl_name, rootpage FROM main.sqlite_schema WHERE rootpage <> 0"
@@ -282,7 +293,8 @@ class Replay:
         except (Tangled, TypeError, AttributeError, IndexError):
             return _Layout(catalogue, None, {})  # not as SQLite would have written it
         self._unchecked.clear()
-        return _Layout(catalogue, owners, tables, parts, _row_ids(connection, catalogue))
+        row_ids = _row_ids(connection, catalogue, earlier)
+        return _Layout(catalogue, owners, tables, parts, row_ids)
 
     # Reading
 
@@ -329,17 +341,19 @@ class Replay:
             ):
                 raise SourceUnavailable(_MOVED)
 
-    def _read_all(self) -> None:
+    def _read_all(self, commit: Commit) -> None:
         self._bytes_read += self._copy.size
         self._limit()
         with closing(self._copy.connect()) as connection:
-            catalogue = self._copy.begin(connection)
+            known = None if self._layout is None else self._layout.catalogue
+            catalogue = self._copy.begin(connection, known)
             self._tables_read += len(catalogue.tables)
             if self._tables_read > MAX_READ_TABLES:
                 raise SourceUnavailable(
                     f"its commits change the catalogue of more than {MAX_READ_TABLES} tables in all"
                 )
-            earlier, self._layout = self._layout, self._layout_of(connection, catalogue)
+            earlier = self._layout
+            self._layout = self._layout_of(connection, catalogue, earlier, commit.pages)
             kept = self._kept(earlier, self._layout)
             found = self._scanner.scan(connection, catalogue, self._store, self._before, kept)
             self._state = found.state
@@ -386,9 +400,10 @@ class Replay:
         return scan.table(each, self._before.tables.get(each.name))
 
     def _spend(self, pages: int, each: EntityType, chunks: _Chunks) -> None:
-        count = len(self._state.tables[each.name].chunks)
-        read = count if chunks is None else len(chunks)
-        self._bytes_read += pages * self._copy.page_size * read // count
+        known = self._state.tables[each.name].chunks
+        read = known if chunks is None else [known[at] for at in chunks]
+        size = pages * self._copy.page_size * len(read) // len(known)
+        self._bytes_read += max(size, ROW_BYTES * sum(ref.rows for ref in read))
         self._limit()
 
     def _limit(self) -> None:
@@ -398,10 +413,15 @@ class Replay:
             )
 
 
-def _row_ids(connection: sqlite3.Connection, catalogue: Catalogue) -> dict[str, str]:
+def _row_ids(
+    connection: sqlite3.Connection, catalogue: Catalogue, earlier: _Layout | None
+) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, entry in catalogue.tables.items():
-        if len(entry.key) == 1 and entry.key[0].declared.upper() == "INTEGER":
+        if earlier is not None and earlier.catalogue.tables.get(name) is entry:
+            if name in earlier.row_ids:
+                found[name] = earlier.row_ids[name]
+        elif len(entry.key) == 1 and entry.key[0].declared.upper() == "INTEGER":
             # Where the key is not the row id itself there is an index for it, or the table is one.
             listed = connection.execute(f"PRAGMA main.index_list({quoted(entry.name)})").fetchall()
             if not any(origin == "pk" for _, _, _, origin, _ in listed):

@@ -218,14 +218,16 @@ MAX_VALUE_BYTES: Final = 1024 * 1024
 BUSY_SECONDS: Final = 2.0
 
 
-def begin(connection: sqlite3.Connection) -> Catalogue:
+def begin(connection: sqlite3.Connection, known: Catalogue | None = None) -> Catalogue:
     """The catalogue, in a read transaction that stays open: all that follows shows one state.
+
+    `known` is as for `read_catalogue`.
 
     Raises `SourceUnavailable`; `SourceRuined` where the bytes of the file are the reason.
     """
     try:
         prepare(connection)
-        return read_catalogue(connection)
+        return read_catalogue(connection, known)
     except sqlite3.Error as error:
         refusal = SourceRuined if is_of_the_file(error) else SourceUnavailable
         raise refusal(cause_of(error)) from error
@@ -399,6 +401,9 @@ class Scan:
         entry = self._catalogue.tables[folded(entity_type.source_table)]
         met, query = _Pass(), self._query(entity_type, entry)
         text = query.between(lower, upper)
+        whole = self._in_bulk(query, Table(entity_type, (), (), self._store), text)
+        if whole is not None:
+            return whole.chunks[0]
         rows = [((row[query.key[0]],), row) for row in self._stream(query, met, text)]
         if met != _Pass():
             return None
@@ -448,18 +453,26 @@ class Scan:
             self.spoiled.append(f"{entity_type.name}: {met.cause}")
         return self._shelf.fail(table, met.cause)
 
-    def _in_bulk(self, query: _Query, like: Table | None) -> Table | None:
+    def _in_bulk(self, query: _Query, like: Table | None, text: str | None = None) -> Table | None:
         """The table, whole and read in columns; None where only reading by rows can tell more."""
         if query.is_guarded or not query.bulk.is_possible:
             return None
-        try:
-            return self._shelf.in_bulk(query.bulk, self._fetch(query), like)
-        except (NotInBulk, sqlite3.Error):
-            return None
+        # The driver decodes faster by itself, and raises for text that is not UTF-8.
+        for decode in (str, stored_text):
+            self._connection.text_factory = decode
+            try:
+                return self._shelf.in_bulk(query.bulk, self._fetch(query, text), like)
+            except NotInBulk:
+                return None
+            except sqlite3.Error:
+                continue
+            finally:
+                self._connection.text_factory = stored_text
+        return None
 
-    def _fetch(self, query: _Query) -> Iterator[list[tuple[Any, ...]]]:
+    def _fetch(self, query: _Query, text: str | None) -> Iterator[list[tuple[Any, ...]]]:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-        rows, most = self._connection.execute(query.text), self._most_rows()
+        rows, most = self._connection.execute(text or query.text), self._most_rows()
         at_once = BLOCK_ROWS if most * 4 < WIDE_FILE_BYTES else WIDE_BLOCK_ROWS
         while found := rows.fetchmany(at_once):
             yield found

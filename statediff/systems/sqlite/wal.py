@@ -25,6 +25,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,23 +136,27 @@ def read_commits(
                 )
 
 
+@lru_cache(maxsize=8)  # one for each size of a page
+def _weights(pairs: int) -> tuple[tuple[int, ...], Any]:
+    """By what the checksum before, and each word, count in the checksum after so many pairs."""
+    numbers = [0, 1]
+    while len(numbers) < 2 * pairs + 2:
+        numbers.append((numbers[-1] + numbers[-2]) & _MASK)
+    weights = [
+        weight
+        for left in range(2 * (pairs - 1), -1, -2)
+        for weight in (numbers[left + 1 : left + 3], numbers[left : left + 2])
+    ]
+    return tuple(numbers[2 * pairs - 1 : 2 * pairs + 2]), np.array(weights, np.uint32)
+
+
 class _Mixer:
     """The checksum of frames of one page size."""
 
     def __init__(self, header: LogHeader) -> None:
         self._words = (FRAME_HEADER_BYTES + header.page_size) // 4
         self._type = np.dtype(">u4" if header.is_big_endian else "<u4")
-        pairs = (8 + header.page_size) // 8
-        numbers = [0, 1]
-        while len(numbers) < 2 * pairs + 2:
-            numbers.append((numbers[-1] + numbers[-2]) & _MASK)
-        self._power = numbers[2 * pairs - 1 : 2 * pairs + 2]
-        weights = [
-            weight
-            for left in range(2 * (pairs - 1), -1, -2)
-            for weight in (numbers[left + 1 : left + 3], numbers[left : left + 2])
-        ]
-        self._weights = np.array(weights, np.uint32)
+        self._power, self._weights = _weights((8 + header.page_size) // 8)
 
     def shares(self, block: bytes) -> list[list[int]]:
         """What each frame of the block adds to the two words, all else being zero."""

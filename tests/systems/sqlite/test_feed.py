@@ -14,6 +14,7 @@ from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import unobserved_state
 from statediff.model.schema import Schema
 from statediff.model.state import MemoryChunks, State
+from statediff.systems.sqlite import catalogue
 from statediff.systems.sqlite import feed as sqlite_feed
 from statediff.systems.sqlite import replay as sqlite_replay
 from statediff.systems.sqlite import wal as sqlite_wal
@@ -461,6 +462,34 @@ def test_a_commit_that_makes_a_table_reads_no_other_again(run, monkeypatch):
     assert read.count("note") <= 2
     monkeypatch.setattr(sqlite_replay, "MAX_READ_TABLES", 9)
     assert "the catalogue of more than 9 tables" in (run.seen().gap or "")
+
+
+def test_a_table_is_described_again_where_the_catalogue_says_something_else(run, monkeypatch):
+    described: list[str] = []
+    table = catalogue._table
+
+    def describing(connection, name, *rest):
+        described.append(name)
+        return table(connection, name, *rest)
+
+    monkeypatch.setattr(catalogue, "_table", describing)
+    for n in range(4):
+        run.write(f"CREATE TABLE t{n} (id INTEGER PRIMARY KEY, x)")
+    run.write("ALTER TABLE t1 ADD COLUMN y")
+    last = run.scan(run.before)
+    described.clear()
+    seen = run.seen()
+    assert seen.gap is None
+    assert seen.transactions[-1].state.digest() == last.digest()
+    assert [described.count(f"t{n}") for n in range(4)] == [1, 2, 1, 1]
+
+
+def test_short_rows_that_are_read_again_and_again_end_the_history(run, monkeypatch):
+    for n in range(9):
+        run.write(f"INSERT INTO note VALUES ({n + 50}, '')")
+    assert run.seen().gap is None
+    monkeypatch.setattr(sqlite_replay, "ROW_BYTES", sqlite_replay.MAX_READ_BYTES // 20)
+    assert "MiB of reading" in (run.seen().gap or "")
 
 
 # What cannot be watched

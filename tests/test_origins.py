@@ -1,0 +1,86 @@
+"""Each verdict that is left open says whether agent, environment or contract left it so."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from statediff.evaluate.worded import worded_judgement
+from statediff.model.explanation import BY_AGENT, CAUSE_CODES
+from statediff.model.state import Coverage, Enumeration, State
+from statediff.model.values import Unobserved
+from tests.judging import INCONCLUSIVE, run, state, user
+
+CODE: Final = Path(__file__).resolve().parents[1] / "statediff"
+READERS: Final = ("capture", "resolve", "systems")
+_CALLS: Final = {"Unobserved", "unobserved", "unread", "Enumeration", "NotRead", "NotObserved",
+                 "SourceUnavailable", "SourceRuined"}  # fmt: skip
+"""What takes a cause."""
+
+
+def _text(node: ast.expr) -> str:
+    """A text as it is written in the code, with an `x` in the place of each value."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(map(_text, parts))
+        case ast.FormattedValue():
+            return "x"
+        case _:
+            return ""
+
+
+def _causes() -> Iterator[str]:
+    for folder in READERS:
+        for path in (CODE / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call):
+                    name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                    if name in _CALLS:
+                        yield from filter(None, map(_text, node.args))
+
+
+SPELLED: Final = sorted(set(_causes()))
+WORDS: Final = sorted(CAUSE_CODES)
+
+
+def _of_a_type(cause: str) -> State:
+    return state({}, coverage={"user": Enumeration(Coverage.UNOBSERVED, cause)})
+
+
+def _of_a_value(cause: str) -> State:
+    return state({"user": [user(1, Unobserved(cause))]})
+
+
+def _origins(*afters: State) -> set[Any]:
+    """By whom the findings are left open."""
+    found: set[Any] = set()
+    for after in afters:
+        done = run("forbid:\n  - {id: kept, any: user}\n", state({"user": [user(1)]}), after)
+        assert done.judgement.verdict is INCONCLUSIVE
+        open_ = [f for f in worded_judgement(done.bundle)["findings"] if f["truth"] == "UNKNOWN"]
+        assert open_
+        found |= {f["origin"] for f in open_}
+    return found
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_registered_cause_says_whose_it_is(word: str) -> None:
+    origin = CAUSE_CODES[word].origin
+    cause = f"{word}: so it was"
+    expected = "agent" if word == BY_AGENT else origin and origin.value
+    assert _origins(_of_a_type(cause), _of_a_value(cause)) == {expected}
+
+
+def test_every_cause_that_a_source_gives_says_whose_it_is() -> None:
+    assert len(SPELLED) > 100
+    for cause in SPELLED:
+        word, colon, _ = cause.partition(": ")
+        code = CAUSE_CODES.get(word) if colon else None
+        expected = "environment" if code is None or code.origin is None else code.origin.value
+        assert _origins(_of_a_value(cause)) == {expected}, cause
