@@ -48,6 +48,7 @@ format: setup ## Format the code and apply the safe fixes
 .PHONY: fuzz
 fuzz: setup ## Run the properties with many random examples, and 100,000 fuzzed contract files
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --timeout=0
+	$(BIN)/python -m tests.contract.drafts --apps 500 --workers $(WORKERS)
 
 .PHONY: variants
 variants: setup ## Try every agent of every task on the real servers (Docker; minutes)

@@ -3,8 +3,8 @@
 1. Every reference must MATCH; a contract whose references do not has nothing to measure.
 2. Each operator seeds faults into each reference; a seed that changes nothing within the boundary
    (no delta, no reading, no claim differs) is left out.
-3. A fault that still gets MATCH survives: a hole in the contract, reported with the clause that
-   would close it. So does what an allow clause lets through that no reference needs. A twin that
+3. A fault that still gets MATCH survives: a hole in the contract, reported with clauses that close
+   it, where some do. So does what an allow clause lets through that no reference needs. A twin that
    gets anything but MATCH is a contract that is too tight.
 4. What no fault tried is counted, with the reason.
 
@@ -13,21 +13,18 @@ The same contract, references and seed give the same report.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 from statediff.errors import ContractError, UsageError
 from statediff.meta.evidence_faults import EVIDENCE_FAULTS
 from statediff.meta.faults import WORLD_FAULTS, transient, transient_types
 from statediff.meta.permitted import permitted_changes
+from statediff.meta.proposals import Proposal, proposals, proven
 from statediff.meta.reference import Reference
 from statediff.meta.twins import TWINS
 from statediff.meta.world import Fault, Operator, Untried, World, in_order, worlds
-from statediff.model.delta import Delta, Op
-from statediff.model.values import is_value, show
 from statediff.model.verdict import Judgement, Truth, Verdict
 
 HARMS: tuple[Operator, ...] = (*WORLD_FAULTS, *EVIDENCE_FAULTS, transient)
@@ -52,7 +49,7 @@ class Survival:
     fault: Fault
     field: str
     reference: str
-    closing: Closing | None
+    proposals: tuple[Proposal, ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Survivor:
     sentence: str
     reference: str
     closing: str
-    """Clauses as YAML, for `forbid`, `require` or `allow`; empty where none can be proposed."""
+    """Clauses to add, as YAML by section, proven to close it; empty where none does, or argued."""
     argued: str = ""
     """Why the contract's owner lets it pass; empty where nobody said, or not of every field."""
 
@@ -158,9 +155,8 @@ def mutate(
             outcomes.append(outcome)
             if not fault.is_twin and not outcome.is_as_it_should:
                 name, field = survivor_of(fault, argued)
-                propose = closing_clause if not fault.clause else partial(_needless, fault)
-                closing = propose(judgement, mutated)
-                passed.setdefault(name, []).append(Survival(fault, field, reference.name, closing))
+                found = () if mutated is None else tuple(proposals(reference, judgement, mutated))
+                passed.setdefault(name, []).append(Survival(fault, field, reference.name, found))
         left += world.untried
     content = references[0].contract.content
     return MutationReport(
@@ -169,7 +165,9 @@ def mutate(
         references=tuple(r.name for r in references),
         seed=seed,
         outcomes=tuple(outcomes),
-        survivors=tuple(_survivor(name, passed[name], argued) for name in sorted(passed)),
+        survivors=tuple(
+            _survivor(name, passed[name], argued, references) for name in sorted(passed)
+        ),
         left_out=left_out,
         untried=in_order(left),
         transient=tuple(sorted(about_the_run)),
@@ -199,18 +197,25 @@ def is_argued(fault: Fault, argued: Mapping[str, Argued]) -> bool:
     return reason is not None and (not field or field in reason.fields)
 
 
-def _survivor(name: str, passed: Sequence[Survival], argued: Mapping[str, Argued]) -> Survivor:
+def _survivor(
+    name: str,
+    passed: Sequence[Survival],
+    argued: Mapping[str, Argued],
+    references: Sequence[Reference],
+) -> Survivor:
     fields = tuple(sorted({each.field for each in passed if each.field}))
     first = passed[0]
     reason = argued.get(name)
-    closing = merge_closings(each.closing for each in passed if each.reference == first.reference)
+    is_argued = reason is not None and set(fields) <= set(reason.fields)
+    every = (proposal for each in passed for proposal in each.proposals)
+    mutants = [each.fault.mutant for each in passed]
     return Survivor(
         name,
         fields,
         _sentence(first.fault, fields),
         first.reference,
-        closing,
-        reason.because if reason is not None and set(fields) <= set(reason.fields) else "",
+        "" if is_argued else proven(references[0].contract, references, mutants, every),
+        reason.because if reason is not None and is_argued else "",
     )
 
 
@@ -253,119 +258,3 @@ def is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement) 
         or mutant.answer != reference.answer
         or fault.operator.startswith("transient-")
     )
-
-
-@dataclass(frozen=True)
-class Closing:
-    """A proposal: what to do, in words, and the clause; `sets` are fields with their values."""
-
-    advice: str
-    id: str
-    head: str
-    """Operation and type, e.g. `create: refund`."""
-    sets: tuple[tuple[str, str], ...] = ()
-    fields: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        lines = [f"# {self.advice}", f"- id: {self.id}", f"  {self.head}"]
-        if self.fields:
-            names = (json.dumps(n) if "[" in n or '"' in n else n for n in self.fields)
-            lines.append(f"  fields: [{', '.join(names)}]")
-        if self.sets:
-            lines.append("  set:")
-            lines += [f"    {name}: {value}" for name, value in self.sets]
-        return "\n".join(lines)
-
-
-def merge_closings(closings: Iterable[Closing | None]) -> str:
-    """The proposals as YAML, those for one clause together; empty where there are none."""
-    found: dict[tuple[str, str], Closing] = {}
-    for one in closings:
-        if one is not None:
-            known = found.get((one.id, one.head))
-            sets = dict(one.sets) | dict(known.sets if known else ())
-            found[one.id, one.head] = replace(one, sets=tuple(sorted(sets.items())))
-    return "\n".join(str(one) for one in found.values())
-
-
-def closing_clause(old: Judgement, new: Judgement | None) -> Closing | None:
-    """A proposal in words of the contract; None where the difference is in no delta."""
-    if new is None:
-        return None
-    known = {delta.id: delta for delta in old.deltas}
-    explained = {**dict(old.explained_by), **dict(new.explained_by)}
-    for delta in new.deltas:
-        right = known.get(delta.id)
-        if right == delta:
-            continue
-        by = explained.get(delta.id, ())
-        if right is not None and delta.op is Op.CREATE:
-            return _pin(delta, _value_sets(delta, right), by)
-        if right is None and delta.steps and (inside := _places_beside(delta, old)):
-            named = by[0] if by else f"right-{_name(delta)}"
-            advice = f"in {named}: select only the places that may change"
-            return Closing(advice, named, f"update: {delta.type}", fields=inside)
-        if delta.op is Op.UPDATE:
-            wanted = delta.before if right is None else right.after
-            return _pin(delta, ((delta.place, _literal(wanted)),), by)
-        return _bound(delta, by)
-    kept = {delta.id for delta in new.deltas}
-    gone = next((delta for delta in old.deltas if delta.id not in kept), None)
-    return None if gone is None else _need(gone)
-
-
-def _needless(fault: Fault, old: Judgement, new: Judgement | None) -> Closing | None:
-    """The proposal for an allow clause that no reference needs."""
-    known = {delta.id for delta in old.deltas}
-    added = () if new is None else new.deltas
-    delta = next((each for each in added if each.id not in known), None)
-    if delta is None:
-        return None
-    is_value = fault.operator == "permitted-value"
-    how = "pin what it permits" if is_value else "bound its `where`, or give it a `count`"
-    field = fault.target.rpartition(".")[2]
-    return Closing(
-        f"no reference needs {fault.clause}: remove it, or {how}",
-        fault.clause,
-        f"{delta.op.value}: {delta.type}",
-        ((field, "…"),) if is_value else (),
-    )
-
-
-def _places_beside(delta: Delta, old: Judgement) -> tuple[str, ...]:
-    """The places inside the same value that the right run changed."""
-    return tuple(
-        other.place
-        for other in old.deltas
-        if (other.type, other.key, other.path) == (delta.type, delta.key, delta.path)
-    )
-
-
-def _bound(delta: Delta, by: tuple[str, ...]) -> Closing:
-    advice = f"{by[0]} explains it: bound its `where`, or give it a `count`" if by else "forbid it"
-    return Closing(advice, f"no-other-{_name(delta)}", f"{delta.op.value}: {delta.type}")
-
-
-def _pin(delta: Delta, sets: tuple[tuple[str, str], ...], by: tuple[str, ...]) -> Closing:
-    named = by[0] if by else f"right-{_name(delta)}"
-    head = f"{delta.op.value}: {delta.type}"
-    return Closing(f"in {named}: say which value is right", named, head, sets)
-
-
-def _value_sets(delta: Delta, right: Delta) -> tuple[tuple[str, str], ...]:
-    one, two = (dict(getattr(d.after, "fields", ())) for d in (delta, right))
-    return tuple((name, _literal(two.get(name))) for name in one if one[name] != two.get(name))
-
-
-def _need(delta: Delta) -> Closing:
-    fields = (delta.place,) if delta.path else ()
-    head = f"{delta.op.value}: {delta.type}"
-    return Closing("require what may now be missing", f"needs-{_name(delta)}", head, fields=fields)
-
-
-def _name(delta: Delta) -> str:
-    return delta.type.replace(".", "-").replace("_", "-")
-
-
-def _literal(value: object) -> str:
-    return show(value, limit=80) if is_value(value) else "…"  # type: ignore[arg-type]  # a value, just asked

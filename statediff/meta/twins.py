@@ -377,6 +377,8 @@ def is_renumberable(world: World, one: Touched) -> bool:
     entity = reference.types[one.type]
     if one.before is not None or one.after is None or not _has_number(entity):
         return False
+    if entity.counter is not None:  # the counter says which number came: another contradicts it
+        return False
     number = one.key[0]
     is_said: list[object] = [reference.answer]
     if world.compiled.contract.steps or world.compiled.contract.turns:

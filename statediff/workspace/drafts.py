@@ -10,19 +10,31 @@ from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.errors import UsageError
 from statediff.evaluate import schema_of
-from statediff.evaluate.comparing import compare
+from statediff.evaluate.comparing import comparison
 from statediff.model.readings import Capture
+from statediff.model.state import State
 from statediff.model.values import printable
 from statediff.packs import CONTRACT_FILE
 from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
-from statediff.workspace.inputs import Refinements, one_capture
+from statediff.workspace.inputs import Refinements, capture_pair, one_capture
 
 
-def schema_text_of(states: Sequence[str], name: str) -> str:
-    """The drafted state schema of the states as they are."""
-    capture = one_capture(states, lambda _source: None)
-    return draft_schema(name, [(part.reading.source, part.state) for part in capture.parts])
+def schema_text_of(states: Sequence[str], name: str, after: Sequence[str] = ()) -> str:
+    """The drafted state schema of the states as they are, and as they are after a run."""
+    if not after:
+        return draft_schema(name, _parts(one_capture(states, lambda _source: None)))
+    first, last = (_parts(c) for c in capture_pair(states, after, lambda _source: None))
+    if any(not table.row_count for _, state in first for table in state.tables.values()):
+        # Of a table without rows, a file says no columns; a pair has those of either side.
+        alone = _parts(one_capture(states, lambda _source: None))
+        known = {t.source_table: {*t.by_name} for _, state in alone for t in state.schema.types}
+        return draft_schema(name, first, last, known)
+    return draft_schema(name, first, last)
+
+
+def _parts(capture: Capture) -> list[tuple[str, State]]:
+    return [(part.reading.source, part.state) for part in capture.parts]
 
 
 def refinements_of(schema_text: str) -> Refinements:
@@ -36,8 +48,11 @@ def refinements_of(schema_text: str) -> Refinements:
 def seen_between(before: Capture, after: Capture | None, sandbox: str | None = None) -> Seen:
     """What a draft is made of: a state, or what changed between two."""
     sources = tuple(part.reading.source for part in before.parts)
-    schema = schema_of(before) if after is None else schema_of(before, after)
-    return Seen(schema, sources, () if after is None else compare(before, after).deltas, sandbox)
+    if after is None:
+        return Seen(schema_of(before), sources, (), sandbox)
+    found = comparison(before, after)
+    deltas, schema = found.diff.deltas, schema_of(before, after)
+    return Seen(schema, sources, deltas, sandbox, found.before, found.after)
 
 
 def files_of(schema_text: str, contract_text: str) -> dict[str, str]:

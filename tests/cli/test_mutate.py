@@ -49,7 +49,7 @@ def test_holes_are_reported_with_what_closes_them_and_proposed_in_the_file(
     assert last["summary"]["survivors"] == len(found)
     proposed = file.read_text()
     assert proposed.startswith(CLOSE.rstrip())
-    assert "#   - id: no-other-customer\n#     delete: customer\n" in proposed
+    assert "#     - id: no-other-customer\n#       delete: customer\n" in proposed
     assert statediff("lint", str(file)).code == 0
 
 

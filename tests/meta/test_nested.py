@@ -78,7 +78,8 @@ def test_a_contract_that_selects_the_whole_field_has_survivors(kind: Kind) -> No
     found = report(LOOSE, kind)
     assert {survivor.id.partition(" ")[0] for survivor in found.survivors} >= NESTED
     closing = {survivor.id: survivor.closing for survivor in found.survivors}
-    assert "fields: [settings.limits.gb]" in closing["nested-added user.settings"]
+    assert "    update: user\n" in closing["nested-added user.settings"]
+    assert "    set:\n      settings: " in closing["nested-added user.settings"]
 
 
 @pytest.mark.parametrize("kind", [Kind.JSON, Kind.MAP])

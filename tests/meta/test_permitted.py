@@ -188,10 +188,11 @@ def test_such_a_survivor_is_argued_for_by_its_fields_and_has_a_proposal() -> Non
     report = mutate([whole], 0, {})
     (found,) = [each for each in report.survivors if each.id.startswith("permitted")]
     assert found.sentence == "no reference needs `a`: any value passes in n, what"
-    assert found.closing.splitlines()[:3] == [
-        "# no reference needs a: remove it, or pin what it permits",
-        "- id: a",
-        "  create: log",
+    assert found.closing.splitlines() == [
+        "forbid:",
+        "  # a lets it pass: nothing else may change so",
+        "  - id: no-other-log",
+        "    create: log",
     ]
     for fields, is_open in ((("n",), True), (("n", "what"), False)):
         argued = {"permitted-value a": Argued("the words are the agent's own", fields)}

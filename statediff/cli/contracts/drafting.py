@@ -73,7 +73,7 @@ def init(
         own: tuple[OwnSource, ...] = ()
         files = {CONTRACT_FILE: draft_contract(name, seen)}
     else:
-        schema_text = drafts.schema_text_of(sources, name.rpartition("/")[2])
+        schema_text = drafts.schema_text_of(sources, name.rpartition("/")[2], after or ())
         refined = drafts.refinements_of(schema_text)
         if after:
             seen = drafts.seen_between(*capture_pair(sources, after, refined))

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 MUTATION: Final = "statediff/mutation/1"
 AGREE: Final = "statediff/agree/1"
 UNDOING: Final = "statediff/undoing/1"
+NO_CLAUSE: Final = (
+    "no clause was found that closes it and keeps the right run; if it may pass, say why under "
+    "`survivors` in a cases.yaml beside the contract"
+)
+MAX_LINE: Final = 20_000
+"""Characters of a line of a proposal, which has to stay the YAML that was proven."""
 References: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -270,8 +276,8 @@ def _print(report: MutationReport) -> None:
     for entry in report.survivors:
         reason = f"argued: {entry.argued}" if entry.argued else "survives"
         lines.append(f"  {said(entry.id, 200)}  {said(entry.sentence, 300)}; {said(reason, 500)}")
-        closing = "" if entry.argued else entry.closing
-        lines += [f"      {said(line, 300)}" for line in closing.splitlines()]
+        closing = "" if entry.argued else entry.closing or NO_CLAUSE
+        lines += [f"      {said(line, MAX_LINE)}" for line in closing.splitlines()]
     for twin in report.diverged:
         verdict = twin.verdict.value if twin.verdict else said(twin.error, 300)
         lines.append(
@@ -289,10 +295,13 @@ def _propose(path: Path, report: MutationReport) -> None:
     found = [entry for entry in report.open_survivors if entry.closing]
     if not found:
         return
-    lines = ["", "# Proposed by `statediff mutate`: each closes a hole; place it or argue for it."]
+    lines = [
+        "",
+        "# Proposed by `statediff mutate`: add each to its section, or argue for the hole.",
+    ]
     for entry in found:
         lines.append(f"# {entry.id}: {_one_line(entry.sentence)}")
-        lines += [f"#   {_one_line(line)}" for line in entry.closing.splitlines()]
+        lines += [f"#   {said(line, MAX_LINE)}" for line in entry.closing.splitlines()]
     try:
         text = path.read_text(encoding="utf-8").rstrip("\n")
         content = "\n".join((text, *lines, "")).encode()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from itertools import islice
 from keyword import iskeyword
 from typing import Final
 
+from statediff.contract.authoring.inferring import Inferred, Run
+from statediff.contract.authoring.requiring import derivations, requirements
 from statediff.contract.language.english import singular
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Op
@@ -30,15 +31,13 @@ from statediff.model.schema import (
 )
 from statediff.model.schema import Field as TypedField
 from statediff.model.state import State
-from statediff.model.values import Key, Observed, Value, is_value, printable
+from statediff.model.values import Observed, is_value, printable
 
 SAMPLED: Final = 1000
 """Rows of a table that are looked at; a draft is a proposal, not a proof."""
-MAX_SETS: Final = 12
+_COUNTERS: Final = "db.sequence"
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-_PATH: Final = re.compile(
-    r'[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_-]*|\."[^"\\]*"|\[[0-9]+\])*'
-)
+States = Sequence[tuple[str, State]]
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 """Words that some reader of YAML takes for something else than text."""
 _POWERS: Final = ("role", "grant", "member", "permission", "approval", "privilege", "session")
@@ -56,6 +55,7 @@ class DraftedField:
 
     name: str
     column: str
+    kind: str = "any"
     told: dict[str, str] = field(default_factory=dict)
     why: str = ""
 
@@ -69,11 +69,31 @@ class DraftedEntity:
     source: str
     fields: tuple[DraftedField, ...]
     holds: Purpose | None
+    is_changed: bool = False
+    """Whether the run changed rows of it."""
+
+    @property
+    def said_holds(self) -> str:
+        """What its rows are for; a guess that the contract would have to follow is a comment."""
+        said = f"holds: {self.holds.value}" if self.holds else ""
+        if self.holds is Purpose.PERMISSIONS and self.is_changed:
+            return f"# {said}  # by its name; `effects` then says who may change it"
+        return f"{said}  # by its name"
 
 
-def draft_schema(name: str, states: Sequence[tuple[str, State]]) -> str:
-    """A state schema file for the tables of some sources: singular names, kinds, references."""
-    entities = [entity for source, state in states for entity in _entities(source, state)]
+def draft_schema(
+    name: str,
+    states: Sequence[tuple[str, State]],
+    after: States = (),
+    known: Mapping[str, Collection[str]] | None = None,
+) -> str:
+    """A state schema file for the tables of some sources: singular names, kinds, references.
+
+    `after` are the sources after a run, which show more values. `known` has the columns that each
+    table has before it by itself; None: all.
+    """
+    later = dict(after)
+    entities = [e for source, state in states for e in _entities(source, state, later.get(source))]
     lines = [
         "# A first draft: logical names for what the sources call tables and columns.",
         "# Lines with a comment were inferred from the data; check them.",
@@ -82,10 +102,14 @@ def draft_schema(name: str, states: Sequence[tuple[str, State]]) -> str:
         "entities:",
     ]
     for entity in entities:
+        for one in () if known is None else entity.fields:
+            if one.column not in (known or {}).get(entity.table, ()):
+                one.told = {"type": one.kind, **one.told, "optional": "true"}
+                one.why = one.why or "only seen after the run"
         lines += [f"  {entity.name}:", f"    table: {_quote(entity.table)}"]
         lines.append(f"    source: {_quote(entity.source)}")
         if entity.holds is not None:
-            lines.append(f"    holds: {entity.holds.value}  # by its name")
+            lines.append(f"    {entity.said_holds}")
         told = [f for f in entity.fields if f.told or f.name != f.column]
         if told:
             lines.append("    fields:")
@@ -99,18 +123,24 @@ def draft_schema(name: str, states: Sequence[tuple[str, State]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _entities(source: str, state: State) -> Iterator[DraftedEntity]:
-    tables = {
-        t.source_table: t
-        for t in state.schema.types
-        if not t.name.startswith(SCHEMA_OBJECT_PREFIXES) and t.name not in MAIL_TYPES
-    }
+def _entities(source: str, state: State, after: State | None) -> Iterator[DraftedEntity]:
+    tables = {t.source_table: t for state in (after, state) if state for t in _drafted(state)}
     names = _names(tables)
     for table, entity in sorted(tables.items()):
-        rows = [row for _, row in islice(state.tables[entity.name].rows(), SAMPLED)]
+        held = [s.tables[entity.name] for s in (state, after) if s and entity.name in s.tables]
+        known = dict(islice(held[0].rows(), SAMPLED))
+        new = (pair for table in held[1:] for pair in islice(table.rows(), SAMPLED))
+        rows = [*known.values(), *(row for key, row in new if known.get(key) != row)]
         fields = tuple(_field(f, rows, entity, names, tables) for f in entity.fields)
         holds = entity.holds or _holds(names[table])
-        yield DraftedEntity(names[table], table, source, _distinct(fields), holds)
+        is_changed = after is not None and len({each.chunks for each in held}) > 1
+        yield DraftedEntity(names[table], table, source, _distinct(fields), holds, is_changed)
+
+
+def _drafted(state: State) -> Iterator[EntityType]:
+    for entity in state.schema.types:
+        if not entity.name.startswith(SCHEMA_OBJECT_PREFIXES) and entity.name not in MAIL_TYPES:
+            yield entity
 
 
 def _holds(name: str) -> Purpose | None:
@@ -142,7 +172,7 @@ def _field(
     tables: Mapping[str, EntityType],
 ) -> DraftedField:
     values = [v for row in rows if (v := row.get(told.name)) is not None and is_value(v)]
-    drafted = DraftedField(_logical(told.name), told.source_column)
+    drafted = DraftedField(_logical(told.name), told.source_column, told.kind.value)
     if told.reference is not None:
         drafted.name = _without_id(drafted.name, entity)
         return drafted
@@ -228,12 +258,14 @@ def _says_flag(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a draft rests on: the schema, its sources, and the changes of a right run, if any."""
+    """What a draft rests on: the schema, its sources; of a right run, its changes and states."""
 
     schema: Schema
     sources: tuple[str, ...]
     deltas: tuple[Delta, ...] = ()
     sandbox: str | None = None
+    before: State | None = None
+    after: State | None = None
 
 
 def draft_contract(name: str, seen: Seen) -> str:
@@ -252,7 +284,16 @@ def draft_contract(name: str, seen: Seen) -> str:
         and not _is_system(seen.schema.by_name[t])
         and not (seen.schema.by_name[t].is_association)
     ]
-    objects = [t for t in types if t.startswith("db.") and t not in moved and t not in powers]
+    objects = [
+        t
+        for t in types
+        if t.startswith("db.") and t not in moved and t not in powers and t != _COUNTERS
+    ]
+    added_to = [
+        t
+        for t in types
+        if seen.schema.by_name[t].purpose is Purpose.HISTORY and (Op.UPDATE, t) not in touched
+    ]
     lines = [
         f"contract: {name}",
         "version: 0.1.0",
@@ -263,8 +304,8 @@ def draft_contract(name: str, seen: Seen) -> str:
     ]
     if seen.sandbox:
         lines.append(f"sandbox: {seen.sandbox}")
-    forbidden = [*_forbidden(kept, powers, objects), *_of_repository(types, moved)]
-    required = list(_requirements(seen))
+    forbidden = [*_forbidden(kept, powers, objects, added_to), *_of_repository(types, moved)]
+    required = _required(seen)
     requires = required[0].startswith("require:")
     if forbidden and not requires:
         lines.append("noop: true                    # remove it once something is required")
@@ -281,12 +322,34 @@ def _to_explain(seen: Seen) -> Iterator[Delta]:
     """The changes that a contract has to speak of; neither what is outside nor what counts rows."""
     counters = {t.counter for t in seen.schema.types if t.counter is not None}
     for delta in seen.deltas:
-        is_counter = delta.type == "db.sequence" and delta.key[0] in counters
+        is_counter = delta.type == _COUNTERS and delta.key[0] in counters
         if seen.schema.by_name[delta.type].outside is None and not is_counter:
             yield delta
 
 
-def _forbidden(kept: list[str], powers: list[str], objects: list[str]) -> list[str]:
+def _required(seen: Seen) -> list[str]:
+    """What the run changed, and what the application keeps beside it; an example without a run."""
+    empty = State(seen.schema, {})
+    deltas = tuple(delta for delta in seen.deltas if _is_named(delta.type))
+    run = Run(seen.schema, deltas, seen.before or empty, seen.after or empty)
+    inferred = Inferred(run)
+    clauses, kept = list(requirements(run, inferred)), list(derivations(inferred))
+    if not clauses:
+        return [
+            "# require:                    # what must change, e.g.",
+            "#   - id: closed",
+            "#     update: ticket",
+            "#     where: it.id == 7",
+            "#     set: {status: closed}",
+        ]
+    head = "require:                        # each was seen in the run; keep what the task demands"
+    derived = ["", "derive:                         # what the application keeps by itself", *kept]
+    return [head, *clauses, *(derived if kept else ())]
+
+
+def _forbidden(
+    kept: list[str], powers: list[str], objects: list[str], added_to: list[str]
+) -> list[str]:
     lines: list[str] = []
     if kept:
         lines += ["  - id: nothing-deleted", f"    delete: {_flow(kept)}"]
@@ -294,6 +357,8 @@ def _forbidden(kept: list[str], powers: list[str], objects: list[str]) -> list[s
         lines += ["  - id: no-privilege-change", f"    any: {_flow(powers)}"]
     if objects:
         lines += ["  - id: schema-stays", f"    any: {_flow(objects)}"]
+    if added_to:
+        lines += ["  - id: only-added-to", f"    update: {_flow(added_to)}"]
     return lines
 
 
@@ -308,81 +373,6 @@ def _of_repository(types: list[str], moved: set[str]) -> Iterator[str]:
             yield f"    any: {_flow(settings)}"
 
 
-def _requirements(seen: Seen) -> Iterator[str]:
-    groups: dict[tuple[Op, str, Key], list[Delta]] = {}
-    for delta in seen.deltas:
-        if _is_named(delta.type):
-            groups.setdefault((delta.op, delta.type, delta.key), []).append(delta)
-    if not groups:
-        yield "# require:                    # what must change, e.g."
-        yield "#   - id: closed"
-        yield "#     update: ticket"
-        yield "#     where: it.id == 7"
-        yield "#     set: {status: closed}"
-        return
-    yield "require:                        # each was seen in the run; keep what the task demands"
-    ids: set[str] = set()
-    for (op, type_name, key), deltas in groups.items():
-        entity = seen.schema.by_name[type_name]
-        base = f"{_word(op)}-{type_name.replace('.', '-').replace('_', '-')}"
-        made, number = base, 2
-        while made in ids:
-            made, number = f"{base}-{number}", number + 1
-        ids.add(made)
-        yield f"  - id: {made}"
-        yield f"    {op.value}: {type_name}"
-        if op in (Op.UPDATE, Op.DELETE) and entity.key:
-            where = " and ".join(
-                f"it.{part} == {literal}"
-                for part, value in zip(entity.key, key, strict=True)
-                if (literal := _literal(value))
-            )
-            if where:
-                yield "    where: >-"
-                yield f"      {where}"
-        yield from _sets(op, entity, deltas)
-
-
-def _sets(op: Op, entity: EntityType, deltas: Iterable[Delta]) -> Iterator[str]:
-    if op is Op.UPDATE:
-        pairs = [(d.place, d.after) for d in deltas]
-    elif op in (Op.CREATE, Op.LINK):
-        made = next(iter(deltas)).after
-        opaque = set(entity.key) if not entity.is_association else set()
-        pairs = [(n, v) for n, v in getattr(made, "fields", ()) if n not in opaque]
-    else:
-        return
-    told = [(n, _scalar(v)) for n, v in pairs if v is not None and _PATH.fullmatch(n)]
-    known = [(n, v) for n, v in told if v is not None][:MAX_SETS]
-    if known:
-        yield "    set:"
-        yield from (f"      {_key(name)}: {value}" for name, value in known)
-    left = [n for n, v in told if v is None] + [n for n, _ in told[MAX_SETS:]]
-    if left:
-        yield f"    # not drafted: {', '.join(sorted(set(left)))}"
-
-
-def _key(path: str) -> str:
-    return json.dumps(path, ensure_ascii=False) if '"' in path or "[" in path else path
-
-
-def _scalar(value: object) -> str | None:
-    """A value as YAML; None where a draft would have to spell it in another way."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | Decimal):
-        return str(value)
-    if isinstance(value, str) and len(value) <= 200 and printable(value) == value:
-        return json.dumps(value, ensure_ascii=False)
-    return None
-
-
-def _literal(value: Value) -> str | None:
-    """A key's part as an expression."""
-    scalar = _scalar(value)
-    return None if isinstance(value, Decimal) else scalar
-
-
 def _is_named(name: str) -> bool:
     """Whether a contract can name the type as it is."""
     return name.lower() not in _WORDS and all(_PLAIN.fullmatch(part) for part in name.split("."))
@@ -395,10 +385,6 @@ def _is_power(entity: EntityType) -> bool:
 
 def _is_system(entity: EntityType) -> bool:
     return entity.name.startswith(SCHEMA_OBJECT_PREFIXES) or entity.name in MAIL_TYPES
-
-
-def _word(op: Op) -> str:
-    return {Op.CREATE: "new", Op.UPDATE: "changed", Op.DELETE: "gone"}.get(op, op.value + "ed")
 
 
 def _flow(names: Iterable[str]) -> str:

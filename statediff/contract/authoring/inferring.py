@@ -1,0 +1,401 @@
+"""What a right run shows of how an application keeps its rows: stamps, chosen keys, kept sums.
+
+Every inference is from both states and all changes of one run. It says what a value is *for*, so
+that a draft asks for what holds in the next right run too: a stamp is later than every one before,
+a key that the application chose is named by what it is the key of, a counter is what it counts.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Final
+
+from statediff.model.batches import Row
+from statediff.model.delta import Delta, Entity, Op
+from statediff.model.instants import parse_instant
+from statediff.model.paths import leaves
+from statediff.model.schema import EntityType, Field, Schema
+from statediff.model.state import State
+from statediff.model.values import Observed, is_value
+
+MAX_ROWS: Final = 5_000
+"""Rows that a table may have for a sum over it to be looked for."""
+MAX_VALUES: Final = 6
+"""Distinct values of a column that may tell the rows which a counter counts from the others."""
+LEAST: Final = 2
+"""Different values that a formula must have given."""
+NEAR: Final = timedelta(hours=1)
+"""How far apart stamps of one run may be; in a column with another zone, `ZONES`."""
+ZONES: Final = timedelta(hours=15)
+ROUND: Final = 60
+"""Seconds of which an instant that is computed from the clock is a multiple away from it."""
+
+_PAST: Final = (
+    r"(\w*ed|sent|paid|read|seen|done|gone|given|taken|written|begun|left|lent|lost|won|met|held|"
+    r"built|kept|sold|found|shown|login)"
+)
+_SUFFIX: Final = r"_?(at|on|time|ts|date|timestamp|ms|utc)"
+_STAMP: Final = re.compile(
+    rf"at|ts|timestamp|last_\w+|(date|time)_{_PAST}|(\w+_)?{_PAST}({_SUFFIX})?", re.IGNORECASE
+)
+_SURE: Final = re.compile(
+    rf"at|ts|timestamp|\w*(creat|updat|modif|insert|chang|log|record|touch)(ed|ied|e)({_SUFFIX})?",
+    re.IGNORECASE,
+)
+"""Names of stamps that nobody enters by hand."""
+_AHEAD: Final = re.compile(
+    r"(schedul|plann|expect|estimat|promis|requir|need|limit)", re.IGNORECASE
+)
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_UNITS: Final = (1, 1_000, 1_000_000)
+_SINCE: Final = datetime(2001, 9, 9, tzinfo=UTC)
+_UNTIL: Final = datetime(2100, 1, 1, tzinfo=UTC)
+_RANDOM: Final = (
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "[0-9a-f-]{36}"),
+    (re.compile(r"[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}"), "[0-9A-F-]{36}"),
+    (re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{16,128}"), "[0-9a-f]"),
+    (re.compile(r"(?=.*[0-9])(?=.*[A-F])[0-9A-F]{16,128}"), "[0-9A-F]"),
+    (re.compile(r"(?=(.*[0-9]){3})(?=.*[A-Za-z])[A-Za-z0-9_-]{20,128}"), "[A-Za-z0-9_-]"),
+)
+"""Texts that nobody chooses twice, and what all of their kind match."""
+
+_VOLATILE: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
+    r"|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{16,128}(?![A-Za-z0-9_-])"
+    r"|(?<![0-9.])[0-9]{10,16}(\.[0-9]{1,6})?(?![0-9.])"
+)
+"""What may be a stamp or a key inside a text."""
+MAX_PATTERN: Final = 1000
+
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A right run: what it changed, and the states at its two ends."""
+
+    schema: Schema
+    deltas: tuple[Delta, ...]
+    before: State
+    after: State
+
+    def rows(self, state: State, name: str) -> tuple[Row, ...]:
+        table = state.tables.get(name)
+        if table is None or not table.enumeration.is_complete or table.row_count > MAX_ROWS:
+            return ()
+        return tuple(row for _, row in table.rows())
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A field that the application keeps, and what it keeps it equal to, as an expression."""
+
+    type: str
+    field: str
+    expression: str
+
+
+class Inferred:
+    """What one run shows; each answer is about a value that the run wrote."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    # ------------------------------------------------------------ stamps
+
+    @cached_property
+    def moment(self) -> datetime | None:
+        """When the run was, by the stamps that it left; None where it left none."""
+        found = [
+            (_SURE.fullmatch(name) is not None, at)
+            for _, name, value in self._written()
+            if _is_stamp_name(name) and (at := _instant(value)) is not None
+        ]
+        return max(found)[1] if found else None
+
+    def is_stamp(self, name: str, value: Observed) -> bool:
+        """Whether the value, of the field or member, is of the run's hour (or day)."""
+        if self.moment is None:
+            return False
+        day = value.isoformat() if type(value) is date else value
+        if isinstance(day, str) and _DAY.fullmatch(day):
+            return _is_stamp_name(name) and day == self.moment.date().isoformat()
+        at = _instant(value)
+        if at is None:
+            return False
+        apart = abs(at - self.moment)
+        return apart <= NEAR or (_is_stamp_name(name) and apart <= ZONES) or self._is_computed(at)
+
+    def _is_computed(self, at: datetime) -> bool:
+        """Whether it is so many minutes from a stamp of the run, to the second."""
+        return any(
+            abs((at - stamp).total_seconds() + 1) % ROUND <= 2
+            for stamp in self._stamps
+            if at > stamp
+        )
+
+    @cached_property
+    def _stamps(self) -> frozenset[datetime]:
+        found = (_instant(value) for _, name, value in self._written() if _is_stamp_name(name))
+        moment = self.moment
+        return frozenset(at for at in found if at and moment and abs(at - moment) <= NEAR)
+
+    def volatile(self, text: str) -> str | None:
+        """What every such text matches, where a stamp or a key of the run is in it; else None."""
+        if len(text) > MAX_PATTERN:
+            return None
+        parts: list[str] = []
+        end = 0
+        for found in _VOLATILE.finditer(text):
+            token = found[0]
+            since = Decimal(token) if token.replace(".", "").isdigit() else token
+            if self.is_stamp("", since) or self.random_form(token) is not None:
+                width = "16,35" if "." in token else str(len(token))  # a fraction may be left out
+                parts += [_escaped(text[end : found.start()]), f".{{{width}}}"]
+                end = found.end()
+        return "".join([*parts, _escaped(text[end:])]) if parts else None
+
+    def earlier(self, entity: str, field: str, value: Observed) -> Observed:
+        """The latest stamp before the run: of the field, else of any; null without one."""
+        own = (row.get(field) for row in self._run.rows(self._run.before, entity))
+        return _latest_before(own, value) or _latest_before(self._stamps_before, value)
+
+    @cached_property
+    def _stamps_before(self) -> tuple[Observed, ...]:
+        before = self._run.before
+        return tuple(
+            row.get(field.name)
+            for name in before.tables
+            for field in before.tables[name].type.fields
+            if _is_stamp_name(field.name)
+            for row in self._run.rows(before, name)
+        )
+
+    def _written(self) -> Iterator[tuple[str, str, Observed]]:
+        """(type, name, value) of everything that the run wrote."""
+        for delta in self._run.deltas:
+            made = delta.after.fields if isinstance(delta.after, Entity) else ()
+            for name, value in made:
+                yield from _with_inside(delta.type, name, value)
+            if delta.op is Op.UPDATE and not isinstance(delta.after, Entity):
+                steps = [step for step in delta.steps if isinstance(step, str)]
+                yield from _with_inside(delta.type, (steps or [delta.path])[-1], delta.after)
+
+    # ------------------------------------------------------------ keys
+
+    @cached_property
+    def _made(self) -> frozenset[tuple[str, Observed]]:
+        """(type, key) of each entity that the run created under a key of one part."""
+        return frozenset(
+            (delta.type, delta.key[0])
+            for delta in self._run.deltas
+            if delta.op is Op.CREATE and len(delta.key) == 1
+        )
+
+    def made_by_run(self, field: Field | None, value: Observed) -> str | None:
+        """The type of the created entity whose key the value is; of a bare text only if random."""
+        if not isinstance(value, int | str) or isinstance(value, bool):
+            return None
+        if field is not None and field.reference is not None:
+            return field.reference if (field.reference, value) in self._made else None
+        if self.random_form(value) is None:
+            return None
+        return next((name for name, key in sorted(self._made, key=repr) if key == value), None)
+
+    def random_form(self, value: Observed) -> str | None:
+        """What texts of its kind match, where the run came up with a text at random; else None."""
+        form = random_form(value)
+        return None if form is None or value in self._known else form
+
+    @cached_property
+    def _known(self) -> frozenset[Observed]:
+        """Every random text that was in the state before."""
+        tables = self._run.before.tables
+        rows = (row for name in tables for row in self._run.rows(self._run.before, name))
+        cells = (cell for row in rows for cell in row.values())
+        return frozenset(cell for cell in cells if random_form(cell) is not None)
+
+    def key_of(self, name: str) -> str:
+        """The one key field of a type."""
+        return self._run.schema.by_name[name].key[0]
+
+    # ------------------------------------------------------------ formulas
+
+    @cached_property
+    def formulas(self) -> Mapping[Place, Formula]:
+        """The fields that an update of the run moved and that a formula gives, in both states."""
+        found: dict[Place, Formula] = {}
+        for delta in self._run.deltas:
+            place = (delta.type, delta.path)
+            if delta.op is Op.UPDATE and not delta.steps and place not in found:
+                formula = self._formula(*place) if _is_number(delta.after) else None
+                if formula is not None:
+                    found[place] = Formula(*place, formula)
+        return found
+
+    def _formula(self, name: str, field: str) -> str | None:
+        entity = self._run.schema.by_name[name]
+        if field in entity.key or _instant(_first(self._run.rows(self._run.after, name), field)):
+            return None
+        states = (self._run.before, self._run.after)
+        rows = [self._run.rows(state, name) for state in states]
+        wanted = [row.get(field) for side in rows for row in side]
+        if not all(map(_is_number, wanted)) or len(set(wanted)) < LEAST:
+            return None
+        for text, computed in self._candidates(entity, field, rows):
+            if computed == wanted:
+                return text
+        return None
+
+    def _candidates(
+        self, entity: EntityType, field: str, rows: list[tuple[Row, ...]]
+    ) -> Iterator[tuple[str, list[Observed]]]:
+        """Expressions over a row and what refers to it, each with its value in every row."""
+        every = [row for side in rows for row in side]
+        own = [f.name for f in entity.fields if f.name != field and _counts(entity, f, every)]
+        for one, two in combinations(own, 2):
+            for sign, apply in _OPERATORS:
+                yield f"it.{one} {sign} it.{two}", [apply(r[one], r[two]) for r in every]
+            yield f"it.{two} - it.{one}", [_OPERATORS[2][1](r[two], r[one]) for r in every]
+        if len(entity.key) != 1:
+            return
+        for child in self._run.schema.types:
+            for reference in (f for f in child.fields if f.reference == entity.name):
+                yield from self._over_children(entity, rows, child, reference.name)
+
+    def _over_children(
+        self, entity: EntityType, rows: list[tuple[Row, ...]], child: EntityType, by: str
+    ) -> Iterator[tuple[str, list[Observed]]]:
+        sides = [self._run.rows(state, child.name) for state in (self._run.before, self._run.after)]
+        both = [row for side in sides for row in side]
+        numbers = [f.name for f in child.fields if _counts(child, f, both)]
+        amounts: list[tuple[str, Callable[[Row], Observed]]] = [("", lambda _: 1)]
+        amounts += [(f"c.{n}", lambda row, n=n: row[n]) for n in numbers]  # type: ignore[misc]
+        amounts += [
+            (f"c.{a} * c.{b}", lambda row, a=a, b=b: _OPERATORS[0][1](row[a], row[b]))  # type: ignore[misc]
+            for a, b in combinations(numbers, 2)
+        ]
+        key = entity.key[0]
+        for condition, holds in _conditions(child, by, both):
+            that = f"c.{by} == it.{key}" + condition
+            for text, amount in amounts:
+                computed: list[Observed] = []
+                for parents, children in zip(rows, sides, strict=True):
+                    sums: dict[Observed, int | Decimal | float] = defaultdict(int)
+                    for row in filter(holds, children):
+                        sums[row.get(by)] += amount(row)  # type: ignore[operator]  # numbers
+                    computed += [sums.get(row[key], 0) for row in parents]
+                yield (
+                    f"sum({text} for c in after.{child.name} if {that})"
+                    if text
+                    else f"count(c for c in after.{child.name} if {that})",
+                    computed,
+                )
+
+
+_OPERATORS: Final[tuple[tuple[str, Callable[[Any, Any], Any]], ...]] = (
+    ("*", operator.mul),
+    ("+", operator.add),
+    ("-", operator.sub),
+)
+
+
+def _conditions(
+    child: EntityType, by: str, rows: list[Row]
+) -> Iterator[tuple[str, Callable[[Row], bool]]]:
+    """Which rows may be meant: all, those without a mark, those with one value of a few."""
+    yield "", lambda _: True
+    for field in child.fields:
+        values = [row.get(field.name) for row in rows]
+        if field.name in (by, *child.key) or not all(map(is_value, values)):
+            continue
+        name = field.name
+        if None in values and any(v is not None for v in values):
+            yield f" and c.{name} == null", lambda row, n=name: row.get(n) is None  # type: ignore[misc]
+        few = {v for v in values if isinstance(v, bool | int | str)}
+        if len(few) > MAX_VALUES or len(few) < LEAST:
+            continue
+        for value in sorted(few, key=repr):
+            text = json.dumps(value, ensure_ascii=False)
+            yield (
+                f" and c.{name} == {text}",
+                lambda row, n=name, v=value: row.get(n) == v and type(row.get(n)) is type(v),  # type: ignore[misc]
+            )
+
+
+def _counts(entity: EntityType, field: Field, rows: list[Row]) -> bool:
+    """Whether the field holds a number in every row, and numbers no entity."""
+    if field.name in entity.key or field.reference is not None or not rows:
+        return False
+    return all(_is_number(row.get(field.name)) for row in rows)
+
+
+def _is_number(value: object) -> bool:
+    """Whether sums of it are exact."""
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _latest_before(values: Iterable[Observed], value: Observed) -> Observed:
+    like = (each for each in values if type(each) is type(value) and _order(each) < _order(value))
+    return max(like, key=_order, default=None)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[][.^$*+?(){}|\\]", r"\\\g<0>", text)
+
+
+def _first(rows: tuple[Row, ...], field: str) -> Observed:
+    return next((row.get(field) for row in rows), None)
+
+
+def _is_stamp_name(name: str) -> bool:
+    return _STAMP.fullmatch(name) is not None and _AHEAD.search(name) is None
+
+
+def _with_inside(kind: str, name: str, value: Observed) -> Iterator[tuple[str, str, Observed]]:
+    for steps, held in leaves(value):
+        names = [step for step in steps if isinstance(step, str)]
+        yield kind, (names or [name])[-1], held
+
+
+def _instant(value: object) -> datetime | None:
+    """The instant that the value is, in UTC: a timestamp, its text, or a number since 1970."""
+    if isinstance(value, str):
+        value = parse_instant(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        for unit in _UNITS:
+            if _SINCE.timestamp() <= value / unit < _UNTIL.timestamp():
+                return datetime.fromtimestamp(float(value / unit), UTC)
+    return None
+
+
+def _order(value: object) -> float:
+    at = _instant(value)
+    if at is not None:
+        return at.timestamp()
+    day = value.isoformat() if isinstance(value, date) else value
+    return (
+        date.fromisoformat(day).toordinal() if isinstance(day, str) and _DAY.fullmatch(day) else 0
+    )
+
+
+def random_form(value: object) -> str | None:
+    """What texts of the value's kind match, where it was chosen at random; else None."""
+    if not isinstance(value, str):
+        return None
+    for known, form in _RANDOM:
+        if known.fullmatch(value):
+            return form if form.endswith("}") else f"{form}{{{len(value)}}}"
+    return None

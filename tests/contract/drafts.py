@@ -1,0 +1,199 @@
+"""The law of drafts over generated applications, and how far it holds.
+
+    python -m tests.contract.drafts [--apps N] [--first N] [--workers N] [--form csv] [--json FILE]
+
+Of each application a contract is drafted from its right run, as `init --after` does. The draft has
+no lint error, MATCHes its own run and the same run at another hour, with other random keys; faults
+are seeded as `mutate` does, and each that it lets pass is a survivor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from statediff.contract.authoring.drafting import draft_contract
+from statediff.evaluate import ContractFile, load_contract
+from statediff.meta.mutate import MutationReport, mutate
+from statediff.systems.captured.statefile import write_state
+from statediff.workspace import drafts
+from statediff.workspace.contracts import States, check
+from statediff.workspace.inputs import capture_pair, one_capture
+from statediff.workspace.references import recorded_run
+from tests.contract.applications import AGAIN, RIGHT, Application
+
+
+@dataclass
+class Tried:
+    """What became of the draft of one application."""
+
+    number: int
+    actions: list[str]
+    errors: list[str] = field(default_factory=list)
+    own: str = ""
+    again: str = ""
+    seeded: dict[str, int] = field(default_factory=dict)
+    survived: dict[str, int] = field(default_factory=dict)
+    survivors: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        return not self.errors and self.own == self.again == "MATCH"
+
+
+def drafted(folder: Path, before: list[str], after: list[str]) -> ContractFile:
+    """The draft of a run, written to the folder as `init --after` writes it."""
+    text = drafts.schema_text_of(before, "first", after)
+    seen = drafts.seen_between(*capture_pair(before, after, drafts.refinements_of(text)))
+    drafts.write_drafts(folder, drafts.files_of(text, draft_contract("drafts/first", seen)))
+    return load_contract(folder / "contract.yaml")
+
+
+def judged(file: ContractFile, folder: Path, before: list[str], after: list[str]) -> str:
+    """The verdict on a recorded run, with what does not hold."""
+    return _worded(_reference(file, folder, before, after).judged())
+
+
+def _worded(judgement: Any) -> str:
+    if judgement.verdict.value == "MATCH":
+        return "MATCH"
+    wrong = [f"{f.clause}: {f.sentence}" for f in judgement.findings if f.truth.value != "HOLDS"]
+    return f"{judgement.verdict.value} {'; '.join(wrong[:4])}"
+
+
+def _reference(file: ContractFile, folder: Path, before: list[str], after: list[str]) -> Any:
+    named = folder / "schema.yaml"
+    return recorded_run(file, before, after, None, schema=named if named.exists() else None)
+
+
+def seeded(file: ContractFile, folder: Path, before: list[str], after: list[str]) -> MutationReport:
+    """What `mutate` finds of the draft."""
+    return mutate([_reference(file, folder, before, after)], 0, {})
+
+
+def exported(database: Path, folder: Path, form: str) -> str:
+    """The tables of a database as a state of that form: a file of each, or what was captured."""
+    if form == "sqlite":
+        return f"db={database}"
+    if form == "state":
+        captured = one_capture([f"db={database}"], lambda _: None)
+        write_state(captured, folder.with_suffix(".state"), is_refined=False)
+        return f"db={folder.with_suffix('.state')}"
+    folder.mkdir()
+    with closing(sqlite3.connect(database)) as db:
+        db.row_factory = sqlite3.Row
+        names = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+        for (name,) in db.execute(
+            names + " AND name NOT LIKE 'found_%' AND name NOT LIKE 'sqlite_%'"
+        ):
+            rows = [dict(row) for row in db.execute(f"SELECT * FROM {name}")]
+            if form == "jsonl":
+                text = "".join(json.dumps(row) + "\n" for row in rows)
+                (folder / f"{name}.jsonl").write_text(text)
+                continue
+            with (folder / f"{name}.csv").open("w", newline="") as file:
+                names_of = [c[0] for c in db.execute(f"SELECT * FROM {name}").description]
+                writer = csv.DictWriter(file, names_of)
+                writer.writeheader()
+                writer.writerows(rows)
+    return f"db=tables://{folder}"
+
+
+def tried(number: int, *, is_seeded: bool = True, form: str = "sqlite") -> Tried:
+    """Everything about the draft of one application."""
+    started = time.perf_counter()
+    application = Application(number)
+    found = Tried(number, [name for name, _ in application.actions])
+    with tempfile.TemporaryDirectory(prefix="statediff-drafts-") as named:
+        folder = Path(named)
+        application.make(folder / "a.db")
+        application.run(folder / "a.db", folder / "b.db", RIGHT)
+        application.run(folder / "a.db", folder / "c.db", AGAIN, "again")
+        before, after, again = (
+            [exported(folder / f"{name}.db", folder / name, form)] for name in ("a", "b", "c")
+        )
+        task = folder / "task"
+        try:
+            file = drafted(task, before, after)
+            lint = check(task / "contract.yaml", States(None, before)).problems
+            found.errors = [f"{p.code}: {p.message}" for p in lint if p.severity == "error"]
+            found.own = judged(file, task, before, after)
+            found.again = judged(file, task, before, again)
+            if is_seeded and found.own == "MATCH":
+                _count(found, seeded(file, task, before, after))
+        except Exception as error:  # noqa: BLE001 - any is a failure of the law, and is reported
+            found.errors.append(f"{type(error).__name__}: {error}")
+    found.seconds = time.perf_counter() - started
+    return found
+
+
+def _count(found: Tried, report: MutationReport) -> None:
+    for outcome in report.outcomes:
+        kind = "twin" if outcome.fault.is_twin else outcome.fault.operator
+        found.seeded[kind] = found.seeded.get(kind, 0) + 1
+        if not outcome.is_as_it_should:
+            found.survived[kind] = found.survived.get(kind, 0) + 1
+            found.survivors.append(
+                f"{outcome.fault.id}: {outcome.fault.sentence} [{outcome.clause}]"
+            )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--apps", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--form", choices=("sqlite", "csv", "jsonl", "state"), default="sqlite")
+    parser.add_argument("--no-faults", action="store_true", help="seed nothing")
+    options = parser.parse_args()
+    numbers = range(options.first, options.first + options.apps)
+    with ProcessPoolExecutor(options.workers) as pool:
+        every = list(
+            pool.map(
+                partial(tried, is_seeded=not options.no_faults, form=options.form),
+                numbers,
+                chunksize=4,
+            )
+        )
+    if options.json:
+        options.json.write_text(json.dumps([asdict(one) for one in every], indent=1))
+    sys.stdout.write("\n".join(_lines(every)) + "\n")
+    return 0 if all(one.holds for one in every) else 1
+
+
+def _lines(every: list[Tried]) -> Iterator[str]:
+    count = len(every)
+    yield f"{count} applications, {sum(one.seconds for one in every):.0f} s of work"
+    yield f"lint without error: {sum(not one.errors for one in every)} of {count}"
+    yield f"own run MATCHes: {sum(one.own == 'MATCH' for one in every)} of {count}"
+    yield f"the same run at another hour MATCHes: {sum(one.again == 'MATCH' for one in every)}"
+    total: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    for one in every:
+        total.update(one.seeded)
+        left.update(one.survived)
+    twins, loose = total.pop("twin", 0), left.pop("twin", 0)
+    faults, missed = total.total(), left.total()
+    yield f"faults killed: {faults - missed} of {faults} ({1 - missed / max(1, faults):.2%})"
+    yield f"twins that match: {twins - loose} of {twins}"
+    for kind, number in left.most_common():
+        yield f"  {kind}: {number} of {total[kind]} survive"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
