@@ -41,7 +41,6 @@ from statediff.agents.trial import Agent, Trial
 from statediff.capture.take import take
 from statediff.errors import InputError, StatediffError, UsageError
 from statediff.evaluate import ContractFile, TrialFacts, evaluate, parse_contract
-from statediff.evaluate import load_contract as read_contract
 from statediff.evaluate import replay as decide_again
 from statediff.evaluate.trial import NO_TRACE
 from statediff.evidence.package import Bundle
@@ -50,6 +49,7 @@ from statediff.model.graph import MAX_NODES, Graph
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.state import State as ReadState
+from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value
 from statediff.model.verdict import Verdict
@@ -63,6 +63,7 @@ from statediff.workspace import inputs
 from statediff.workspace import trials as engine
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.bundles import load_bundle
+from statediff.workspace.cases import Chosen, load_case, load_cases
 from statediff.workspace.contracts import States, check, contract_path, contract_paths
 from statediff.workspace.folders import keep_bundle
 from statediff.workspace.trials import TrialRequest, lend, make_trial
@@ -192,14 +193,24 @@ class Judged:
         return f"<{self.verdict.value} {self.contract}: {self.line}>"
 
 
-def load_contract(named: str | Path) -> ContractFile:
+def load_contract(
+    named: str | Path,
+    *,
+    case: str | None = None,
+    cases: str | Path | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> ContractFile:
     """The contract in a file, in a text of several lines, or of a pack, by its name.
 
-    `ContractError` names every problem with its line.
+    With `case`, the contract of that case, from its own `cases:` or the file `cases`; `inputs`
+    replace those of the contract. `ContractError` names every problem with its line.
     """
+    chosen = _chosen(case or (), cases, inputs)
     if isinstance(named, str) and "\n" in named:
+        if chosen != Chosen():
+            raise UsageError("a contract in a text has no cases: write its inputs into the text")
         return parse_contract(named.encode("utf-8"), "contract.yaml")
-    return read_contract(contract_path(str(named)))
+    return load_case(contract_path(str(named)), chosen)
 
 
 def judge(
@@ -363,7 +374,7 @@ def open_sandbox(name: str, variant: str = EMBEDDED) -> AbstractContextManager[E
     return engine.open_sandbox(find_sandbox(name), variant)
 
 
-def run(
+def run(  # noqa: PLR0913 - a public door, whose options are all given by name
     contract: ContractFile | str | Path,
     agent: AnAgent,
     *,
@@ -373,14 +384,30 @@ def run(
     timeout_seconds: float | None = None,
     out: str | Path | None = None,
     hooks: Hooks = NO_HOOKS,
+    cases: str | Path | None = None,
+    case: str | Sequence[str] = (),
+    inputs: Mapping[str, Any] | None = None,
 ) -> tuple[Judged, ...]:
     """An agent's trials under a contract, each in a sandbox whose reset was proven.
+
+    A contract given by its path or name is tried in each of its cases, `trials` times each: those
+    of the file `cases` or of its own `cases:`, or only those named by the patterns `case`; `inputs`
+    replace those of every case. One that was loaded is tried as it is.
 
     An agent is a function from a `Trial` to its answer, a program as a list of arguments, or, by
     name, `module:function` or one of the contract's folder. `out` keeps the trials' folders.
     Raises `HarnessError` where a trial could not be made: it has no verdict then.
     """
-    file = _file(contract)
+    chosen = _chosen(case, cases, inputs)
+    if isinstance(contract, ContractFile):
+        if chosen != Chosen():
+            raise UsageError("cases are of a contract's file: give its path, or load the case")
+        files: tuple[ContractFile, ...] = (contract,)
+    elif "\n" in str(contract):
+        files = (_file(contract),)
+    else:
+        files = load_cases(contract_path(str(contract)), chosen)
+    file = files[0]
     actor = _agent(contract, agent, timeout_seconds)
     if sandbox is None and file.content.sandbox is None:
         raise UsageError(
@@ -392,13 +419,14 @@ def run(
         if running is None:
             running = stack.enter_context(engine.open_sandbox(sandbox_of(file) or "", variant))
         folder = stack.enter_context(_folder(out))
-        request = TrialRequest(contract=file, agent=actor, lease=lend(running), hooks=hooks)
-        name = file.content.contract.replace("/", "-")
-        plans = [
-            TrialPlan(f"{name}-{number}", folder / f"{name}-{number}", seed=number)
-            for number in range(1, trials + 1)
-        ]
-        return tuple(Judged(make_trial(request, plan).evaluated.bundle) for plan in plans)
+        made = []
+        for each in files:
+            request = TrialRequest(contract=each, agent=actor, lease=lend(running), hooks=hooks)
+            name = each.content.contract.replace("/", "-")
+            for number in range(1, trials + 1):
+                plan = TrialPlan(f"{name}-{number}", folder / f"{name}-{number}", seed=number)
+                made.append(Judged(make_trial(request, plan).evaluated.bundle))
+        return tuple(made)
 
 
 def load(bundle: str | Path) -> Judged:
@@ -419,6 +447,20 @@ def _answer(answer: Any, form: str) -> Value | NoAnswer:
     if isinstance(said, NoAnswer):
         raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
     return said
+
+
+def _chosen(
+    names: str | Sequence[str], file: str | Path | None, inputs: Mapping[str, Any] | None
+) -> Chosen:
+    try:
+        given = read_tree(json.dumps(dict(inputs or {}), allow_nan=False).encode(), Limits())
+    except (TypeError, ValueError, RecursionError, Flaw) as error:
+        raise InputError(f"the inputs: expected values as JSON has them: {error}") from None
+    return Chosen(
+        file=None if file is None else Path(file),
+        names=(names,) if isinstance(names, str) else tuple(names),
+        inputs=given,
+    )
 
 
 def _file(contract: ContractFile | str | Path) -> ContractFile:

@@ -10,8 +10,12 @@ import sqlite3
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pygit2
+import pytest
+from mcp import Client
 
 DUMP = """\
 PRAGMA foreign_keys=OFF;
@@ -75,10 +79,13 @@ class OwnKind:
     """The tool call that does the task."""
 
 
-_DONE = {"statements": ["UPDATE tasks SET title = 'Done' WHERE id = 1"]}
+DONE: tuple[str, dict[str, object]] = (
+    "db_execute",
+    {"statements": ["UPDATE tasks SET title = 'Done' WHERE id = 1"]},
+)
 KINDS = {
-    "file": OwnKind("{kind: sqlite, file: app.sqlite}", SQL, RENAMED, ("db_execute", _DONE)),
-    "dump": OwnKind("{kind: sqlite, dump: app.sql}", SQL, RENAMED, ("db_execute", _DONE)),
+    "file": OwnKind("{kind: sqlite, file: app.sqlite}", SQL, RENAMED, DONE),
+    "dump": OwnKind("{kind: sqlite, dump: app.sql}", SQL, RENAMED, DONE),
     "tables": OwnKind(
         "{kind: tables, tree: tables}",
         CSV,
@@ -110,7 +117,7 @@ KINDS = {
         f"{{kind: external, url: live.sqlite, reset: '{sys.executable} reset.py'}}",
         SQL,
         RENAMED,
-        ("db_execute", _DONE),
+        DONE,
     ),
 }
 CONTRACT = """\
@@ -151,3 +158,60 @@ def make_project(folder: Path, name: str) -> Path:
     contract = folder / "contract.yaml"
     contract.write_text(CONTRACT.format(name=name, require=kind.require))
     return contract
+
+
+def through_the_commands(
+    statediff: Any, folder: Path, call: tuple[str, dict[str, object]], patch: pytest.MonkeyPatch
+) -> None:
+    """`run`, `metatest`, `mutate`, `record` and `mcp` in the sandbox of the project in the folder.
+
+    `statediff` runs in the folder, where the agent `right` does the task and the agent `wrong`
+    more. The client of `mcp` is in this process: its programs are in tests/agents.
+    """
+    done = statediff("run", ".", "--agent", "right", "--agent", "wrong", "--json")
+    ended = {line["trial"].split("-")[-2]: line.get("verdict") for line in done.lines[:-1]}
+    assert ended == {"right": "MATCH", "wrong": "DIVERGE"}, done.out + done.err
+    right = "cases:\n  - {agent: right, verdict: MATCH, why: it is right}\n"
+    (folder / "cases.yaml").write_text(right)
+    tried = statediff("metatest", "contract.yaml", "--sample", "4", "--seed", "1", "--json")
+    assert tried.code in (0, 1), tried.err
+    [counts] = tried.lines
+    assert counts["caught"] > 0, tried.out
+    mutated = statediff("mutate", "contract.yaml", "--reference", "right", "--json")
+    assert mutated.code in (0, 1), mutated.err
+    assert mutated.lines[0]["caught"] > 0, mutated.out
+    shell = folder / "shell"
+    shell.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{folder}/agents/wrong.py'\n")
+    shell.chmod(0o755)
+    patch.setenv("SHELL", str(shell))
+    recorded = statediff("record", "app", "--shell", "--out", "recorded", "--json")
+    assert recorded.code == 0, recorded.err
+    assert recorded.json["changes"] > 1, recorded.out
+    assert "sandbox: app" in (folder / "recorded" / "contract.yaml").read_text()
+
+    async def act(server: Any) -> None:
+        async with Client(server, cache=None) as client:
+            assert call[0] in {tool.name for tool in (await client.list_tools()).tools}
+            answered = await client.call_tool(*call)
+            assert not answered.is_error, answered.content[0].text
+
+    serve = "statediff.cli.systems.serving._serve"
+    patch.setattr(serve, lambda server, *_, **__: anyio.run(act, server))
+    assert statediff("mcp", "app", "--trace", "calls.jsonl").code == 0
+    assert call[0] in (folder / "calls.jsonl").read_text()
+
+
+def tests_of(contracts: list[str]) -> str:
+    """A test for each contract: the right agent of its folder passes, the wrong one does not."""
+    return f"""
+import pytest
+
+def marked(contract):
+    return pytest.param(marks=pytest.mark.statediff(contract), id=contract)
+
+@pytest.mark.parametrize((), [marked(contract) for contract in {contracts!r}])
+def test_it(statediff_run):
+    statediff_run("right")
+    with pytest.raises(AssertionError):
+        statediff_run("wrong")
+"""

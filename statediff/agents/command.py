@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,36 @@ _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _GRACE_SECONDS: Final = 0.2
 """How long output may still arrive after the whole process group is gone."""
 LOOK_SECONDS: Final = 0.05
+_INTERPRETER: Final = re.compile(
+    r"(?:python|pypy|node|bun|deno|ruby|perl|php|sh|bash|dash|zsh)[0-9.]*|env|uv|uvx|poetry|pipx|npx"
+)
+_RUNNERS: Final = frozenset({"uv", "poetry", "pipx", "deno", "bun"})
+_WITH_VALUE: Final = frozenset({"-W", "-X"})
+"""Options of interpreters whose value is a word of its own."""
+_CODE: Final = frozenset({"-c", "-e"})
+
+
+def program_name(command: Sequence[str]) -> str:
+    """What people call the program: its script or module, rather than the interpreter's name.
+
+    That of the first word where the code itself is on the command line.
+    """
+    words, before = iter(command), ""
+    for word in words:
+        name = Path(word).name
+        if word in _CODE:
+            break
+        if word in _WITH_VALUE:
+            next(words, None)
+        elif not (
+            word.startswith("-")
+            or _INTERPRETER.fullmatch(name)
+            or (before == "env" and "=" in word)
+            or (before in _RUNNERS and word == "run")
+        ):
+            return name
+        before = before if "=" in word else name
+    return Path(command[0]).name
 
 
 @dataclass(frozen=True)

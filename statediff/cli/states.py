@@ -316,6 +316,7 @@ def watch(
     Nothing is reset, and nothing isolated without --isolate. The program gets your environment;
     what it prints goes to standard error. Its own exit code is shown and never passed on.
     """
+    from statediff.agents.command import program_name
     from statediff.packs import known_sandbox
     from statediff.workspace import folders
     from statediff.workspace.cases import load_case
@@ -341,7 +342,7 @@ def watch(
         return 0
     form = file.content.answer.form
     said = run.answer if program.answer is None else answer_from(program.answer, form)
-    evaluated = watched.judge(file, agent=Path(command[0]).name, answer=said, trace=run.trace)
+    evaluated = watched.judge(file, agent=program_name(command), answer=said, trace=run.trace)
     more = _program(run, watched.others)
     return _keep_and_show(evaluated, out, more, how)
 

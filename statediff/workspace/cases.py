@@ -7,7 +7,7 @@ Rows without a name are numbered. A case becomes a contract of its own, `NAME/CA
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +45,8 @@ class Chosen:
     """Of the cases, those named so (patterns); all where there is none."""
     given: Sequence[str] = ()
     """`NAME=VALUE`: inputs that replace those of every chosen case."""
+    inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """As `given`, with values as JSON has them. `as_json` leaves them out."""
 
     def as_json(self) -> dict[str, Any]:
         """What `run.json` keeps, so that `retry` chooses the same."""
@@ -71,7 +73,10 @@ def cases_of(path: Path, file: ContractFile, chosen: Chosen) -> tuple[Case, ...]
     Raises `InputError` where rows or inputs do not fit, and `UsageError` where no case has a name
     that was asked for.
     """
-    given = dict(_given(file.source, chosen.given))
+    given = {
+        **dict(_given(file.source, chosen.given)),
+        **case_inputs(file.source, chosen.inputs, "inputs"),
+    }
     rows = tuple(_rows(path, file, chosen.file))
     if not rows:
         if chosen.names:
@@ -102,6 +107,16 @@ def load_case(path: Path, chosen: Chosen) -> ContractFile:
         raise UsageError(f"{len(found)} cases are meant; name one with --case: {shown}")
     ((_, data),) = texts_of(file, found)
     return parse_contract(data, str(path), besides(path))
+
+
+def load_cases(path: Path, chosen: Chosen) -> tuple[ContractFile, ...]:
+    """The contracts of the chosen cases; that of the file where it has none."""
+    file = load_contract(path)
+    found = cases_of(path, file, chosen)
+    if not found:
+        return (file,)
+    read = besides(path)
+    return tuple(parse_contract(data, str(path), read) for _, data in texts_of(file, found))
 
 
 def texts_of(file: ContractFile, cases: Sequence[Case]) -> Iterator[tuple[Case, bytes]]:

@@ -25,7 +25,7 @@ from statediff.packs import find_sandbox, read_pack, sandbox_of
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.trials import clock
 from tests.integrations.conftest import options
-from tests.own_sandboxes import KINDS, make_project
+from tests.own_sandboxes import KINDS, make_project, tests_of, through_the_commands
 
 __all__ = ["options"]
 pytest_plugins = "pytester"
@@ -37,11 +37,7 @@ def test_each_door_opens_a_sandbox_of_each_kind(
     kind: str, tmp_path: Path, statediff: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_project(tmp_path, kind)
-    done = statediff("run", ".", "--agent", "right", "--agent", "wrong", "--json")
-    ended = sorted(line["verdict"] for line in done.lines if "verdict" in line)
-    assert ended == ["DIVERGE", "MATCH"], done.out + done.err
-    mutated = statediff("mutate", "contract.yaml", "--reference", "right", "--json")
-    assert mutated.code in (0, 1), mutated.err
+    through_the_commands(statediff, tmp_path, KINDS[kind].call, monkeypatch)
     monkeypatch.chdir(tmp_path)
     with api.open_sandbox("app") as sandbox:
         with recording(clock) as recorder:
@@ -58,33 +54,21 @@ def test_pytest_opens_a_sandbox_of_each_kind(
 ) -> None:
     for kind in KINDS:
         make_project(pytester.path / kind, kind)
-    pytester.makepyfile(
-        f"""
-        import pytest
-
-        def marked(kind):
-            contract = f"{{kind}}/contract.yaml"
-            return pytest.param(marks=pytest.mark.statediff(contract), id=kind)
-
-        @pytest.mark.parametrize((), [marked(kind) for kind in {list(KINDS)!r}])
-        def test_it(statediff_run):
-            statediff_run("right")
-            with pytest.raises(AssertionError):
-                statediff_run("wrong")
-        """
-    )
+    pytester.makepyfile(tests_of([f"{kind}/contract.yaml" for kind in KINDS]))
     result = pytester.runpytest_inprocess(*options, "-k", "test_it")
     result.assert_outcomes(passed=len(KINDS))
 
 
-def test_a_cluster_opens_one_and_an_external_one_is_not_shared(
+def test_a_cluster_opens_one_of_each_kind_and_an_external_one_is_not_shared(
     tmp_path: Path, statediff: Any
 ) -> None:
     pytest.importorskip("distributed")
-    for kind in ("dump", "external"):
+    for kind in KINDS:
         make_project(tmp_path / kind, kind)
-    done = statediff("run", "dump", "--agent", "right", "--json", "--scheduler", "local")
-    assert [line["verdict"] for line in done.lines if "verdict" in line] == ["MATCH"]
+    shared = sorted(KINDS.keys() - {"external"})
+    done = statediff("run", *shared, "--agent", "right", "--json", "--scheduler", "local")
+    ended = [line["verdict"] for line in done.lines if "verdict" in line]
+    assert ended == ["MATCH"] * len(shared), done.out + done.err
     done = statediff("run", "external", "--agent", "right", "-k", "2", "--json", "-j", "2")
     assert [line["verdict"] for line in done.lines if "verdict" in line] == ["MATCH"] * 2
     refused = statediff("run", "external", "--agent", "right", "--scheduler", "local")
@@ -92,14 +76,11 @@ def test_a_cluster_opens_one_and_an_external_one_is_not_shared(
     assert "without --scheduler" in refused.err
 
 
-def test_a_person_does_a_task_in_one(tmp_path: Path, statediff: Any) -> None:
+def test_a_draft_is_made_of_one(tmp_path: Path, statediff: Any) -> None:
     make_project(tmp_path, "dump")
-    done = statediff("record", "app", "--out", "recorded", env={}, input=b"\n")
-    assert done.code == 0, done.err
     drafted = statediff("init", "app", "--out", "drafted")
     assert drafted.code == 0, drafted.err
-    for folder in ("recorded", "drafted"):
-        assert "sandbox: app" in (tmp_path / folder / "contract.yaml").read_text()
+    assert "sandbox: app" in (tmp_path / "drafted" / "contract.yaml").read_text()
 
 
 # ---------------------------------------------------------------- external systems

@@ -61,7 +61,9 @@ def test_under_a_contract_its_exit_code_is_that_of_the_verdict(
     done = watch(statediff, "--contract", "contract.yaml", statement=statement, code=0)
     assert done.code == code
     bundle = next(line for line in done.out.splitlines() if line.startswith("bundle: "))
-    assert statediff("replay", bundle.removeprefix("bundle: ")).code == code
+    folder = bundle.removeprefix("bundle: ")
+    assert statediff("replay", folder).code == code
+    assert '"agent.py"' in Path(folder, "trial.json").read_text()
 
 
 @pytest.mark.parametrize("options", [(), ("--isolate",)])

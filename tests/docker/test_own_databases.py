@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,8 +25,16 @@ from statediff.systems.mariadb.byurl import renamed  # noqa: E402
 from statediff.systems.mariadb.session import connected  # noqa: E402
 from statediff.workspace.trials import base_state, clock, open_sandbox  # noqa: E402
 from tests.cli.conftest import statediff  # noqa: E402
+from tests.integrations.conftest import options  # noqa: E402
+from tests.own_sandboxes import (  # noqa: E402
+    CONTRACT,
+    DONE,
+    RENAMED,
+    tests_of,
+    through_the_commands,
+)
 
-__all__ = ["statediff"]
+__all__ = ["options", "statediff"]
 TABLES = (
     (
         "CREATE TABLE tasks (id INT PRIMARY KEY, title VARCHAR(99),"
@@ -178,6 +188,48 @@ def test_four_commands_lead_to_a_contract_that_tells_a_right_agent_from_a_wrong_
     )
     ended = sorted(line["verdict"] for line in done.lines if "verdict" in line)
     assert ended == ["DIVERGE", "MATCH"], done.out + done.err
+
+
+def make_project(own: Own, tmp_path: Path) -> None:
+    """A contract, its sandbox `app` over the database, and the agents `right` and `wrong`."""
+    (tmp_path / "sandboxes" / "app").mkdir(parents=True)
+    (tmp_path / "agents").mkdir()
+    pack = read_pack(own.described(tmp_path / "sandboxes" / "app"))
+    with EmbeddedSandbox(pack, tmp_path / "work") as sandbox:
+        parts = base_state(sandbox).parts
+    exclude = [
+        {"what": name, "because": "this account does not see it"}
+        for part in parts
+        for name, table in part.state.tables.items()
+        if not table.enumeration.is_complete
+    ]
+    text = CONTRACT.format(name=own.kind, require=RENAMED) + f"exclude: {json.dumps(exclude)}\n"
+    (tmp_path / "contract.yaml").write_text(text)
+    for name in ("right", "wrong"):
+        head = f"import sys\nsys.argv[1:] = [{name!r}]\n"
+        act = AGENT.format(path=[str(CHECKOUT), *sys.path], kind=own.kind)
+        (tmp_path / "agents" / f"{name}.py").write_text(head + act)
+
+
+def test_the_commands_open_a_database_by_url(
+    own: Own, tmp_path: Path, statediff: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_project(own, tmp_path)
+    through_the_commands(statediff, tmp_path, DONE, monkeypatch)
+
+
+def test_pytest_and_a_cluster_open_a_database_by_url(
+    own: Own, options: tuple[str, ...], tmp_path: Path, statediff: Any
+) -> None:
+    make_project(own, tmp_path)
+    (tmp_path / "test_it.py").write_text(tests_of(["contract.yaml"]))
+    tests = [sys.executable, "-m", "pytest", *options, "test_it.py"]
+    path = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    tried = subprocess.run(tests, cwd=tmp_path, check=False, capture_output=True, env=path)
+    assert b"1 passed" in tried.stdout, tried.stdout
+    done = statediff("run", "contract.yaml", "--agent", "right", "--json", "--scheduler", "local")
+    ended = [line["verdict"] for line in done.lines if "verdict" in line]
+    assert ended == ["MATCH"], done.out + done.err
 
 
 @pytest.mark.parametrize(

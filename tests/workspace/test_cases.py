@@ -9,9 +9,10 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from statediff import api
 from statediff.contract.authoring.cases import Case, case_texts
 from statediff.contract.yaml.reader import read_document
-from statediff.errors import ContractError, InputError, StatediffError
+from statediff.errors import ContractError, InputError, StatediffError, UsageError
 from statediff.evaluate.contracts import parse_contract
 from statediff.workspace.cases import Chosen, cases_of
 from tests.cli.conftest import CONTRACT, Call, Files, after
@@ -170,3 +171,32 @@ def test_a_run_tries_every_case_and_names_its_trials(
     assert [each["trial"] for each in again.lines[:1]] == ["shop-refund-returned-order-two-1"]
     files.write("rows.jsonl", json.dumps(rows[0]))
     assert statediff("retry", str(folder), "--ended", "DIVERGE").code == 2  # a case is gone
+
+
+def test_python_runs_every_case_and_loads_one(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files.folder)
+    rows = "\n".join(json.dumps({"case": name, "order": 1009}) for name in ("one", "two"))
+    files.write("rows.jsonl", rows)
+    seen: list[Any] = []
+
+    def agent(trial: Any) -> None:
+        seen.append(trial.inputs["order"])
+
+    run = ("shop/refund-returned-order", agent)
+    judged = api.run(*run, cases="rows.jsonl", inputs={"cents": 1}, trials=2)
+    refund = "shop/refund-returned-order"
+    assert [each.contract for each in judged] == [*[f"{refund}/one"] * 2, *[f"{refund}/two"] * 2]
+    assert seen == [1009] * 4
+    texts = [each.bundle.files["contract.yaml"].decode() for each in judged]
+    assert all('inputs: {"order": 1009, "cents": 1}' in text for text in texts)
+    [only] = api.run(*run, cases="rows.jsonl", case="t*")
+    assert only.contract == f"{refund}/two"
+    for wrong in ({"cents": float("nan")}, {"cents": "1"}, {"cent": 1}):
+        with pytest.raises(InputError):
+            api.load_contract(refund, inputs=wrong)
+    loaded = api.load_contract(refund, cases="rows.jsonl", case="one")
+    assert loaded.content.contract == f"{refund}/one"
+    with pytest.raises(UsageError, match="give its path"):
+        api.run(loaded, agent, case="one")
