@@ -201,7 +201,7 @@ def through_the_commands(
     assert call[0] in (folder / "calls.jsonl").read_text()
 
 
-def tests_of(contracts: list[str]) -> str:
+def project_tests(contracts: list[str]) -> str:
     """A test for each contract: the right agent of its folder passes, the wrong one does not."""
     return f"""
 import pytest

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from statediff.workspace.folders import shown
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from statediff.reports.ending import Ending
 
 __all__ = [
+    "at_work",
     "emit",
     "emit_pretty",
     "mark",
@@ -33,6 +36,8 @@ __all__ = [
 
 
 PIPE_WIDTH: Final = 1000
+PATIENCE: Final = 2.0
+"""Seconds that nobody needs to be shown anything."""
 
 
 def emit(document: Any) -> None:
@@ -87,6 +92,40 @@ def results() -> Console:
 def progress() -> Console:
     """The console on standard error."""
     return _console(sys.stderr.isatty(), stderr=True)
+
+
+@contextmanager
+def at_work(what: str = "") -> Iterator[Callable[[str], None]]:
+    """What takes more than `PATIENCE` shows that it is going on, on a terminal's standard error.
+
+    The block gets a function that counts one more of what it names. Nothing stays on the screen.
+    """
+    if not sys.stderr.isatty():
+        yield lambda what: None
+        return
+    import threading
+
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    bar = Progress(*columns, console=progress(), transient=True)
+    task = bar.add_task(what, total=None)
+    counted = 0
+
+    def count(what: str) -> None:
+        nonlocal counted
+        counted += 1
+        bar.update(task, description=f"{counted:,} {what}")
+
+    begin = threading.Timer(PATIENCE, bar.start)
+    begin.daemon = True
+    begin.start()
+    try:
+        yield count
+    finally:
+        begin.cancel()
+        begin.join()
+        bar.stop()
 
 
 def _console(is_terminal: bool, *, stderr: bool) -> Console:

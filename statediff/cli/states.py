@@ -16,7 +16,7 @@ from statediff.cli.options import (
     SchemaFileOption,
     StatePair,
 )
-from statediff.cli.output import emit, print_trial, progress, results, shown
+from statediff.cli.output import at_work, emit, print_trial, progress, results, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def capture(
     from statediff.workspace.inputs import one_capture, refinements
 
     _require_graph_file(graph)
-    captured = one_capture(_named_states(sources, functions), refinements(schema))
+    with at_work("reading"):
+        captured = one_capture(_named_states(sources, functions), refinements(schema))
     summary = _summary(captured)
     if out is not None and out.suffix == SUFFIX:
         write_state(captured, out, is_refined=schema is not None)
@@ -182,8 +183,9 @@ def diff(
     from statediff.workspace.inputs import capture_pair, refinements
 
     _require_graph_file(graph)
-    compared = comparison(*capture_pair(states.before, states.after, refinements(schema)))
-    found = compared.diff
+    with at_work("reading and comparing"):
+        compared = comparison(*capture_pair(states.before, states.after, refinements(schema)))
+        found = compared.diff
     if graph is not None:
         _write_graph(compared.graph(), graph)
     if as_json:
@@ -466,14 +468,15 @@ def judge(
     file = load_case(path, cases.chosen)
     folders.require_writable(out or folders.BUNDLES)
     refined = refinements(schema_of_contract(path, file, schema), known_sandbox(file))
-    captures = capture_pair(states.before, states.after, refined, during or ())
-    evaluated = evaluate(
-        file,
-        *captures,
-        trace=trace_from(record.trace, record.complete_trace),
-        answer=answer_from(record.answer, file.content.answer.form),
-        facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
-    )
+    with at_work("reading and judging"):
+        captures = capture_pair(states.before, states.after, refined, during or ())
+        evaluated = evaluate(
+            file,
+            *captures,
+            trace=trace_from(record.trace, record.complete_trace),
+            answer=answer_from(record.answer, file.content.answer.form),
+            facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+        )
     return _keep_and_show(evaluated, out, {}, how)
 
 

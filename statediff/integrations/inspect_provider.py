@@ -43,6 +43,7 @@ from statediff.harness import Task as Told
 from statediff.model.values import ABSENT
 from statediff.packs import sandbox_of
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.workspace.cases import Chosen, cases_of
 from statediff.workspace.contracts import contract_paths
 from statediff.workspace.trials import HeldTrial, clock, lend, open_sandbox
 
@@ -78,8 +79,10 @@ class StatediffSandbox(SandboxEnvironment):
                 'Sample(metadata={"contract": NAME}) or sandbox=("statediff", NAME)'
             )
 
+        case = None if config is not None else metadata.get("case")
+
         def begun() -> StatediffSandbox:
-            file = api.load_contract(named)
+            file = api.load_contract(named, case=case)
             sandbox = sandbox_of(file)
             if sandbox is None:
                 raise UsageError(f"{file.content.contract} names no sandbox; add `sandbox:`")
@@ -289,18 +292,22 @@ def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
 
 
 def contract_samples(contracts: str | Path | Sequence[str | Path]) -> list[Sample]:
-    """A sample for each contract that the names, files and folders mean."""
+    """A sample for each case of each contract that the names, files and folders mean."""
     named = [contracts] if isinstance(contracts, (str, Path)) else contracts
     samples = []
     for path in contract_paths([str(each) for each in named]):
-        content = api.load_contract(path).content
-        samples.append(
-            Sample(
-                input=Told.of(content).prompt,
-                id=f"{content.contract}@{content.version}",
-                metadata={"contract": str(path.absolute())},
+        own = api.load_contract(path)
+        cases: tuple[str | None, ...] = tuple(each.name for each in cases_of(path, own, Chosen()))
+        for case in cases or (None,):
+            content = own.content if case is None else api.load_contract(path, case=case).content
+            metadata = {"contract": str(path.absolute())}
+            samples.append(
+                Sample(
+                    input=Told.of(content).prompt,
+                    id=f"{content.contract}@{content.version}",
+                    metadata=metadata if case is None else {**metadata, "case": case},
+                )
             )
-        )
     return samples
 
 

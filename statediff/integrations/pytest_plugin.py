@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """The marker is known; options that contradict each other are refused at once."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(contract, variant='embedded'): the contract that decides the test, "
+        f"{MARKER}(contract, variant='embedded', case=None): the contract that decides the test, "
         "for the fixtures statediff_run and statediff_sandbox",
     )
     if config.getoption("--statediff-trials") < 1:

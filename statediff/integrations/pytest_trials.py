@@ -2,7 +2,8 @@
 
 What the tests of a contract's file are follows from what there is:
 
-1. With an agent (`--statediff-agent`, `--statediff-agent-cmd`): each trial of it is a test.
+1. With an agent (`--statediff-agent`, `--statediff-agent-cmd`): each trial of it is a test, in each
+   of the contract's `cases:`.
 2. Else, with states beside the contract (`NAME.before.json`, `NAME.after.json` of
    `NAME.contract.yaml`; perhaps `NAME.answer.json`): they are judged.
 3. Else, with `cases.yaml` in its folder: each case is a test, which passes with its verdict.
@@ -32,7 +33,7 @@ from statediff.agents.function import as_answer
 from statediff.agents.trial import Agent
 from statediff.api import AnAgent, Judged
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
-from statediff.evaluate import ContractFile
+from statediff.evaluate import ContractFile, load_contract
 from statediff.harness import NO_HOOKS, Hooks
 from statediff.integrations.verdicts import NoMatch, require
 from statediff.meta.cases import ListedCase, list_cases
@@ -41,6 +42,8 @@ from statediff.model.values import ABSENT
 from statediff.packs import sandbox_of
 from statediff.suite.campaign import SandboxPool
 from statediff.workspace.agents import AgentOptions
+from statediff.workspace.cases import Chosen, cases_of, load_cases
+from statediff.workspace.contracts import contract_path
 from statediff.workspace.trials import HeldTrial
 
 Test: TypeAlias = Callable[["ContractTest"], None]
@@ -65,17 +68,19 @@ class ContractTests(pytest.File):
 
     def _tests(self) -> Iterator[tuple[str, Test]]:
         if (agent := self._agent()) is not None:
-            for number in range(1, self.config.getoption("--statediff-trials") + 1):
-                yield f"trial {number}", partial(run_agent, agent=agent)
+            for case in _case_names(self.path):
+                for number in range(1, self.config.getoption("--statediff-trials") + 1):
+                    name = f"{'' if case is None else f'{case}, '}trial {number}"
+                    yield name, partial(run_agent, agent=agent, case=case)
             return
         states = self._states()
         if states is not None:
             yield "states", partial(judge_states, states=states)
             return
-        cases = list_cases(self.path.parent) if self.path.name == "contract.yaml" else ()
-        for case in cases:
-            yield f"{case.agent}{', unplugged' * bool(case.unplug)}", partial(run_case, case=case)
-        if not cases:
+        listed = list_cases(self.path.parent) if self.path.name == "contract.yaml" else ()
+        for each in listed:
+            yield f"{each.agent}{', unplugged' * bool(each.unplug)}", partial(run_case, case=each)
+        if not listed:
             yield "lint", lint
 
     def _agent(self) -> Callable[[], Agent] | None:
@@ -120,9 +125,14 @@ class ContractTest(pytest.Item):
         return self.path, 0, f"{self.path.name} {self.name}"
 
 
-def run_agent(item: ContractTest, agent: Callable[[], Agent]) -> None:
+def _case_names(path: Path) -> tuple[str | None, ...]:
+    """The contract's cases; None stands for a contract without any."""
+    return tuple(case.name for case in cases_of(path, load_contract(path), Chosen())) or (None,)
+
+
+def run_agent(item: ContractTest, agent: Callable[[], Agent], case: str | None) -> None:
     """The agent's trial matches."""
-    Runner(trials_of(item.config), item)(agent(), item.path)
+    Runner(trials_of(item.config), item)(agent(), item.path, case=case)
 
 
 def run_case(item: ContractTest, case: ListedCase) -> None:
@@ -176,8 +186,8 @@ class Trials:
     @contextmanager
     def body(self, item: pytest.Item) -> Iterator[Body]:
         """A trial whose agent is the test."""
-        contract, variant = contract_of(item)
-        file = api.load_contract(contract)
+        contract, variant, case = contract_of(item)
+        file = _one_case(contract, case, None)
         require_sandbox(file)
         with HeldTrial(
             file, self.new_folder(), agent=item.name, lease=self.pool.lease, variant=variant
@@ -225,25 +235,31 @@ class Runner:
         agent: AnAgent,
         contract: str | Path | ContractFile | None = None,
         *,
+        case: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
         expect: str = "MATCH",
         timeout_seconds: float | None = None,
         hooks: Hooks = NO_HOOKS,
     ) -> Judged:
         """One trial of the agent, judged; it has the verdict that is expected.
 
-        The contract is the one of the test's marker unless another is given.
+        The contract is the one of the test's marker unless another is given, in the case of that
+        name; `inputs` replace the contract's.
         """
         __tracebackhide__ = True
         if expect not in ("MATCH", "DIVERGE", "INCONCLUSIVE"):
             raise UsageError(f"expect={expect!r}: expected MATCH, DIVERGE or INCONCLUSIVE")
         variant = "embedded"
         if contract is None:
-            contract, variant = contract_of(self.item)
-        file = contract if isinstance(contract, ContractFile) else api.load_contract(contract)
+            contract, variant, marked = contract_of(self.item)
+            case = marked if case is None else case
+        file = _one_case(contract, case, inputs)
         with self.trials.pool.lease(require_sandbox(file), variant) as sandbox:
             [judged] = api.run(
                 contract,
                 agent,
+                case=case or (),
+                inputs=inputs,
                 sandbox=sandbox,
                 timeout_seconds=timeout_seconds,
                 out=self.trials.new_folder(),
@@ -312,21 +328,43 @@ class Body:
         require(judged)
 
 
-def contract_of(item: pytest.Item) -> tuple[str, str]:
-    """The contract of the test's marker, and the variant of its sandbox.
+def _one_case(
+    contract: str | Path | ContractFile, case: str | None, inputs: Mapping[str, Any] | None
+) -> ContractFile:
+    """The contract in the one case that is meant; `UsageError` where it has several."""
+    if isinstance(contract, ContractFile) or "\n" in str(contract):
+        return contract if isinstance(contract, ContractFile) else api.load_contract(contract)
+    chosen = Chosen(names=() if case is None else (case,), inputs=inputs or {})
+    files = load_cases(contract_path(str(contract)), chosen)
+    if len(files) != 1:
+        raise UsageError(
+            f"{contract} has {len(files)} cases, and a test tries one: say case=NAME, here or in "
+            "the marker; pytest.mark.parametrize makes a test of each"
+        )
+    return files[0]
+
+
+def contract_of(item: pytest.Item) -> tuple[str, str, str | None]:
+    """The contract of the test's marker, the variant of its sandbox, and the case.
 
     A path is relative to the test's folder, if it is there; else to the current one.
     """
     marker = item.get_closest_marker("statediff")
     given = () if marker is None else marker.args
     options = {} if marker is None else marker.kwargs
-    if len(given) != 1 or not isinstance(given[0], (str, Path)) or options.keys() - {"variant"}:
+    if (
+        len(given) != 1
+        or not isinstance(given[0], (str, Path))
+        or options.keys() - {"variant", "case"}
+    ):
         raise UsageError(
             f"{item.nodeid}: expected @pytest.mark.statediff(CONTRACT) with a path or a pack's "
-            f"task, and perhaps variant=NAME; found {'no marker' if marker is None else given}"
+            "task, and perhaps variant=NAME and case=NAME; found "
+            f"{'no marker' if marker is None else given}"
         )
     beside = item.path.parent / given[0]
-    return str(beside if beside.exists() else given[0]), str(options.get("variant", "embedded"))
+    contract = str(beside if beside.exists() else given[0])
+    return contract, str(options.get("variant", "embedded")), options.get("case")
 
 
 def require_sandbox(file: ContractFile) -> str:

@@ -14,7 +14,7 @@ The same contract, references and seed give the same report.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from statediff.errors import ContractError, UsageError
@@ -131,9 +131,14 @@ class MutationReport:
 
 
 def mutate(
-    references: Sequence[Reference], seed: int, argued: Mapping[str, Argued]
+    references: Sequence[Reference],
+    seed: int,
+    argued: Mapping[str, Argued],
+    tick: Callable[[], None] = lambda: None,
 ) -> MutationReport:
     """The report over all references of one contract; `argued` is by the survivor's id.
+
+    `tick` is called for each fault that was judged.
 
     Raises `UsageError` if there is no reference or one of them does not MATCH.
     """
@@ -149,6 +154,7 @@ def mutate(
         about_the_run |= transient_types(world.compiled.contract).keys()
         for fault in seed_faults(world):
             outcome, mutated = judge_fault(fault, reference.name)
+            tick()
             if mutated is not None and is_same(fault, reference, judgement, mutated):
                 left_out += 1
                 continue

@@ -82,3 +82,15 @@ def test_a_recorded_run_needs_no_sandbox(statediff: Call, files: Files) -> None:
     assert (loose.code, bool(loose.lines[0]["survivors"])) == (1, True)
     assert statediff("mutate", "c.yaml", "loose.yaml", *run).code == 2
     assert statediff("mutate", "c.yaml", "--before", "a.json").code == 2
+
+
+def test_each_case_of_a_contract_is_tried(statediff: Call, tmp_path: Path) -> None:
+    task = folder(tmp_path / "task")
+    contract = CLOSE.replace("sandbox: shop\n", "sandbox: shop\ninputs: {order: 1}\ncases: o.csv\n")
+    (task / "contract.yaml").write_text(contract.replace("== 1009", "== input.order"))
+    (task / "o.csv").write_text("case,order\nbroken,1009\nother,1010\n")
+    found = statediff("mutate", str(task), "--case", "br*", "--json").lines
+    assert [each["contract"] for each in found[:-1]] == ["shop/note-that-it-broke/broken@1.0.0"]
+    all_ = statediff("mutate", str(task))
+    assert all_.code == 2  # the agent does what the other case does not ask for
+    assert "1 of 2: shop/note-that-it-broke/broken" in all_.err

@@ -25,7 +25,7 @@ from statediff.packs import find_sandbox, read_pack, sandbox_of
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.trials import clock
 from tests.integrations.conftest import options
-from tests.own_sandboxes import KINDS, make_project, tests_of, through_the_commands
+from tests.own_sandboxes import KINDS, make_project, project_tests, through_the_commands
 
 __all__ = ["options"]
 pytest_plugins = "pytester"
@@ -54,7 +54,7 @@ def test_pytest_opens_a_sandbox_of_each_kind(
 ) -> None:
     for kind in KINDS:
         make_project(pytester.path / kind, kind)
-    pytester.makepyfile(tests_of([f"{kind}/contract.yaml" for kind in KINDS]))
+    pytester.makepyfile(project_tests([f"{kind}/contract.yaml" for kind in KINDS]))
     result = pytester.runpytest_inprocess(*options, "-k", "test_it")
     result.assert_outcomes(passed=len(KINDS))
 

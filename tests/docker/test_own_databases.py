@@ -30,7 +30,7 @@ from tests.own_sandboxes import (  # noqa: E402
     CONTRACT,
     DONE,
     RENAMED,
-    tests_of,
+    project_tests,
     through_the_commands,
 )
 
@@ -222,7 +222,7 @@ def test_pytest_and_a_cluster_open_a_database_by_url(
     own: Own, options: tuple[str, ...], tmp_path: Path, statediff: Any
 ) -> None:
     make_project(own, tmp_path)
-    (tmp_path / "test_it.py").write_text(tests_of(["contract.yaml"]))
+    (tmp_path / "test_it.py").write_text(project_tests(["contract.yaml"]))
     tests = [sys.executable, "-m", "pytest", *options, "test_it.py"]
     path = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     tried = subprocess.run(tests, cwd=tmp_path, check=False, capture_output=True, env=path)

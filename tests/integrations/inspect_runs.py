@@ -202,6 +202,29 @@ def test_the_task_of_contracts_has_a_sample_for_each():
 
 
 @pytest.mark.filterwarnings("ignore")  # as above
+def test_a_contract_has_a_sample_for_each_of_its_cases(tmp_path):
+    path = tmp_path / "told.contract.yaml"
+    path.write_text(
+        TOLD.replace(
+            "sandbox: shop",
+            "prompt: Tell her {n} times.\nsandbox: shop\ninputs: {n: 1}\ncases: n.csv",
+        )
+    )
+    (tmp_path / "n.csv").write_text("case,n\none,1\ntwo,2\n")
+    samples = contract_samples(path)
+    assert [each.id for each in samples] == ["t/told/one@1.0.0", "t/told/two@1.0.0"]
+
+    async def opened() -> list[Any]:
+        found = []
+        for each in samples:
+            [made] = (await StatediffSandbox.sample_init("t", None, each.metadata)).values()
+            found.append(made.held.trial.inputs["n"])
+            made.close()
+        return found
+
+    assert asyncio.run(opened()) == [1, 2]
+
+
 def test_a_model_works_in_a_projects_own_sandbox_of_each_kind(tmp_path):
     script = []
     for kind, own in sorted(KINDS.items()):

@@ -19,4 +19,4 @@ def test_inspect_runs_contracts_and_keeps_their_verdicts() -> None:
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "7 passed" in done.stdout
+    assert "8 passed" in done.stdout

@@ -86,6 +86,23 @@ def test_a_trial_that_could_not_be_made_is_an_error_and_no_failure(pytester, ran
     result.stdout.fnmatch_lines(["*the reset of shop is not proven*"])
 
 
+PRICE = """\
+contract: t/price
+version: 1.0.0
+owner: t
+intent: Set the price of one product.
+sandbox: shop
+inputs: {product: 314, cents: 1}
+cases: rows.csv
+require:
+  - id: priced
+    update: product
+    where: it.id == input.product
+    fields: [price_cents]
+    that: new.price_cents == input.cents
+"""
+
+
 def test_agents_are_run_and_the_body_of_a_test_can_be_the_agent(pytester, ran, tmp_path):
     (pytester.path / "raise.contract.yaml").write_text(
         "contract: t/raise\nversion: 1.0.0\nowner: t\nintent: Raise the price of product 314.\n"
@@ -185,6 +202,38 @@ def test_an_agent_that_is_named_tries_every_contract_k_times(pytester, ran):
     result = ran("--statediff-agent-cmd=true", "--statediff-trials=2")
     assert result.parseoutcomes() == {"failed": 2}
     result.stdout.fnmatch_lines(["*trial 1*", "*agent true*", "*trial 2*"])
+
+
+def test_each_case_of_a_contract_is_tried(pytester, ran):
+    (pytester.path / "price.contract.yaml").write_text(PRICE)
+    (pytester.path / "rows.csv").write_text("case,product,cents\ncheap,314,1\ndear,315,999\n")
+    pytester.makepyfile(
+        """
+        import os, sqlite3, pytest
+
+        def price(trial):
+            path = trial.urls["shop-db"].removeprefix("sqlite:///")
+            with sqlite3.connect(path) as database:
+                database.execute("UPDATE products SET price_cents = 1 WHERE id = 314")
+
+        @pytest.mark.parametrize(("case", "verdict"), [("cheap", "MATCH"), ("dear", "DIVERGE")])
+        def test_each(statediff_run, case, verdict):
+            statediff_run(price, "price.contract.yaml", case=case, expect=verdict)
+
+        @pytest.mark.statediff("price.contract.yaml", case="dear")
+        def test_the_marked_one_with_another_input(statediff_run):
+            statediff_run(price, inputs={"product": 314, "cents": 1})
+
+        def test_none_is_named(statediff_run):
+            statediff_run(price, "price.contract.yaml")
+        """
+    )
+    result = ran()
+    assert result.parseoutcomes() == {"passed": 4, "failed": 1}
+    result.stdout.fnmatch_lines(["*price.contract.yaml has 2 cases, and a test tries one*"])
+    result = ran("price.contract.yaml", "--statediff-agent-cmd=true")
+    assert result.parseoutcomes() == {"failed": 2}
+    result.stdout.fnmatch_lines(["*cheap, trial 1*", "*dear, trial 1*"])
 
 
 def test_options_that_contradict_each_other_end_the_session_at_once(ran):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from statediff.cli.options import JsonFlag
-from statediff.cli.output import print_result, shown
+from statediff.cli.output import at_work, print_result, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def init(
     from statediff.packs import CONTRACT_FILE, SANDBOX_FILE
     from statediff.workspace import drafts, folders
     from statediff.workspace.contracts import SCHEMA_FILE
-    from statediff.workspace.inputs import capture_pair, one_capture
     from statediff.workspace.sandboxes import OwnSource, own_sources, write_sandbox
 
     folders.require_writable(out)
@@ -73,12 +72,8 @@ def init(
         own: tuple[OwnSource, ...] = ()
         files = {CONTRACT_FILE: draft_contract(name, seen)}
     else:
-        schema_text = drafts.schema_text_of(sources, name.rpartition("/")[2], after or ())
-        refined = drafts.refinements_of(schema_text)
-        if after:
-            seen = drafts.seen_between(*capture_pair(sources, after, refined))
-        else:
-            seen = drafts.seen_between(one_capture(sources, refined), None)
+        with at_work("reading and drafting"):
+            schema_text, seen = _of_states(sources, after, name.rpartition("/")[2])
         own = own_sources(sources) if with_sandbox else ()
         if own:
             seen = replace(seen, sandbox=f"./{SANDBOX_FILE}")
@@ -87,15 +82,35 @@ def init(
     target, written = shown(out / CONTRACT_FILE), drafts.write_drafts(out, files)
     if own:
         written += write_sandbox(out, own, has_schema=SCHEMA_FILE in files)
-    document = {"schema": INIT, "contract": name, "files": written}
-    counts = {"entity_types": len(seen.schema.types), "changes": len(seen.deltas)}
-    lines = [f"wrote {file}" for file in written]
-    lines.append(
+    document = {
+        "schema": INIT,
+        "contract": name,
+        "files": written,
+        "entity_types": len(seen.schema.types),
+        "changes": len(seen.deltas),
+    }
+    lines = [*(f"wrote {file}" for file in written), _next_step(target)]
+    print_result(document, "\n".join(lines), as_json=as_json)
+    return 0
+
+
+def _next_step(target: str) -> str:
+    return (
         f"next: read {target}, say what must change, then "
         f"`statediff lint {target}`; remove `reviewed: false` when it is right"
     )
-    print_result({**document, **counts}, "\n".join(lines), as_json=as_json)
-    return 0
+
+
+def _of_states(sources: list[str], after: list[str] | None, name: str) -> tuple[str, Seen]:
+    """A schema's text, and what a run did between the states, read by that schema."""
+    from statediff.workspace import drafts
+    from statediff.workspace.inputs import capture_pair, one_capture
+
+    schema_text = drafts.schema_text_of(sources, name, after or ())
+    refined = drafts.refinements_of(schema_text)
+    if not after:
+        return schema_text, drafts.seen_between(one_capture(sources, refined), None)
+    return schema_text, drafts.seen_between(*capture_pair(sources, after, refined))
 
 
 def _is_sandbox(named: str) -> bool:

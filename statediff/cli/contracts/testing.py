@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from statediff.cli.options import (
+    CaseChoice,
     ContractArgument,
     ContractArguments,
     JsonFlag,
     RecordedRun,
     SchemaFileOption,
 )
-from statediff.cli.output import emit, mark, print_result, progress, results
+from statediff.cli.output import at_work, emit, mark, print_result, progress, results
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
 from statediff.workspace.references import Run, live_references, recorded_run, recorded_runs
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from statediff.meta.agree import ContractAgreement, ContractOpinion
     from statediff.meta.mutate import FaultOutcome, MutationReport, Survivor
     from statediff.meta.reference import Reference
+    from statediff.suite.campaign import SandboxPool
 
 MUTATION: Final = "statediff/mutation/1"
 AGREE: Final = "statediff/agree/1"
@@ -72,6 +74,7 @@ class RightRuns:
 def mutate(
     contracts: ContractArguments,
     right: RightRuns,
+    cases: CaseChoice,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Picks what is altered.")] = 0,
     write: Annotated[
         bool,
@@ -83,49 +86,27 @@ def mutate(
 
     Each reference agent is run in the contract's sandbox, or a recorded run is given; faults are
     then seeded into what was captured. A fault that still gets MATCH is a hole in the contract.
-    Survivors that cases.yaml argues for (`survivors: [{survivor, because}]`) are reported and do
-    not count against it.
+    A contract with cases is tried in each of them. Survivors that cases.yaml argues for
+    (`survivors: [{survivor, because}]`) are reported and do not count against it.
     """
-    from statediff.agents.command import CommandAgent
-    from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
     from statediff.meta.mutate import mutate as measure
     from statediff.suite.campaign import SandboxPool
-    from statediff.workspace.contracts import contract_paths, schema_of_contract
-    from statediff.workspace.references import REFERENCE_SECONDS
+    from statediff.workspace.cases import load_cases
+    from statediff.workspace.contracts import contract_paths
 
-    reports: list[MutationReport] = []
     paths = contract_paths(contracts)
-    run = Run(
-        tuple(right.recorded.before or ()),
-        tuple(right.recorded.after or ()),
-        right.recorded.answer,
-        right.captures,
-    )
-    is_one = len(paths) == 1 and not right.references
-    is_whole = right.recorded.is_whole and (right.captures is None or not right.recorded.before)
-    if any(run) and not (is_one and is_whole):
-        raise UsageError(
-            "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
-            "--answer and --schema; no --reference"
-        )
+    tried = [(path, file) for path in paths for file in load_cases(path, cases.chosen)]
+    run = _recorded(right, len(paths), len(tried))
+    reports: list[MutationReport] = []
     with closing(SandboxPool()) as pool:
-        for number, path in enumerate(paths, start=1):
-            file = load_contract(path)
-            cases = read_cases(path.parent)
+        for number, (path, file) in enumerate(tried, start=1):
             if not as_json:
-                progress().print(f"{number} of {len(paths)}: {file.content.contract}")
-            if any(run):
-                given = run._replace(schema=schema_of_contract(path, file, right.schema))
-                trials = tuple(recorded_runs(file, given))
-            else:
-                own = [
-                    CommandAgent.parse(command, REFERENCE_SECONDS)
-                    for command in right.commands or ()
-                ]
-                agents = (*(right.references or (() if own else cases.references)), *own)
-                trials = tuple(live_references(file, path, agents, pool))
-            report = measure(trials, seed, cases.argued)
+                progress().print(f"{number} of {len(tried)}: {file.content.contract}")
+            with at_work("right runs") as count:
+                trials = _right_trials(path, file, right, run, pool)
+                argued = read_cases(path.parent).argued
+                report = measure(trials, seed, argued, lambda: count("faults judged"))
             reports.append(report)
             if as_json:
                 emit(_document(report))
@@ -136,6 +117,41 @@ def mutate(
     if as_json:
         emit({"summary": _summary(reports)})
     return 0 if all(_is_good(report) for report in reports) else 1
+
+
+def _recorded(right: RightRuns, paths: int, cases: int) -> Run:
+    """The recorded run that is given; of nothing where none is."""
+    run = Run(
+        tuple(right.recorded.before or ()),
+        tuple(right.recorded.after or ()),
+        right.recorded.answer,
+        right.captures,
+    )
+    is_one = paths == 1 and not right.references and (right.captures is not None or cases == 1)
+    is_whole = right.recorded.is_whole and (right.captures is None or not run.before)
+    if any(run) and not (is_one and is_whole):
+        raise UsageError(
+            "a recorded run is one CONTRACT (of several cases one, by --case) with --captures, or "
+            "with --before and --after, maybe --answer and --schema; no --reference"
+        )
+    return run
+
+
+def _right_trials(
+    path: Path, file: ContractFile, right: RightRuns, run: Run, pool: SandboxPool
+) -> tuple[Reference, ...]:
+    """The trials into which faults are seeded: those recorded, or those of agents, run now."""
+    from statediff.agents.command import CommandAgent
+    from statediff.meta.cases import read_cases
+    from statediff.workspace.contracts import schema_of_contract
+    from statediff.workspace.references import REFERENCE_SECONDS
+
+    if any(run):
+        given = run._replace(schema=schema_of_contract(path, file, right.schema))
+        return tuple(recorded_runs(file, given))
+    own = [CommandAgent.parse(command, REFERENCE_SECONDS) for command in right.commands or ()]
+    listed = () if own else read_cases(path.parent).references
+    return tuple(live_references(file, path, (*(right.references or listed), *own), pool))
 
 
 def undo(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag
-from statediff.cli.output import emit, print_result, progress, shown
+from statediff.cli.output import at_work, emit, print_result, progress, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -193,29 +192,6 @@ def _otel(file: Path, trace_id: str | None, out: Path, *, as_json: bool) -> int:
     return 0
 
 
-class _Counter(Protocol):
-    def __call__(self, what: str) -> None: ...
-
-
-@contextmanager
-def _counter() -> Iterator[_Counter]:
-    """Counts what is done, on a terminal's standard error; elsewhere nothing is shown."""
-    import sys
-
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.completed:.0f} {task.description}"), TimeElapsedColumn())
-    with Progress(
-        *columns, console=progress(), transient=True, disable=not sys.stderr.isatty()
-    ) as bar:
-        task = bar.add_task("", total=None)
-
-        def count(what: str) -> None:
-            bar.update(task, advance=1, description=what)
-
-        yield count
-
-
 def _judge_compat(workers: Workers, wanted: Wanted, *, as_json: bool) -> int:
     from statediff.importers.agreement import RunTally, compat_summary
     from statediff.importers.recorded import BadLine
@@ -223,7 +199,7 @@ def _judge_compat(workers: Workers, wanted: Wanted, *, as_json: bool) -> int:
     from statediff.reports.agreement import run_line
 
     tally = RunTally()
-    with _counter() as count:
+    with at_work() as count:
         for outcome in rejudge(workers, wanted):
             tally.add(outcome)
             count("runs")
@@ -254,7 +230,7 @@ def _judge_closed(
     from statediff.reports.agreement import agreement_text, run_line, summary
 
     tally = RunTally()
-    with _counter() as count:
+    with at_work() as count:
         for outcome in rejudge(workers, keeper.wanted if keeper else wanted):
             tally.add(outcome)
             count("runs")
@@ -297,7 +273,7 @@ def _sweep(
     from statediff.reports.agreement import seeded_line, sweep_summary, sweep_text
 
     done = []
-    with _counter() as count:
+    with at_work() as count:
         for each in sweep(workers, domain, seed, every_type=every_type):
             done.append(each)
             count("runs and tasks")

@@ -256,11 +256,14 @@ def test_without_the_token_nothing_is_told_and_nothing_is_reset(outbox):
         b"x" * 200_000,
         b'{"op": 1, "nonce": 2, "mac": 3}\n',
     ):
-        with socket.create_connection(("127.0.0.1", outbox.control.port)) as raw:
+        # The outbox may have hung up before it got all of that.
+        with (
+            socket.create_connection(("127.0.0.1", outbox.control.port)) as raw,
+            contextlib.suppress(OSError),
+        ):
             raw.sendall(garbage)
             raw.shutdown(socket.SHUT_WR)
-            with contextlib.suppress(ConnectionResetError):
-                assert b"messages" not in raw.makefile("rb").read()
+            assert b"messages" not in raw.makefile("rb").read()
     assert len(messages(outbox)) == 1
 
 
