@@ -124,9 +124,8 @@ class FilesSource:
             enumeration=COMPLETE if cause is None else Enumeration(Coverage.INCOMPLETE, cause),
         )
         state = State(schema, {entity_type.name: table})
-        unread = [entry.cause for entry in tree.entries if entry.cause is not None]
-        gaps = tuple(dict.fromkeys((*tree.causes, *unread)))
-        return scanned(self._name, as_of, state, gaps=gaps[:3])
+        # What could not be read of one file is unobserved in its row: every other one is known.
+        return scanned(self._name, as_of, state, gaps=tuple(dict.fromkeys(tree.causes))[:3])
 
 
 def _rows(entity_type: EntityType, top: Entry, tree: Tree) -> Iterator[Row]:

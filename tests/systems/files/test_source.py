@@ -176,7 +176,7 @@ def test_a_file_beyond_the_limit_is_unobserved_and_its_size_is_known(root):
     assert isinstance(found["digest"], Unobserved)
     assert "larger than" in found["digest"].cause
     assert coverage(part) is Coverage.COMPLETE
-    assert not part.reading.is_complete
+    assert part.reading.is_complete
     assert judged("forbid:\n  - {update: file}\n", part.state, part.state).verdict is INCONCLUSIVE
 
 
