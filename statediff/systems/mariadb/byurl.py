@@ -110,11 +110,12 @@ class MariaDbByUrl(DatabaseByUrl):
             if kind == "VIEW":
                 continue
             place = f"{quoted(name)}.{quoted(table)}"
-            shown = fetched(admin, f"SHOW CREATE TABLE {place}")
+            made = "SEQUENCE" if kind == "SEQUENCE" else "TABLE"
+            shown = fetched(admin, f"SHOW CREATE {made} {place}")
             admin.query(renamed(_text(shown[0][1]), name, to))
             if kind == "SEQUENCE":
                 ((value,),) = fetched(admin, f"SELECT next_not_cached_value FROM {place}")  # noqa: S608 - quoted
-                admin.query(f"ALTER SEQUENCE {quoted(table)} RESTART {int(value)}")
+                fetched(admin, f"SELECT SETVAL({quoted(table)}, {int(value)}, 0)")
                 continue
             listed = ", ".join(columns[table])
             admin.query(f"INSERT INTO {quoted(table)} ({listed}) SELECT {listed} FROM {place}")  # noqa: S608 - quoted
