@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import json
 import os
@@ -208,14 +209,25 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
     assert json.loads(out.splitlines()[-1])["error"]["kind"] == "interrupted"
 
 
+def _children(pid: int) -> str:
+    """The processes that it started, whichever of its threads did."""
+    found = ""
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it has just ended
+            found += thread.read_text()
+    return found
+
+
 def test_an_interrupt_while_processes_are_being_started_is_no_traceback() -> None:
     command = [*PROGRAM, "import", "agent-diff", "--cases", str(LINEAR), "-j", "2", "--json"]
     running = subprocess.Popen(
         command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         start_new_session=True,
     )  # fmt: skip
-    time.sleep(1.5)
-    os.killpg(running.pid, signal.SIGINT)
+    while running.poll() is None and not _children(running.pid):
+        time.sleep(0.01)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode in (1, 130)  # on an idle machine it may have ended by then
     assert b"Traceback" not in err

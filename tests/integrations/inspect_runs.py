@@ -201,7 +201,6 @@ def test_the_task_of_contracts_has_a_sample_for_each():
     assert "We recall the article HS-314" in task.dataset[0].input
 
 
-@pytest.mark.filterwarnings("ignore")  # as above
 def test_a_contract_has_a_sample_for_each_of_its_cases(tmp_path):
     path = tmp_path / "told.contract.yaml"
     path.write_text(
@@ -225,6 +224,7 @@ def test_a_contract_has_a_sample_for_each_of_its_cases(tmp_path):
     assert asyncio.run(opened()) == [1, 2]
 
 
+@pytest.mark.filterwarnings("ignore")  # as above
 def test_a_model_works_in_a_projects_own_sandbox_of_each_kind(tmp_path):
     script = []
     for kind, own in sorted(KINDS.items()):
