@@ -101,7 +101,7 @@ def at_work(what: str = "") -> Iterator[Callable[[str], None]]:
     The block gets a function that counts one more of what it names. Nothing stays on the screen.
     """
     if not sys.stderr.isatty():
-        yield lambda what: None
+        yield lambda _: None
         return
     import threading
 
