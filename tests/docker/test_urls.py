@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import select
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -22,6 +18,7 @@ from statediff.errors import StatediffError  # noqa: E402
 from statediff.systems.mariadb.session import connected  # noqa: E402
 from statediff.workspace.inputs import one_capture  # noqa: E402
 from statediff.workspace.trials import open_sandbox  # noqa: E402
+from tests.lines import Line  # noqa: E402
 
 CONTRACT = """
 contract: shop/restock
@@ -124,56 +121,6 @@ owner: warehouse
 intent: Nothing changes.
 noop: true
 """
-
-
-class Line:
-    """A network to the server, which can be cut after so many more bytes of its answers."""
-
-    def __init__(self, url: str) -> None:
-        place = urlsplit(url)
-        self._server = (place.hostname or "", place.port or 0)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        port = self._listener.getsockname()[1]
-        account = place.netloc.rpartition("@")[0]
-        self.url = with_(url, netloc=f"{account}@127.0.0.1:{port}")
-        self._left: float = float("inf")
-        self._ended = False
-        self._threads = [threading.Thread(target=self._accept)]
-
-    def cut_after(self, count: int | None) -> None:
-        self._left = float("inf") if count is None else count
-
-    def _accept(self) -> None:
-        while not self._ended:
-            with contextlib.suppress(OSError):
-                client, _ = self._listener.accept()
-                self._threads.append(threading.Thread(target=self._carry, args=(client,)))
-                self._threads[-1].start()
-
-    def _carry(self, client: socket.socket) -> None:
-        with client, socket.create_connection(self._server) as server:
-            while True:
-                ready, _, _ = select.select([client, server], [], [], 0.1)
-                if self._ended or self._left <= 0:
-                    return
-                for one in ready:
-                    content = one.recv(min(65536, int(min(self._left, 65536))))
-                    if not content:
-                        return
-                    if one is server:
-                        self._left -= len(content)
-                    (server if one is client else client).sendall(content)
-
-    def __enter__(self) -> Self:
-        self._threads[0].start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended = True
-        socket.create_connection(self._listener.getsockname()).close()
-        self._listener.close()
-        for thread in self._threads:
-            thread.join()
 
 
 def nothing_changes(url: str) -> statediff.api.ContractFile:

@@ -170,6 +170,18 @@ def _unquoted(name: bytes) -> bytes:
 
 
 @contextlib.contextmanager
+def _ended(connection: imaplib.IMAP4) -> Iterator[None]:
+    """Behind the block nothing of the connection is open, whether or not the line still holds."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, imaplib.IMAP4.error):
+            connection.logout()
+        with contextlib.suppress(OSError):
+            connection.shutdown()
+
+
+@contextlib.contextmanager
 def imap_session(source: str, url: str) -> Iterator[ImapSession]:
     """A session that is logged in. Raises `SourceUnavailable`, and `UsageError` for a wrong URL."""
     parts = urlsplit(url)
@@ -190,7 +202,7 @@ def imap_session(source: str, url: str) -> Iterator[ImapSession]:
             )
         else:
             connection = imaplib.IMAP4(parts.hostname, parts.port or 143, timeout=SECONDS)
-        with connection:
+        with _ended(connection):
             if parts.scheme == "imap" and parts.hostname not in _HERE:
                 connection.starttls(context)
             connection.login(user, password)

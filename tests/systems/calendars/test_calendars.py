@@ -18,6 +18,7 @@ from statediff.capture.source import SourceUnavailable
 from statediff.errors import InputError, UsageError
 from statediff.model.state import MemoryChunks
 from statediff.workspace.inputs import offline_clock, one_capture
+from tests.lines import verdict_where_the_line_is_cut
 
 pytest.importorskip("icalendar")
 pytest.importorskip("radicale")
@@ -212,3 +213,11 @@ def test_what_is_no_item_is_an_error_of_its_own(text: str) -> None:
 
     with pytest.raises(_FAULTS):
         item_rows("/", text)
+
+
+@pytest.mark.parametrize(
+    ("cut", "verdict"), [(None, "MATCH"), (0, "INCONCLUSIVE"), (900, "INCONCLUSIVE")]
+)
+@pytest.mark.usefixtures("client")
+def test_a_line_that_breaks_is_never_a_match(port: int, cut: int | None, verdict: str) -> None:
+    assert verdict_where_the_line_is_cut(url(port), cut) == verdict

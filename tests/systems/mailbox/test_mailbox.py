@@ -24,6 +24,7 @@ from statediff.model.state import MemoryChunks
 from statediff.systems.mailbox.session import folder_name
 from statediff.systems.mailbox.source import MailboxSource
 from statediff.workspace.inputs import offline_clock, one_capture
+from tests.lines import verdict_where_the_line_is_cut
 
 SECRET = "hidden-secret"
 LETTER = b"""From: Bob <bob@example.org>
@@ -221,3 +222,12 @@ def test_what_is_wrong_is_named_without_the_password(
 )
 def test_names_of_folders_are_as_people_see_them(raw: bytes, name: str) -> None:
     assert folder_name(raw) == name
+
+
+@pytest.mark.parametrize(
+    ("cut", "verdict"), [(None, "MATCH"), (0, "INCONCLUSIVE"), (900, "INCONCLUSIVE")]
+)
+def test_a_line_that_breaks_is_never_a_match(
+    account: tuple[imaplib.IMAP4, str], cut: int | None, verdict: str
+) -> None:
+    assert verdict_where_the_line_is_cut(account[1], cut) == verdict

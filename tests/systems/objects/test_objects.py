@@ -14,6 +14,7 @@ from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Map, Unobserved
 from statediff.systems.objects.source import ObjectsSource
 from statediff.workspace.inputs import offline_clock, one_capture
+from tests.lines import verdict_where_the_line_is_cut
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -146,3 +147,15 @@ def test_a_place_that_is_gone_after_the_run_has_no_objects(memory: Any) -> None:
     with pytest.raises(SourceUnavailable):
         source.schema()
     memory.pipe("/place/a.txt", b"")
+
+
+@pytest.mark.parametrize(
+    ("cut", "verdict"), [(None, "MATCH"), (0, "INCONCLUSIVE"), (700, "INCONCLUSIVE")]
+)
+def test_a_line_that_breaks_is_never_a_match(
+    server: str, bucket: tuple[Any, str], cut: int | None, verdict: str
+) -> None:
+    assert (
+        verdict_where_the_line_is_cut(server, cut, lambda line: bucket[1].replace(server, line))
+        == verdict
+    )
