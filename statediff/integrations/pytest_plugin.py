@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MARKER: Final = "statediff"
 CATEGORY: Final = "inconclusive"
+LINTED: Final = "linted"
 _KIND: Final = "statediff_verdict"
 
 
@@ -174,7 +175,12 @@ def pytest_runtest_makereport(
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
-    """INCONCLUSIVE is counted as such, a trial that could not be made as an error."""
+    """INCONCLUSIVE is counted as such, and so is a contract that was only linted.
+
+    A trial that could not be made is an error.
+    """
+    if report.passed and report.when == "call" and (_KIND, LINTED) in report.user_properties:
+        return LINTED, "l", (LINTED.upper(), {"green": True})
     kind = getattr(report, _KIND, None)
     if kind == CATEGORY:
         return CATEGORY, "I", (CATEGORY.upper(), {"yellow": True})

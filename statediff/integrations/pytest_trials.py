@@ -5,9 +5,11 @@ What the tests of a contract's file are follows from what there is:
 1. With an agent (`--statediff-agent`, `--statediff-agent-cmd`): each trial of it is a test, in each
    of the contract's `cases:`.
 2. Else, with states beside the contract (`NAME.before.json`, `NAME.after.json` of
-   `NAME.contract.yaml`; perhaps `NAME.answer.json`): they are judged.
+   `NAME.contract.yaml`, or of any other suffix that can be read, folders too; several as
+   `NAME.before.SOURCE.sqlite`; perhaps `NAME.answer.json`): they are judged.
 3. Else, with `cases.yaml` in its folder: each case is a test, which passes with its verdict.
-4. Else the contract is checked, as by `statediff lint`, and against its sandbox.
+4. Else the contract is checked, as by `statediff lint`, and against its sandbox; the test is
+   counted as linted.
 
 Every trial is made by the engine, `statediff.workspace.trials`, in a sandbox that nobody else uses
 and that is kept for the next trial unless something failed in it.
@@ -22,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -43,11 +46,12 @@ from statediff.packs import sandbox_of
 from statediff.suite.campaign import SandboxPool
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.cases import Chosen, cases_of, load_cases
-from statediff.workspace.contracts import contract_path
+from statediff.workspace.contracts import contract_path, schema_of_contract
 from statediff.workspace.trials import HeldTrial
 
 Test: TypeAlias = Callable[["ContractTest"], None]
 _SUFFIX: Final = ".contract.yaml"
+_PARTS_OF_SQLITE: Final = ("-wal", "-shm", "-journal")
 _NOTHING: Final = object()
 
 
@@ -94,17 +98,51 @@ class ContractTests(pytest.File):
         options = AgentOptions(command=command or None, named=named or None)
         return lambda: options.agent(self.path)
 
-    def _states(self) -> tuple[Path, Path, Path] | None:
+    def _states(self) -> States | None:
         if not self.path.name.endswith(_SUFFIX):
             return None
         stem = self.path.name.removesuffix(_SUFFIX)
-        before, after, answer = (
-            self.path.with_name(f"{stem}.{side}.json") for side in ("before", "after", "answer")
-        )
-        if before.exists() != after.exists():
-            one, other = (before, after) if before.exists() else (after, before)
-            raise InputError(f"{other}: expected it beside {one.name}, found nothing")
-        return (before, after, answer) if before.exists() else None
+        before, after = self._beside(f"{stem}.before"), self._beside(f"{stem}.after")
+        for there, here, side in ((before, after, "after"), (after, before, "before")):
+            for rest in there.keys() - here.keys():
+                place = self.path.with_name(f"{stem}.{side}{rest}")
+                raise InputError(f"{place}: expected it beside {there[rest].name}, found nothing")
+        answers = self._beside(f"{stem}.answer")
+        if len(answers) > 1:
+            names = ", ".join(sorted(place.name for place in answers.values()))
+            raise InputError(f"{self.path}: expected one answer beside it, found {names}")
+        if not before:
+            return None
+        answer = next(iter(answers.values()), None)
+        return States(_named(before), _named(after), answer)
+
+    def _beside(self, name: str) -> dict[str, Path]:
+        """The files and folders of that name beside the contract, by what follows it."""
+        found = (each.name.removeprefix(name) for each in self.path.parent.glob(f"{escape(name)}*"))
+        return {
+            rest: self.path.with_name(name + rest)
+            for rest in found
+            if not rest or (rest.startswith(".") and not rest.endswith(_PARTS_OF_SQLITE))
+        }
+
+
+@dataclass(frozen=True)
+class States:
+    """The states beside a contract, as `judge` takes them, and the file of the answer."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    answer: Path | None
+
+
+def _named(states: Mapping[str, Path]) -> tuple[str, ...]:
+    """Each as `NAME=PATH` where its file says a name: `.orders.sqlite`."""
+    named = []
+    for rest, path in sorted(states.items()):
+        source, dot, _ = rest.removeprefix(".").rpartition(".")
+        json = "tables=" if len(states) == 1 and rest == ".json" else ""
+        named.append(f"{source}={path}" if dot and source else f"{json}{path}")
+    return tuple(named)
 
 
 class ContractTest(pytest.Item):
@@ -144,17 +182,18 @@ def run_case(item: ContractTest, case: ListedCase) -> None:
     run(case.agent, item.path, expect=case.verdict, hooks=hooks)
 
 
-def judge_states(item: ContractTest, states: tuple[Path, Path, Path]) -> None:
+def judge_states(item: ContractTest, states: States) -> None:
     """The states beside the contract match it."""
-    before, after, answer = states
-    given: dict[str, Any] = {"answer": answer} if answer.exists() else {}
-    judged = api.judge(item.path, f"tables={before}", f"tables={after}", **given)
+    given: dict[str, Any] = {} if states.answer is None else {"answer": states.answer}
+    schema = schema_of_contract(item.path, api.load_contract(item.path), None)
+    judged = api.judge(item.path, states.before, states.after, schema=schema, **given)
     trials_of(item.config).keep(item, judged)
     require(judged)
 
 
 def lint(item: ContractTest) -> None:
-    """The contract has no problem that is an error."""
+    """The contract has no problem that is an error. Nothing was judged, and the report says so."""
+    item.user_properties.append(("statediff_verdict", "linted"))
     problems = [problem for problem in api.lint(item.path) if problem.severity == "error"]
     if problems:
         raise ContractError(tuple(problems))

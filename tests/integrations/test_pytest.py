@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -191,10 +192,29 @@ def test_a_contract_alone_is_linted_and_says_where_it_is_wrong(pytester, ran):
     (pytester.path / "half.contract.yaml").write_text(CLOSE)
     (pytester.path / "half.after.json").write_text("{}")
     result = ran("--continue-on-collection-errors")
-    assert result.parseoutcomes() == {"passed": 1, "failed": 1, "errors": 1}
+    assert result.parseoutcomes() == {"linted": 1, "failed": 1, "errors": 1}
     result.stdout.fnmatch_lines(["*broken.contract.yaml:5:1: *requires*"])
     result.stdout.fnmatch_lines(["*half.before.json: expected it beside half.after.json*"])
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_states_of_every_form_beside_a_contract_are_judged(pytester, ran):
+    for name, status in (("right", "closed"), ("wrong", "open"), ("broken", "closed")):
+        (pytester.path / f"{name}.contract.yaml").write_text(CLOSE)
+        for side, now in (("before", "open"), ("after", status)):
+            with sqlite3.connect(pytester.path / f"{name}.{side}.db.sqlite") as app:
+                app.execute("CREATE TABLE ticket (id INTEGER PRIMARY KEY, status TEXT)")
+                app.execute("INSERT INTO ticket VALUES (7, ?)", (now,))
+            app.close()
+            (pytester.path / f"{name}.{side}.notes.csv").write_text("id,text\n1,hello\n")
+    (pytester.path / "broken.before.db.sqlite").write_bytes(
+        b"no database, but a text of some length"
+    )
+    (pytester.path / "alone.contract.yaml").write_text(CLOSE)
+    result = ran()
+    assert result.parseoutcomes() == {"passed": 1, "failed": 1, "inconclusive": 1, "linted": 1}
+    result.stdout.fnmatch_lines(["*DIVERGE: closed*"])
+    result.stdout.fnmatch_lines(["INCONCLUSIVE: db not read: the file is not a SQLite database*"])
 
 
 def test_an_agent_that_is_named_tries_every_contract_k_times(pytester, ran):
@@ -229,7 +249,7 @@ def test_each_case_of_a_contract_is_tried(pytester, ran):
         """
     )
     result = ran()
-    assert result.parseoutcomes() == {"passed": 4, "failed": 1}
+    assert result.parseoutcomes() == {"passed": 3, "linted": 1, "failed": 1}
     result.stdout.fnmatch_lines(["*price.contract.yaml has 2 cases, and a test tries one*"])
     result = ran("price.contract.yaml", "--statediff-agent-cmd=true")
     assert result.parseoutcomes() == {"failed": 2}

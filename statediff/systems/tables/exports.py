@@ -49,11 +49,14 @@ def is_export(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in SUFFIXES
 
 
-def json_tables(path: Path, numbers: Numbers | None = None) -> tuple[bytes, Numbers]:
+def json_tables(
+    path: Path, numbers: Numbers | None = None, first: Path | None = None
+) -> tuple[bytes, Numbers]:
     """The tables of the path as JSON tables, and which columns of CSV hold numbers.
 
-    `numbers` are those of the first state; None where this is it. `InputError` names the file and
-    the line that is wrong, of the first state, and of a path that cannot be listed.
+    `numbers` and `first` are those of the first state; None where this is it. The one table of a
+    file is called like that of the first file. `InputError` names the file and the line that is
+    wrong, of the first state, and of a path that cannot be listed.
     """
     found: set[tuple[str, str]] = set()
     named: dict[str, str] = {}
@@ -64,7 +67,9 @@ def json_tables(path: Path, numbers: Numbers | None = None) -> tuple[bytes, Numb
             before = f"{stem}." if path.is_dir() else ""
             tables = {f"{before}{name}": _listed(rows) for name, rows in sheets.items()}
         else:
-            tables = {stem: _table(stem, file, numbers, found)}
+            is_alone = not (first is None or first.is_dir() or path.is_dir())
+            table = first.stem if first is not None and is_alone else stem
+            tables = {table: _table(table, file, numbers, found)}
         for name, text in tables.items():
             if name in named:
                 raise _wrong(path, f"two of its files hold a table {name}; rename one")

@@ -36,7 +36,7 @@ def _as_json(states: Sequence[StateInput]) -> Sequence[StateInput]:
         found.append(state)
         if state.content is None and is_export(state.path):
             try:
-                content, numbers = json_tables(state.path, numbers)
+                content, numbers = json_tables(state.path, numbers, states[0].path if at else None)
             except InputError:
                 if at == 0:
                     raise

@@ -164,3 +164,11 @@ def test_a_folder_of_tables_is_watched(tmp_path: Path) -> None:
     with statediff.watch(t=f"tables://{folder}", settle_seconds=0) as run:
         shutil.rmtree(folder)
     assert [d["type"] for d in run.changes] == ["source.t"]
+
+
+def test_two_files_of_any_name_are_two_states_of_one_table(tmp_path: Path) -> None:
+    for name, text in (("before.csv", "id,a\n1,x\n"), ("after.tsv", "id\ta\n1\ty\n")):
+        (tmp_path / name).write_text(text)
+    before, after = (f"t={tmp_path / name}" for name in ("before.csv", "after.tsv"))
+    [changed] = statediff.changes(before, after)
+    assert (changed["op"], changed["type"]) == ("update", "before")
