@@ -7,10 +7,11 @@ only colours.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from statediff.workspace.folders import shown
 
@@ -144,14 +145,29 @@ def _console(is_terminal: bool, *, stderr: bool) -> Console:
     )
     # A pipe has no width: what reads it finds one thing a line.
     width = None if is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH
+    stream = sys.stderr if stderr else sys.stdout
     return Door(
-        stderr=stderr,
+        file=stream if is_terminal else cast("IO[str]", _Trimmed(stream)),
         width=width,
         color_system=None if is_plain else "auto",
         highlight=False,
         markup=False,
         emoji=False,
     )
+
+
+class _Trimmed:
+    """The stream, in which no line ends in spaces: tables fill their columns with them."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(re.sub(" +(?=\n)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _spell_out(text: str) -> str:
