@@ -14,6 +14,7 @@ The meta-tests judge what a seed draws. It is another one in every run, which sa
 ``STATEDIFF_SEED`` gives it.
 """
 
+import ast
 import gc
 import os
 import secrets
@@ -26,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -177,3 +178,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(
             f"{count} test{'s' * (count != 1)}, {need}{': ' * bool(reason)}{reason}"
         )
+
+
+def _parse_again(parse: Callable[..., Any]) -> Callable[..., Any]:
+    """The parser that rewrites imports for pytest, asked anew where Python 3.11 lost its count.
+
+    What is collected in the middle of a parse may parse as well; then the first raises SystemError
+    (python/cpython#106905), and the module could never be imported.
+    """
+
+    def parsed(*arguments: Any, **named: Any) -> Any:
+        try:
+            return parse(*arguments, **named)
+        except SystemError:
+            return parse(*arguments, **named)
+
+    return parsed
+
+
+ast.parse = _parse_again(ast.parse)
