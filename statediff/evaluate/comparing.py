@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from statediff.canonicalize import equality_of_types
 from statediff.diff import diff
 from statediff.model.delta import Diff
-from statediff.model.graph import Changed, Graph, Known, change_graph, references
+from statediff.model.graph import Changed, Graph, Known, change_content, references
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
 from statediff.model.state import Coverage, State, Table
@@ -43,7 +43,9 @@ class Comparison:
             for (name, _), key in wanted.items()
             if name in tables and (row := tables[name].row(key)) is not None
         )
-        return change_graph(map(Changed.by, self.diff.deltas), near, related, unobserved)
+        return change_content(
+            map(Changed.by, self.diff.deltas), near, related, unobserved
+        ).as_graph()
 
 
 def compare(before: Capture, after: Capture) -> Diff:

@@ -45,6 +45,35 @@ MAX_NEIGHBORS: Final = 10_000
 """Entities beside those that changed, in a graph of changes."""
 
 
+@dataclass
+class Content:
+    """What is in a graph: edges by start, end and relation, in the order of a graph's edges."""
+
+    attributes: dict[str, Any]
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    edges: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """What changed of the reference: `link`, `unlink`, or ""."""
+
+    @staticmethod
+    def of(kind: str, unobserved: Mapping[str, str]) -> Content:
+        """Nothing yet."""
+        return Content(
+            {"graph": kind, "unobserved": dict(sorted(unobserved.items())), "left_out": 0}
+        )
+
+    def as_graph(self) -> Graph:
+        """The same as a graph."""
+        import networkx as nx  # noqa: PLC0415 - a tenth of a second, for the few who hold a graph
+
+        graph: Graph = nx.MultiDiGraph()
+        graph.graph.update(self.attributes)
+        for at, attributes in self.nodes.items():
+            graph.add_node(at, **attributes)
+        for (start, to, relation), change in self.edges.items():
+            graph.add_edge(start, to, key=relation, relation=relation, change=change)
+        return graph
+
+
 class Rows(Protocol):
     """What a graph needs of a table: its type, how many rows it holds, and the rows."""
 
@@ -107,32 +136,19 @@ def state_graph(
             f"the state has {total:,} entities, and a graph of all holds at most {limit:,}; "
             "draw what changed (`statediff diff --graph`), or ask for more with `limit`"
         )
-    graph = _empty("state", unobserved)
+    content = Content.of("state", unobserved)
     related = references(schema)
-    edges: list[tuple[str, str, str]] = []
     for table in listed:
         for key, row in table.rows():
             at = delta_id(table.type.name, key, "")
-            graph.add_node(at, type=table.type.name, key=key, fields=dict(row), change="")
-            edges += ((at, *end) for end in _ends(table.type.name, row, related, graph, {}))
-    for start, to, relation in edges:
-        graph.add_edge(start, to, key=relation, relation=relation, change="")
-    return graph
-
-
-def _ends(
-    type_name: str,
-    row: Row,
-    related: Mapping[str, tuple[tuple[str, str], ...]],
-    graph: Graph,
-    more: Mapping[str, Any],
-) -> Iterator[tuple[str, str]]:
-    """(entity, relation) of each reference in the row; entities not known yet become nodes."""
-    for name, target, key in _references(type_name, row, related):
-        to = delta_id(target, key, "")
-        if to not in graph:
-            graph.add_node(to, type=target, key=key, fields=None, change="", **more)
-        yield to, f"{type_name}.{name}"
+            known = {"type": table.type.name, "key": key, "fields": dict(row), "change": ""}
+            content.nodes.setdefault(at, {}).update(known)
+            for name, target, other in _references(table.type.name, row, related):
+                to = delta_id(target, other, "")
+                named = {"type": target, "key": other, "fields": None, "change": ""}
+                content.nodes.setdefault(to, named)
+                content.edges[at, to, f"{table.type.name}.{name}"] = ""
+    return content.as_graph()
 
 
 def _references(
@@ -142,14 +158,6 @@ def _references(
         value = row.get(name)
         if value is not None and is_value(value):
             yield name, target, (value,)  # type: ignore[misc]  # a value, just checked
-
-
-def _empty(kind: str, unobserved: Mapping[str, str]) -> Graph:
-    import networkx as nx  # noqa: PLC0415 - a tenth of a second, for the few who hold a graph
-
-    graph: Graph = nx.MultiDiGraph()
-    graph.graph.update(graph=kind, unobserved=dict(sorted(unobserved.items())), left_out=0)
-    return graph
 
 
 # ---------------------------------------------------------------- what changed
@@ -164,14 +172,14 @@ class _Node:
     sides: dict[str, dict[str, Observed]] = field(default_factory=dict)
 
 
-def change_graph(
+def change_content(
     changes: Iterable[Changed],
     known: Iterable[Known],
     related: Mapping[str, tuple[tuple[str, str], ...]],
     unobserved: Mapping[str, str],
     limit: int = MAX_NODES,
     shown: frozenset[str] = frozenset(),
-) -> Graph:
+) -> Content:
     """What changed, and its neighborhood: what it refers to, and what is known to refer to it.
 
     Known entities that are `shown` beside them, by their names, are in it with what they refer to.
@@ -223,32 +231,32 @@ def _drawn(
     edges: Mapping[tuple[str, str, str], set[str]],
     unobserved: Mapping[str, str],
     shown: frozenset[str],
-) -> Graph:
-    graph = _empty("changes", unobserved)
+) -> Content:
+    content = Content.of("changes", unobserved)
     ends = {end for start, to, _ in edges for end in (start, to)} | (shown & set(near))
     ends -= set(nodes)
     around = sorted(ends, key=lambda at: (near[at].type, key_order(near[at].key)))
-    graph.graph["left_out"] = max(0, len(around) - MAX_NEIGHBORS)
+    content.attributes["left_out"] = max(0, len(around) - MAX_NEIGHBORS)
     for at in (*nodes, *around[:MAX_NEIGHBORS]):
         node = nodes.get(at) or near[at]
         before, after = (node.sides.get(side) for side in ("before", "after"))
-        graph.add_node(
-            at,
-            type=node.type,
-            key=node.key,
-            fields=before if after is None else after,
-            change=node.change,
-            before=before,
-            after=after,
-            deltas=tuple(node.deltas),
-        )
-    for (start, to, relation), sides in sorted(edges.items()):
-        if start in graph and to in graph:
-            change = ""
-            if start in nodes and len(sides) == 1:
-                change = "link" if sides == {"after"} else "unlink"
-            graph.add_edge(start, to, key=relation, relation=relation, change=change)
-    return graph
+        content.nodes[at] = {
+            "type": node.type,
+            "key": node.key,
+            "fields": before if after is None else after,
+            "change": node.change,
+            "before": before,
+            "after": after,
+            "deltas": tuple(node.deltas),
+        }
+    rank = {at: place for place, at in enumerate(content.nodes)}
+    drawn = (edge for edge in edges if edge[0] in rank and edge[1] in rank)
+    for edge in sorted(drawn, key=lambda edge: (rank[edge[0]], edge)):
+        sides, change = edges[edge], ""
+        if edge[0] in nodes and len(sides) == 1:
+            change = "link" if sides == {"after"} else "unlink"
+        content.edges[edge] = change
+    return content
 
 
 SUFFIXES: Final = (".graphml", ".json")

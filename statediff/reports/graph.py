@@ -14,14 +14,21 @@ from typing import Any
 from statediff.evidence.documents import fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import delta_id
-from statediff.model.graph import MAX_NODES, Changed, Graph, Known, change_graph
+from statediff.model.graph import MAX_NODES, Changed, Content, Graph, Known, change_content
 from statediff.reports.plain import reading, side_of
 
 Json = Any
 
 
 def trial_graph(bundle: Bundle, of: Collection[str] | None = None, limit: int = MAX_NODES) -> Graph:
-    """The graph of the trial in the bundle; `BundleError` if the bundle makes no sense.
+    """`trial_content` as a graph."""
+    return trial_content(bundle, of, limit).as_graph()
+
+
+def trial_content(
+    bundle: Bundle, of: Collection[str] | None = None, limit: int = MAX_NODES
+) -> Content:
+    """What is in the graph of the bundle's trial; `BundleError` if the bundle makes no sense.
 
     `of` names deltas or entities, by their ids, whose changes and neighborhood are wanted; else all
     changes are in it, and all witnesses. `UsageError` where more than `limit` entities changed.
@@ -43,13 +50,13 @@ def trial_graph(bundle: Bundle, of: Collection[str] | None = None, limit: int = 
             for name, own in fields.items()
         }
         beside = frozenset(shown) if of is None else frozenset[str]()
-        graph = change_graph(changes, known, related, unobserved, limit, beside)
+        content = change_content(changes, known, related, unobserved, limit, beside)
         explained = {str(at): tuple(map(str, by)) for at, by in judged["explained_by"]}
-    for at, attributes in graph.nodes(data=True):
+    for at, attributes in content.nodes.items():
         by = (clause for delta in attributes["deltas"] for clause in explained.get(delta, ()))
         attributes["explained_by"] = tuple(dict.fromkeys(by))
         attributes["witness_of"] = shown.get(at, ())
-    return graph
+    return content
 
 
 def _is_of(delta: Json, of: Collection[str]) -> bool:

@@ -17,7 +17,7 @@ from statediff.model.graph import (
     Changed,
     Graph,
     Known,
-    change_graph,
+    change_content,
     graph_bytes,
     graph_from,
     references,
@@ -170,7 +170,8 @@ def _changed(limit: int = 10) -> Graph:
         Known("after", "user", (9,), {"id": 9, "boss": 8}),
         Known("after", "note", ("m",), {"id": "m", "by": 2, "v": 1}),
     ]
-    return change_graph(changes, known, references(SCHEMA), {"note": "cut short"}, limit)
+    content = change_content(changes, known, references(SCHEMA), {"note": "cut short"}, limit)
+    return content.as_graph()
 
 
 def test_changes_are_bounded_too() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from statediff.evidence.documents import key_from
 from statediff.model.delta import delta_id
-from statediff.model.graph import Graph
+from statediff.model.graph import Content
 from statediff.model.values import Key, show_key
 from statediff.reports.html.changes import OPERATIONS, STANDINGS, Standings, rank
 from statediff.reports.html.words import Sign
@@ -103,11 +103,11 @@ class _Changed:
 
 
 def picture(
-    judgement: Json, standings: Standings, graph_of: Callable[[frozenset[str]], Graph]
+    judgement: Json, standings: Standings, content_of: Callable[[frozenset[str]], Content]
 ) -> Picture | None:
     """The picture of a trial's graph; None where nothing changed and nothing is in doubt.
 
-    `graph_of` gives the graph of some entities' changes, so that nobody makes one of all of them.
+    `content_of` gives the graph of some entities' changes: nobody makes one of all of them.
     """
     every = [
         *_entities(judgement["deltas"], standings),
@@ -118,7 +118,7 @@ def picture(
         return None
     drawn = every[:MAX_ENTITIES]
     rows = {entity.id: at for at, entity in enumerate(drawn)}
-    links = list(_links(drawn, graph_of(frozenset(rows))))
+    links = list(_links(drawn, content_of(frozenset(rows))))
     around = list(dict.fromkeys(link.to for link in links if link.to not in rows))
     kept = around[:MAX_NEIGHBORS]
     undrawn = {entity.id for entity in every[MAX_ENTITIES:]}
@@ -185,13 +185,13 @@ class _Link:
     to_name: str
 
 
-def _links(drawn: Sequence[_Changed], graph: Graph) -> Iterable[_Link]:
+def _links(drawn: Sequence[_Changed], graph: Content) -> Iterable[_Link]:
     """Every edge that starts or ends at a drawn entity, each once; those that are gone are not."""
     names = {entity.id for entity in drawn}
     inward: list[_Link] = []
-    for start, to, attributes in graph.edges(data=True):
-        field = attributes["relation"].removeprefix(f"{graph.nodes[start]['type']}.")
-        if attributes["change"] == "unlink" and graph.nodes[start]["after"] is not None:
+    for (start, to, relation), change in graph.edges.items():
+        field = relation.removeprefix(f"{graph.nodes[start]['type']}.")
+        if change == "unlink" and graph.nodes[start]["after"] is not None:
             continue
         if start in names:
             yield _Link(start, field, to, _words(graph, to))
@@ -201,7 +201,7 @@ def _links(drawn: Sequence[_Changed], graph: Graph) -> Iterable[_Link]:
     yield from inward
 
 
-def _words(graph: Graph, at: str) -> str:
+def _words(graph: Content, at: str) -> str:
     return f"{graph.nodes[at]['type']} {show_key(graph.nodes[at]['key'])}"
 
 

@@ -17,7 +17,7 @@ from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, decode, show
 from statediff.reports.attribution import Makers
 from statediff.reports.ending import Ending
-from statediff.reports.graph import trial_graph
+from statediff.reports.graph import trial_content
 from statediff.reports.html import words
 from statediff.reports.html.actions import MAX_MEMBERS, Action, action_view
 from statediff.reports.html.cells import (
@@ -252,7 +252,7 @@ def _changes(
             for d in first(loose, MAX_UNEXPLAINED)
         ),
         more_unexplained=rest(loose, MAX_UNEXPLAINED, "such changes"),
-        picture=picture(judged, standings, lambda drawn: trial_graph(bundle, drawn)),
+        picture=picture(judged, standings, lambda drawn: trial_content(bundle, drawn)),
         groups=listed,
         more=rest(deltas, sum(len(c) for g in listed for _, c in g.chunks), "changes"),
     )
