@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
+from importlib.abc import MetaPathFinder
 from types import FrameType
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from statediff._version import __version__
-from statediff.cli import demo, states
-from statediff.cli.contracts import authoring, drafting, testing, versions
-from statediff.cli.evidence import bundles, labels, logs, sealing
 from statediff.cli.faults import USAGE, Gone, Interrupted, exit_code_of
 from statediff.cli.options import with_options
-from statediff.cli.suites import reporting, running, store
-from statediff.cli.systems import machine, sandboxes, serving
-from statediff.cli.validity import conforming, importing, metatesting, reads, rubric, studying
-
-Commands = Sequence[tuple[str, Callable[..., object]]]
 
 _HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
 
@@ -50,6 +44,27 @@ def _root(
         raise typer.Exit(USAGE)
 
 
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ImportError("not now")
+
+
+def _spare_pandas() -> None:
+    """An array of pyarrow: at its first it imports pandas, a fifth of a second long, if it can.
+
+    It cannot yet. A source's own function may import pandas; to pyarrow its series are sequences.
+    """
+    if "pandas" not in sys.modules:
+        import pyarrow as pa
+
+        sys.meta_path.insert(0, finder := _NoPandas())
+        try:
+            pa.array([0])
+        finally:
+            sys.meta_path.remove(finder)
+
+
 def _entry(function: Callable[..., object]) -> Callable[..., object]:
     """The command as the parser calls it; it neither swallows an interrupt nor a broken pipe."""
     command = with_options(function)
@@ -57,6 +72,8 @@ def _entry(function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(command)
     def call(**options: object) -> object:
         try:
+            if function.__name__ in _PLAIN:
+                _spare_pandas()
             return command(**options)
         except KeyboardInterrupt as error:
             raise Interrupted from error  # the parser would turn it into a silent exit
@@ -66,64 +83,72 @@ def _entry(function: Callable[..., object]) -> Callable[..., object]:
     return call
 
 
-_COMMANDS: Commands = (
-    ("demo", demo.demo),
-    ("init", drafting.init),
-    ("tasks", authoring.tasks),
-    ("run", running.run),
-    ("retry", running.retry),
-    ("record", drafting.record),
-    ("mcp", serving.mcp),
-    ("mcp-proxy", serving.mcp_proxy),
-    ("watch", states.watch),
-    ("judge", states.judge),
-    ("capture", states.capture),
-    ("diff", states.diff),
-    ("lint", authoring.lint),
-    ("mutate", testing.mutate),
-    ("metatest", metatesting.metatest),
-    ("study", studying.study),
-    ("agree", testing.agree),
-    ("explain", authoring.explain),
-    ("fmt", authoring.fmt),
-    ("show", bundles.show),
-    ("replay", bundles.replay),
-    ("export", bundles.export),
-    ("keygen", sealing.keygen),
-    ("sign", sealing.sign),
-    ("verify", sealing.verify),
-    ("redact", sealing.redact),
-    ("raw", sealing.raw),
-    ("expire", sealing.expire),
-    ("review", labels.review),
-    ("adjudicate", labels.adjudicate),
-    ("resolve", labels.resolve),
-    ("flag", labels.flag),
-    ("agreement", labels.agreement),
-    ("rubric", rubric.rubric),
-    ("import", importing.import_runs),
-    ("report", reporting.report),
-    ("open", reporting.open_pages),
-    ("runs", store.runs),
-    ("stats", store.stats),
-    ("compare", store.compare),
-    ("schema", authoring.schema),
-    ("bench", machine.bench),
-    ("doctor", machine.doctor),
+_COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
+    ("demo", "demo", "demo"),
+    ("init", "contracts.drafting", "init"),
+    ("tasks", "contracts.authoring", "tasks"),
+    ("run", "suites.running", "run"),
+    ("retry", "suites.running", "retry"),
+    ("record", "contracts.drafting", "record"),
+    ("mcp", "systems.serving", "mcp"),
+    ("mcp-proxy", "systems.serving", "mcp_proxy"),
+    ("watch", "states", "watch"),
+    ("judge", "states", "judge"),
+    ("capture", "states", "capture"),
+    ("diff", "states", "diff"),
+    ("lint", "contracts.authoring", "lint"),
+    ("mutate", "contracts.testing", "mutate"),
+    ("metatest", "validity.metatesting", "metatest"),
+    ("study", "validity.studying", "study"),
+    ("agree", "contracts.testing", "agree"),
+    ("explain", "contracts.authoring", "explain"),
+    ("fmt", "contracts.authoring", "fmt"),
+    ("show", "evidence.bundles", "show"),
+    ("replay", "evidence.bundles", "replay"),
+    ("export", "evidence.bundles", "export"),
+    ("keygen", "evidence.sealing", "keygen"),
+    ("sign", "evidence.sealing", "sign"),
+    ("verify", "evidence.sealing", "verify"),
+    ("redact", "evidence.sealing", "redact"),
+    ("raw", "evidence.sealing", "raw"),
+    ("expire", "evidence.sealing", "expire"),
+    ("review", "evidence.labels", "review"),
+    ("adjudicate", "evidence.labels", "adjudicate"),
+    ("resolve", "evidence.labels", "resolve"),
+    ("flag", "evidence.labels", "flag"),
+    ("agreement", "evidence.labels", "agreement"),
+    ("rubric", "validity.rubric", "rubric"),
+    ("import", "validity.importing", "import_runs"),
+    ("report", "suites.reporting", "report"),
+    ("open", "suites.reporting", "open_pages"),
+    ("runs", "suites.store", "runs"),
+    ("stats", "suites.store", "stats"),
+    ("compare", "suites.store", "compare"),
+    ("schema", "contracts.authoring", "schema"),
+    ("bench", "systems.machine", "bench"),
+    ("doctor", "systems.machine", "doctor"),
 )
-_GROUPS: Sequence[tuple[str, str, Commands]] = (
-    ("sandbox", "Start, reset, prove and stop a sandbox.", sandboxes.COMMANDS),
+"""Name, module of this package, function. Nothing is imported for a command that nobody runs."""
+_GROUPS: Final[Sequence[tuple[str, str, str]]] = (
+    ("sandbox", "Start, reset, prove and stop a sandbox.", "systems.sandboxes"),
     (
         "contract",
         "Release, sign off, compare versions; try what undoes.",
-        versions.COMMANDS,
+        "contracts.versions",
     ),
-    ("store", "Check and tidy the chunks of a run.", store.COMMANDS),
-    ("log", "Keep verdicts where every change is noticed.", logs.COMMANDS),
-    ("reads", "Judge reads: was the answer validly reachable?", reads.COMMANDS),
-    ("conformance", "Test other programs by what ours must do.", conforming.COMMANDS),
+    ("store", "Check and tidy the chunks of a run.", "suites.store"),
+    ("log", "Keep verdicts where every change is noticed.", "evidence.logs"),
+    ("reads", "Judge reads: was the answer validly reachable?", "validity.reads"),
+    ("conformance", "Test other programs by what ours must do.", "validity.conforming"),
 )
-_NAMES: Final = frozenset((*(name for name, _ in _COMMANDS), *(name for name, *_ in _GROUPS)))
+"""Name, help, module of this package, whose `COMMANDS` are in the group."""
+_PLAIN: Final = frozenset(("judge", "diff", "show", "replay", "verify", "lint", "explain"))
+"""Commands that read what there is, and run no agent."""
+_NAMES: Final = frozenset(name for name, *_ in (*_COMMANDS, *_GROUPS))
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"statediff.cli.{name}")
 
 
 def parser(names: Collection[str] = _NAMES) -> typer.Typer:
@@ -138,13 +163,13 @@ def parser(names: Collection[str] = _NAMES) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     made.callback()(_root)
-    for name, command in _COMMANDS:
+    for name, module, function in _COMMANDS:
         if name in names:
-            made.command(name)(_entry(command))
-    for name, about, commands in _GROUPS:
+            made.command(name)(_entry(getattr(_module(module), function)))
+    for name, about, module in _GROUPS:
         if name in names:
             group = typer.Typer(rich_markup_mode=None, help=about)
-            for inner, command in commands:
+            for inner, command in _module(module).COMMANDS:
                 group.command(inner)(_entry(command))
             made.add_typer(group, name=name)
     return made

@@ -55,7 +55,9 @@ Weight = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
 class Part(BaseModel):
     """What all mappings with fixed keys share: nothing extra, nothing coerced, nothing changed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, strict=True, defer_build=True
+    )
 
 
 class Count(Part):

@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from statediff.cli.systems.machine import doctor
-from tests.cli.conftest import BEFORE, CHECKOUT, PROGRAM, Call, Files, after, environment
+from tests.cli.conftest import BEFORE, CHECKOUT, JUDGE, PROGRAM, Call, Files, after, environment
 from tests.cli.test_judge import database
 
 SHOP = CHECKOUT / "sandboxes" / "shop"
@@ -322,3 +323,28 @@ def test_explain_needs_to_know_what_names_mean(statediff: Call, files: Files) ->
     assert Path(files.folder, "e.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     plain = statediff("explain", "c.yaml", "--before", "a.json", "--json").json
     assert [c["id"] for c in plain["clauses"]] == ["nothing-deleted", "frame", "closed"]
+
+
+LATE = """
+import sys
+from statediff.cli.main import run
+code = run(sys.argv[1:])
+slow = {"networkx", "pandas", "statediff.suite.campaign"} & set(sys.modules)
+import pandas
+import pyarrow
+print(code, sorted(slow), pyarrow.table({"a": [1]}).to_pandas().shape)
+"""
+
+
+def test_judging_imports_nothing_slow_that_it_needs_not(files: Files) -> None:
+    """Each of them takes longer than all of a small judgement; pandas is there if asked for."""
+    pytest.importorskip("pandas")
+    said = subprocess.run(
+        [sys.executable, "-c", LATE, *JUDGE],
+        capture_output=True,
+        text=True,
+        cwd=files.folder,
+        env={**environment(), "PYTHONPATH": str(CHECKOUT)},
+        check=False,
+    )
+    assert said.stdout.endswith("\n0 [] (1, 1)\n"), said.stderr

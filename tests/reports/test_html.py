@@ -21,7 +21,7 @@ from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, save
 from statediff.model.codes import FindingCode
 from statediff.reports.html import fault, outcome, run_html, trial_html
-from statediff.reports.html.page import policy
+from statediff.reports.html.page import _environment, policy
 from tests.judging import CUT, TIMELINE, item, run, state, user
 
 CHECKOUT = Path(__file__).parents[2]
@@ -345,3 +345,24 @@ def test_an_open_frame_leaves_changes_open_and_says_why() -> None:
     assert "1 – left open" in made.sections["changes"]
     assert "others work here" in made.sections["clauses"]
     assert "or left open" in made.sections["unexplained"]
+
+
+def test_a_kept_template_that_is_damaged_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept beside our modules is a copy: never wrong, whatever becomes of it."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(
+        "statediff.reports.html.page.cache_from_source", lambda _: str(tmp_path / "x")
+    )
+    bundle = BUNDLES["match"]
+    _environment.cache_clear()
+    first = trial_html(bundle)
+    for damage in (b"", b"no code", None):
+        _environment.cache_clear()
+        kept = sorted(tmp_path.glob("*.template"))
+        assert kept
+        for path in kept:
+            path.write_bytes(path.read_bytes()[:-9] if damage is None else damage)
+        assert trial_html(bundle) == first
+        assert all(len(path.read_bytes()) > 999 for path in tmp_path.glob("*.template"))

@@ -15,14 +15,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+import jinja2
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
+from statediff.atomic import write_atomically
 from statediff.model.values import printable
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -45,6 +51,38 @@ def visible(value: Any) -> Any:
     return text if text.isprintable() and not _HIDING.search(text) else printable(text)
 
 
+class _Compiled(BytecodeCache):
+    """Compiled templates, kept beside the compiled modules of this package, where Python may.
+
+    Compiling takes longer than all else about a small page. Each is known by the digest of its
+    source; one that is damaged or of another Python is compiled again.
+    """
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """The code, if it is kept."""
+        with suppress(OSError):
+            bucket.bytecode_from_string(self._path(bucket).read_bytes())
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep the code, if Python may keep its own."""
+        path = self._path(bucket)
+        if not sys.dont_write_bytecode and path.parent.is_dir():
+            with suppress(OSError):
+                write_atomically(path, bucket.bytecode_to_string())
+
+    def _path(self, bucket: Bucket) -> Path:
+        folder = Path(cache_from_source(__file__)).parent
+        return folder / f"{bucket.key[:16]}-{_compiler()}.template"
+
+
+@cache
+def _compiler() -> str:
+    """What compiles: Jinja, and the environment made by this module."""
+    made = hashlib.sha256(jinja2.__version__.encode())
+    made.update(Path(__file__).read_bytes())
+    return made.hexdigest()[:16]
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(
@@ -55,6 +93,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        bytecode_cache=_Compiled(),
     )
     made.filters["place"] = place
     return made
