@@ -25,52 +25,49 @@ the run is a finding of its judgement.
 from __future__ import annotations
 
 import asyncio
-import io
-import json
 import shlex
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
-from statediff.agents.function import FunctionAgent, as_answer
+from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Agent, Trial
-from statediff.capture.take import take
 from statediff.errors import InputError, StatediffError, UsageError
-from statediff.evaluate import ContractFile, TrialFacts, evaluate, parse_contract
+from statediff.evaluate import ContractFile, evaluate
 from statediff.evaluate import replay as decide_again
 from statediff.evaluate.trial import NO_TRACE
-from statediff.evidence.package import Bundle
 from statediff.harness import NO_HOOKS, Hooks, TrialPlan
-from statediff.model.graph import MAX_NODES, Graph
-from statediff.model.readings import Capture
-from statediff.model.state import MemoryChunks
 from statediff.model.state import State as ReadState
-from statediff.model.strictjson import Flaw, Limits, read_tree
-from statediff.model.trace import NoAnswer
-from statediff.model.values import Value
 from statediff.model.verdict import Verdict
 from statediff.packs import EMBEDDED, find_sandbox, known_sandbox, sandbox_of
-from statediff.reports.line import trial_line
-from statediff.reports.plain import plain_judgement
+from statediff.scoring import (
+    NOT_GIVEN,
+    OFFLINE,
+    Judge,
+    Judged,
+    Score,
+    answer_of,
+    chosen_cases,
+    contract_of,
+    load_contract,
+)
 from statediff.systems.base.sandbox import EmbeddedSandbox
-from statediff.systems.functions.plugin import url_of
-from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
 from statediff.workspace import trials as engine
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.bundles import load_bundle
-from statediff.workspace.cases import Chosen, load_case, load_cases
+from statediff.workspace.cases import Chosen, load_cases
 from statediff.workspace.contracts import States, check, contract_path, contract_paths
-from statediff.workspace.folders import keep_bundle
 from statediff.workspace.trials import TrialRequest, lend, make_trial
+from statediff.workspace.warm import Place, State, captures, names_of, place_of
 from statediff.workspace.watching import SETTLE_SECONDS, Watch
 
 __all__ = [
+    "Judge",
     "Judged",
+    "Score",
     "StatediffError",
     "Trial",
     "Verdict",
@@ -86,131 +83,7 @@ __all__ = [
     "watch",
 ]
 
-Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
-"""A state as plain JSON: `{type: [record, …]}`."""
-Place: TypeAlias = str | Path | Callable[[], Tables]
-"""What the command line calls a state, `PATH`, `URL` or `NAME=PATH`, or a function that returns
-tables."""
-State: TypeAlias = Tables | Place | Sequence[str | Path]
-"""Tables, or a place, one or one a source."""
 AnAgent: TypeAlias = Agent | Callable[[Trial], Any] | str | Sequence[str]
-WIDTH: Final = 100
-_NOT_GIVEN: Final = object()
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A judged trial: its bundle, and what the bundle says.
-
-    It is neither true nor false: a verdict has three values. Compare `verdict`.
-    """
-
-    bundle: Bundle
-
-    @property
-    def verdict(self) -> Verdict:
-        """MATCH, DIVERGE or INCONCLUSIVE."""
-        return Verdict(self.bundle.manifest["verdict"])
-
-    @property
-    def contract(self) -> str:
-        """Its name."""
-        return str(self.bundle.manifest["contract"])
-
-    @cached_property
-    def document(self) -> Mapping[str, Any]:
-        """The judgement as plain JSON: `statediff show --json`."""
-        found: Mapping[str, Any] = plain_judgement(self.bundle, "")
-        return found
-
-    @property
-    def results(self) -> Mapping[str, str | None]:
-        """What tool, task and outcome came to by themselves; None where no clause is about it."""
-        found = self.bundle.document("judgement.json")["results"]
-        return {name: found[name] for name in ("tool", "task", "outcome")}
-
-    @property
-    def findings(self) -> tuple[Mapping[str, Any], ...]:
-        """What does not hold, violations first, each with its code, clause and witness."""
-        return tuple(f for f in self.document["findings"] if f["truth"] != "HOLDS")
-
-    @property
-    def line(self) -> str:
-        """The one thing worth knowing first."""
-        return trial_line(self.bundle)
-
-    def text(self, width: int = WIDTH) -> str:
-        """The report of `statediff show`, without colours."""
-        from rich.console import Console  # noqa: PLC0415 - takes a while, and few print
-
-        from statediff.reports.text import trial_report  # noqa: PLC0415 - as above
-
-        written = io.StringIO()
-        console = Console(
-            file=written,
-            width=width,
-            color_system=None,
-            highlight=False,
-            markup=False,
-            emoji=False,
-        )
-        console.print(trial_report(self.bundle))
-        return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
-
-    def assert_match(self) -> None:
-        """Nothing where the verdict is MATCH; else `AssertionError` with the whole report."""
-        if self.verdict is not Verdict.MATCH:
-            raise AssertionError(self.text())
-
-    def html(self) -> str:
-        """The report as one page that needs nothing else."""
-        from statediff.reports.html import trial_html  # noqa: PLC0415 - takes a while
-
-        return trial_html(self.bundle)
-
-    def graph(self, of: Collection[str] | None = None, limit: int = MAX_NODES) -> Graph:
-        """What changed and its neighborhood, as a `networkx.MultiDiGraph`.
-
-        `of` names deltas or entities, for the neighborhood of these alone. docs/graph.md has its
-        attributes; `UsageError` where more than `limit` entities changed.
-        """
-        from statediff.reports.graph import trial_graph  # noqa: PLC0415 - few hold a graph
-
-        return trial_graph(self.bundle, of, limit)
-
-    def save(self, folder: str | Path) -> Path:
-        """The bundle lies in the folder, whole. Nothing there is overwritten: `UsageError`."""
-        keep_bundle(self.bundle, Path(folder))
-        return Path(folder)
-
-    def __bool__(self) -> bool:
-        raise TypeError(
-            "a judged trial is neither true nor false: INCONCLUSIVE is no pass and no failure; "
-            "compare `.verdict` with Verdict.MATCH, DIVERGE or INCONCLUSIVE"
-        )
-
-    def __repr__(self) -> str:
-        return f"<{self.verdict.value} {self.contract}: {self.line}>"
-
-
-def load_contract(
-    named: str | Path,
-    *,
-    case: str | None = None,
-    cases: str | Path | None = None,
-    inputs: Mapping[str, Any] | None = None,
-) -> ContractFile:
-    """The contract in a file, in a text of several lines, or of a pack, by its name.
-
-    With `case`, the contract of that case, from its own `cases:` or the file `cases`; `inputs`
-    replace those of the contract. `ContractError` names every problem with its line.
-    """
-    chosen = _chosen(case or (), cases, inputs)
-    if isinstance(named, str) and "\n" in named:
-        if chosen != Chosen():
-            raise UsageError("a contract in a text has no cases: write its inputs into the text")
-        return parse_contract(named.encode("utf-8"), "contract.yaml")
-    return load_case(contract_path(str(named)), chosen)
 
 
 def judge(
@@ -218,7 +91,7 @@ def judge(
     before: State,
     after: State,
     *,
-    answer: Any = _NOT_GIVEN,
+    answer: Any = NOT_GIVEN,
     trace: str | Path | None = None,
     complete_trace: bool = False,
     during: Sequence[str | Path] = (),
@@ -231,14 +104,14 @@ def judge(
     `trace` the file of its calls, which with `complete_trace` the caller vouches for: it holds
     every call, and no agent wrote it. `during` are the files of the states in between, in order.
     """
-    file = _file(contract)
-    captured = _captures(before, after, schema, known_sandbox(file), during)
+    file = contract_of(contract)
+    captured = captures(before, after, schema, known_sandbox(file), during)
     done = evaluate(
         file,
         *captured,
         trace=inputs.trace_from(None if trace is None else Path(trace), complete_trace),
-        answer=_answer(answer, file.content.answer.form),
-        facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+        answer=answer_of(answer, file.content.answer.form),
+        facts=OFFLINE,
     )
     return Judged(done.bundle)
 
@@ -255,7 +128,7 @@ def changes(
     from statediff.evaluate.comparing import compare  # noqa: PLC0415 - few who import this need it
     from statediff.reports.plain import plain_diff  # noqa: PLC0415 - as above
 
-    found = compare(*_captures(before, after, schema, None))
+    found = compare(*captures(before, after, schema, None))
     if found.doubts:
         doubt = found.doubts[0]
         raise InputError(
@@ -275,9 +148,9 @@ def state(named: State, *, schema: str | Path | None = None) -> ReadState:
     from statediff.evaluate.comparing import state_of  # noqa: PLC0415 - few who import this need it
 
     if isinstance(named, Mapping):
-        return state_of(_captures(named, named, schema, None)[0])
+        return state_of(captures(named, named, schema, None)[0])
     refined = inputs.refinements(None if schema is None else Path(schema))
-    return state_of(inputs.one_capture(_names(named), refined))
+    return state_of(inputs.one_capture(names_of(named), refined))
 
 
 class Watching:
@@ -288,7 +161,7 @@ class Watching:
     of others on the systems, whose work a change may be.
     """
 
-    answer: Any = _NOT_GIVEN
+    answer: Any = NOT_GIVEN
     changes: tuple[Mapping[str, Any], ...]
     judged: Judged | None = None
     others: tuple[str, ...]
@@ -301,7 +174,7 @@ class Watching:
         settle_seconds: float,
     ) -> None:
         self._places = states  # a function is a state for as long as somebody has it
-        self._states = [f"{name}={_place(place)}" for name, place in states.items()]
+        self._states = [f"{name}={place_of(place)}" for name, place in states.items()]
         self._contract = contract
         sandbox = None if contract is None else known_sandbox(contract)
         self._refined = inputs.refinements(None if schema is None else Path(schema), sandbox)
@@ -321,7 +194,7 @@ class Watching:
         self.others = watched.others
         self.changes = tuple(plain_diff(watched.diff())["deltas"])
         if self._contract is not None:
-            said = _answer(self.answer, self._contract.content.answer.form)
+            said = answer_of(self.answer, self._contract.content.answer.form)
             done = watched.judge(self._contract, agent="watched", answer=said, trace=NO_TRACE)
             self.judged = Judged(done.bundle)
 
@@ -347,7 +220,7 @@ def watch(
             agent("Rename user 2 to Robert")
         run.changes
     """
-    file = None if contract is None else _file(contract)
+    file = None if contract is None else contract_of(contract)
     return Watching(states, file, schema, settle_seconds)
 
 
@@ -361,7 +234,7 @@ def lint(
 
     They are checked against the state's files, the state schema file, or else their sandbox.
     """
-    known = States(None if schema is None else Path(schema), _names(state))
+    known = States(None if schema is None else Path(schema), names_of(state))
     paths = contract_paths([str(contract)])
     return tuple(problem for path in paths for problem in check(path, known).problems)
 
@@ -398,13 +271,13 @@ def run(  # noqa: PLR0913 - a public door, whose options are all given by name
     name, `module:function` or one of the contract's folder. `out` keeps the trials' folders.
     Raises `HarnessError` where a trial could not be made: it has no verdict then.
     """
-    chosen = _chosen(case, cases, inputs)
+    chosen = chosen_cases(case, cases, inputs)
     if isinstance(contract, ContractFile):
         if chosen != Chosen():
             raise UsageError("cases are of a contract's file: give its path, or load the case")
         files: tuple[ContractFile, ...] = (contract,)
     elif "\n" in str(contract):
-        files = (_file(contract),)
+        files = (contract_of(contract),)
     else:
         files = load_cases(contract_path(str(contract)), chosen)
     file = files[0]
@@ -440,33 +313,6 @@ def replay(judged: Judged | str | Path) -> Verdict:
     return decide_again(found.bundle).verdict
 
 
-def _answer(answer: Any, form: str) -> Value | NoAnswer:
-    if answer is _NOT_GIVEN:
-        return NoAnswer("none was given")
-    said = inputs.answer_from(answer, form) if isinstance(answer, Path) else as_answer(answer)
-    if isinstance(said, NoAnswer):
-        raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
-    return said
-
-
-def _chosen(
-    names: str | Sequence[str], file: str | Path | None, inputs: Mapping[str, Any] | None
-) -> Chosen:
-    try:
-        given = read_tree(json.dumps(dict(inputs or {}), allow_nan=False).encode(), Limits())
-    except (TypeError, ValueError, RecursionError, Flaw) as error:
-        raise InputError(f"the inputs: expected values as JSON has them: {error}") from None
-    return Chosen(
-        file=None if file is None else Path(file),
-        names=(names,) if isinstance(names, str) else tuple(names),
-        inputs=given,
-    )
-
-
-def _file(contract: ContractFile | str | Path) -> ContractFile:
-    return contract if isinstance(contract, ContractFile) else load_contract(contract)
-
-
 def _agent(contract: ContractFile | str | Path, agent: AnAgent, seconds: float | None) -> Agent:
     if isinstance(agent, str):
         if ":" not in agent and isinstance(contract, ContractFile):
@@ -481,47 +327,6 @@ def _agent(contract: ContractFile | str | Path, agent: AnAgent, seconds: float |
     if callable(agent):
         return FunctionAgent(agent, getattr(agent, "__qualname__", type(agent).__name__))
     return agent
-
-
-def _captures(
-    before: State,
-    after: State,
-    schema: str | Path | None,
-    sandbox: str | None,
-    during: Sequence[str | Path] = (),
-) -> tuple[Capture, Capture]:
-    refined = inputs.refinements(None if schema is None else Path(schema), sandbox)
-    if during and (isinstance(before, Mapping) or isinstance(after, Mapping)):
-        raise UsageError("states in between are files: give all states as files")
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        first, second = _as_json(before, "before"), _as_json(after, "after")
-        refine, store = refined("tables"), MemoryChunks()
-        one = TablesSource("tables", first, refine, second, "after")
-        two = TablesSource("tables", second, refine, first, "before", is_after=True)
-        captured = take([one], store, inputs.offline_clock, None, "before")
-        return captured, take([two], store, inputs.offline_clock, captured, "after")
-    if isinstance(before, Mapping) or isinstance(after, Mapping):
-        raise UsageError("give both states as tables, or both as files")
-    return inputs.capture_pair(_names(before), _names(after), refined, _names(during))
-
-
-def _names(state: Place | Sequence[str | Path]) -> list[str]:
-    if isinstance(state, (str, Path)) or callable(state):
-        return [_place(state)]
-    return [str(each) for each in state]
-
-
-def _place(place: Place) -> str:
-    return url_of(place) if callable(place) else str(place)
-
-
-def _as_json(tables: Tables, side: str) -> bytes:
-    is_after = side == "after"  # what a run can write there is read, and never our caller's fault
-    try:
-        text = json.dumps(tables, ensure_ascii=is_after, allow_nan=is_after)
-        return text.encode("utf-8")
-    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
-        raise InputError(f"the state {side}: expected tables as JSON holds them: {error}") from None
 
 
 @contextmanager

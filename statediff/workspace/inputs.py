@@ -190,7 +190,7 @@ def _entity(name: str, entity: EntityRefinement) -> EntityType:
 # ---------------------------------------------------------------- captures
 
 
-class _Backed:
+class Backed:
     """A source that, while it cannot be asked, is known to deliver what the other side delivers."""
 
     def __init__(self, source: Source, other: Source) -> None:
@@ -220,10 +220,10 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
         if file.reader.series is None:
             require_schema(source, file)
         sources.append(source)
-    return take(sources, *_room_and_clock(files), None, "before")
+    return take(sources, *room_and_clock(files), None, "before")
 
 
-def _room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
+def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
     """Where rows are kept and the clock of the readings: a running system may have any size."""
     if all(file.url is None for file in files):
         return MemoryChunks(), offline_clock
@@ -265,7 +265,7 @@ def capture_pair(
         twos.append(two)
         if files:
             within.append((first.source, others))
-    store, clock = _room_and_clock((*firsts, *seconds))
+    store, clock = room_and_clock((*firsts, *seconds))
     captured = take(ones, store, clock, None, "before")
     last = take(twos, store, clock, captured, "after")
     histories = [_history(source, others, store, captured, last) for source, others in within]
@@ -340,12 +340,7 @@ def _pair(
 ) -> tuple[Source, Source, Sequence[Source]]:
     """What reads the two sides of a source, and the states in between."""
     reader = before.reader
-    is_mixed = reader is not after.reader
-    if is_mixed and not _may_be_one_system(reader, after.reader):
-        raise UsageError(
-            f"{before.source}: one side is {reader.description}, the other "
-            f"{after.reader.description}; both sides of a source are of one kind"
-        )
+    is_mixed = require_alike(before, after)
     if before.is_stdin and after.is_stdin:
         raise UsageError("standard input can be one side only")
     if reader.series is not None and not is_mixed:
@@ -353,9 +348,21 @@ def _pair(
         first, *others, last = reader.series(before.source, states, refinement)
         return first, last, others
     one, two = before.read_by(refinement), after.read_by(refinement)
-    backed = _Backed(one, two), _Backed(two, one)
+    backed = Backed(one, two), Backed(two, one)
     require_schema(backed[0], before, after)
     return *backed, [file.read_by(refinement) for file in between]
+
+
+def require_alike(before: StateFile, after: StateFile) -> bool:
+    """Both may be states of one source, `UsageError` otherwise; whether two readers read them."""
+    reader = before.reader
+    is_mixed = reader is not after.reader
+    if is_mixed and not _may_be_one_system(reader, after.reader):
+        raise UsageError(
+            f"{before.source}: one side is {reader.description}, the other "
+            f"{after.reader.description}; both sides of a source are of one kind"
+        )
+    return is_mixed
 
 
 def _may_be_one_system(one: StateReader, other: StateReader) -> bool:

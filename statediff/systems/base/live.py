@@ -73,7 +73,7 @@ class LiveSource:
         if self._reader.series is None:
             return open_state(self._reader, self._name, place, self._refinement)
         if like is None or self._earlier is None:
-            self._earlier = place if place.content is not None else self._keep(place)
+            self._earlier = self._keep(place)
             states = (self._earlier, self._earlier)
             return self._reader.series(self._name, states, self._refinement)[0]
         try:
@@ -85,24 +85,29 @@ class LiveSource:
             raise SourceRuined(said) from error
 
     def _keep(self, place: StateInput) -> StateInput:
-        """The place as it is now, which no run can change, under its own name."""
-        if self._reader.keep is not None:
-            return self._reader.keep(place)
         if self._kept is None:
             self._kept = Path(tempfile.mkdtemp(prefix="statediff-before-"))
             weakref.finalize(self, shutil.rmtree, self._kept, ignore_errors=True)
         for earlier in self._kept.iterdir():  # of the trial before, which nothing reads any more
             shutil.rmtree(earlier, ignore_errors=True)
-        folder = Path(tempfile.mkdtemp(dir=self._kept))
-        to = folder / (place.path.absolute().name or "tables")
-        try:
-            if place.path.is_dir():
-                shutil.copytree(place.path, to, ignore=_not_files)
-            else:
-                shutil.copyfile(place.path, to)
-        except (OSError, shutil.Error) as error:
-            raise InputError(f"{place.label}: cannot be read: {error}") from error
-        return StateInput(to, place.label)
+        return kept_input(self._reader, place, self._kept)
+
+
+def kept_input(reader: StateReader, place: StateInput, within: Path) -> StateInput:
+    """The place as it is now, which no run can change, under its own name in a folder within."""
+    if place.content is not None:
+        return place
+    if reader.keep is not None:
+        return reader.keep(place)
+    to = Path(tempfile.mkdtemp(dir=within)) / (place.path.absolute().name or "tables")
+    try:
+        if place.path.is_dir():
+            shutil.copytree(place.path, to, ignore=_not_files)
+        else:
+            shutil.copyfile(place.path, to)
+    except (OSError, shutil.Error) as error:
+        raise InputError(f"{place.label}: cannot be read: {error}") from error
+    return StateInput(to, place.label)
 
 
 def _missing(before: State, after: State) -> Iterator[str]:

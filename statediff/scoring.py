@@ -1,0 +1,364 @@
+"""States judged from Python: one pair with the whole judgement, or many against one state before.
+
+`Judged` is a judged trial. A `Judge` keeps a contract and the state before: its `score` is what a
+trainer needs of each run, its `judge` the whole. A `Score` has a reward only where the verdict is
+decided: INCONCLUSIVE is never a number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.agents.function import as_answer
+from statediff.errors import ContractError, InputError, StatediffError, UsageError
+from statediff.evaluate import ContractFile, TrialFacts, evaluate, judgement_of, parse_contract
+from statediff.evidence.package import Bundle
+from statediff.model.codes import Origin, Truth
+from statediff.model.explanation import is_by_agent
+from statediff.model.graph import MAX_NODES, Graph
+from statediff.model.strictjson import Flaw, Limits, read_tree
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.values import Value
+from statediff.model.verdict import Finding, Judgement, Verdict
+from statediff.packs import known_sandbox
+from statediff.reports.line import trial_line
+from statediff.reports.plain import plain_judgement
+from statediff.workspace import inputs
+from statediff.workspace.cases import Chosen, load_case
+from statediff.workspace.contracts import contract_path
+from statediff.workspace.folders import keep_bundle
+from statediff.workspace.warm import State, keep
+
+WIDTH: Final = 100
+NOT_GIVEN: Final = object()
+OFFLINE: Final = TrialFacts("offline", agent="unknown", isolation="unknown")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A judged trial: its bundle, and what the bundle says.
+
+    It is neither true nor false: a verdict has three values. Compare `verdict`.
+    """
+
+    bundle: Bundle
+
+    @property
+    def verdict(self) -> Verdict:
+        """MATCH, DIVERGE or INCONCLUSIVE."""
+        return Verdict(self.bundle.manifest["verdict"])
+
+    @property
+    def contract(self) -> str:
+        """Its name."""
+        return str(self.bundle.manifest["contract"])
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The judgement as plain JSON: `statediff show --json`."""
+        found: Mapping[str, Any] = plain_judgement(self.bundle, "")
+        return found
+
+    @property
+    def results(self) -> Mapping[str, str | None]:
+        """What tool, task and outcome came to by themselves; None where no clause is about it."""
+        found = self.bundle.document("judgement.json")["results"]
+        return {name: found[name] for name in ("tool", "task", "outcome")}
+
+    @property
+    def findings(self) -> tuple[Mapping[str, Any], ...]:
+        """What does not hold, violations first, each with its code, clause and witness."""
+        return tuple(f for f in self.document["findings"] if f["truth"] != "HOLDS")
+
+    @property
+    def line(self) -> str:
+        """The one thing worth knowing first."""
+        return trial_line(self.bundle)
+
+    def text(self, width: int = WIDTH) -> str:
+        """The report of `statediff show`, without colours."""
+        from rich.console import Console  # noqa: PLC0415 - takes a while, and few print
+
+        from statediff.reports.text import trial_report  # noqa: PLC0415 - as above
+
+        written = io.StringIO()
+        console = Console(
+            file=written,
+            width=width,
+            color_system=None,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+        console.print(trial_report(self.bundle))
+        return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
+
+    def assert_match(self) -> None:
+        """Nothing where the verdict is MATCH; else `AssertionError` with the whole report."""
+        if self.verdict is not Verdict.MATCH:
+            raise AssertionError(self.text())
+
+    def html(self) -> str:
+        """The report as one page that needs nothing else."""
+        from statediff.reports.html import trial_html  # noqa: PLC0415 - takes a while
+
+        return trial_html(self.bundle)
+
+    def graph(self, of: Collection[str] | None = None, limit: int = MAX_NODES) -> Graph:
+        """What changed and its neighborhood, as a `networkx.MultiDiGraph`.
+
+        `of` names deltas or entities, for the neighborhood of these alone. docs/graph.md has its
+        attributes; `UsageError` where more than `limit` entities changed.
+        """
+        from statediff.reports.graph import trial_graph  # noqa: PLC0415 - few hold a graph
+
+        return trial_graph(self.bundle, of, limit)
+
+    def save(self, folder: str | Path) -> Path:
+        """The bundle lies in the folder, whole. Nothing there is overwritten: `UsageError`."""
+        keep_bundle(self.bundle, Path(folder))
+        return Path(folder)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a judged trial is neither true nor false: INCONCLUSIVE is no pass and no failure; "
+            "compare `.verdict` with Verdict.MATCH, DIVERGE or INCONCLUSIVE"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.verdict.value} {self.contract}: {self.line}>"
+
+
+REWARDS: Final[Mapping[Verdict, float]] = {Verdict.MATCH: 1.0, Verdict.DIVERGE: 0.0}
+"""A verdict that is not decided has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """What a trainer needs of a judged run.
+
+    It is neither true nor false: a verdict has three values. Compare `verdict`.
+    """
+
+    verdict: Verdict
+    reward: float | None
+    """1.0 for MATCH, 0.0 for DIVERGE, None for INCONCLUSIVE: leave that run out."""
+    parts: Mapping[str, float]
+    """Section of the contract → the share of its clauses that hold, from 0.0 to 1.0.
+
+    All of a MATCH are 1.0, at least one of a DIVERGE is less; INCONCLUSIVE has none. They are
+    beside the reward and never in it.
+    """
+    why: str
+    """What does not hold; of INCONCLUSIVE first what it lies with: agent, environment, contract."""
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a score is neither true nor false: INCONCLUSIVE is no pass and no failure; compare "
+            "`.verdict`, or leave the run out where `.reward` is None"
+        )
+
+
+def score_of(judgement: Judgement) -> Score:
+    """The score of a judgement."""
+    verdict = judgement.verdict
+    return Score(
+        verdict=verdict,
+        reward=REWARDS.get(verdict),
+        parts={} if verdict is Verdict.INCONCLUSIVE else shares(judgement),
+        why=why(judgement),
+    )
+
+
+def shares(judgement: Judgement) -> dict[str, float]:
+    """Section → the share of its clauses that hold; what is not known does not hold."""
+    found: dict[str, list[bool]] = {}
+    for clause in judgement.clauses:
+        found.setdefault(clause.stage.value, []).append(clause.truth is Truth.HOLDS)
+    return {name: sum(held) / len(held) for name, held in found.items()}
+
+
+def why(judgement: Judgement) -> str:
+    """The first finding that decides the verdict, in words; nothing of a MATCH."""
+    if judgement.verdict is Verdict.MATCH:
+        return ""
+    wanted = Truth.FAILS if judgement.verdict is Verdict.DIVERGE else Truth.UNKNOWN
+    open_ = [finding for finding in judgement.findings if finding.truth is wanted]
+    if not open_:
+        return f"{Origin.CONTRACT}: it has no clause"
+    if wanted is Truth.FAILS:
+        return f"{open_[0].clause}: {open_[0].sentence}"
+    origins = {origin: finding for finding in reversed(open_) if (origin := lies_with(finding))}
+    # What the agent caused is said first: nobody else may be blamed for it.
+    origin = next((each for each in Origin if each in origins), Origin.CONTRACT)
+    finding = origins.get(origin, open_[0])
+    return f"{origin}: {finding.clause}: {finding.sentence}"
+
+
+def lies_with(finding: Finding) -> Origin | None:
+    """What kept the clause of a finding from being decided; None for one that was."""
+    if any(map(is_by_agent, (finding.explanation, *finding.causes))):
+        return Origin.AGENT
+    return finding.code.origin
+
+
+def unread(error: Exception) -> Score:
+    """The score of a run whose state after cannot be read or judged."""
+    said = str(error) if isinstance(error, StatediffError) else f"{type(error).__name__}: {error}"
+    return Score(
+        verdict=Verdict.INCONCLUSIVE, reward=None, parts={}, why=f"{Origin.ENVIRONMENT}: {said}"
+    )
+
+
+class Judge:
+    """A contract and the state before, kept: many states after are judged against them.
+
+    `before` and each `after` are what `judge` takes; the state before is read once, and stays as it
+    was. A `Judge` may be used by many threads, and in a process that was forked or spawned from
+    this one.
+    """
+
+    def __init__(
+        self,
+        contract: ContractFile | str | Path,
+        before: State,
+        *,
+        schema: str | Path | None = None,
+    ) -> None:
+        """`UsageError` where the contract or the state cannot be read."""
+        self.contract = contract_of(contract)
+        self._kept = keep(before, schema, known_sandbox(self.contract))
+
+    def score(
+        self,
+        after: State,
+        *,
+        answer: Any = NOT_GIVEN,
+        trace: str | Path | None = None,
+        complete_trace: bool = False,
+    ) -> Score:
+        """The run's verdict and reward; nothing is packed. Raises as `judge` does."""
+        before, last = self._kept.captures(after)
+        said, calls = self._beside(answer, trace, complete_trace)
+        return score_of(
+            judgement_of(self.contract, before, last, trace=calls, answer=said, facts=OFFLINE)
+        )
+
+    def judge(
+        self,
+        after: State,
+        *,
+        answer: Any = NOT_GIVEN,
+        trace: str | Path | None = None,
+        complete_trace: bool = False,
+    ) -> Judged:
+        """The whole judgement, with its bundle: what `statediff.judge` gives of the two states."""
+        before, last = self._kept.captures(after)
+        said, calls = self._beside(answer, trace, complete_trace)
+        done = evaluate(self.contract, before, last, trace=calls, answer=said, facts=OFFLINE)
+        return Judged(done.bundle)
+
+    def score_many(
+        self,
+        afters: Iterable[State],
+        *,
+        answers: Iterable[Any] | None = None,
+        workers: int = 1,
+    ) -> list[Score]:
+        """The scores of many runs, in their order, by so many processes.
+
+        A run whose state cannot be read or judged is INCONCLUSIVE, and the others are judged all
+        the same. `ContractError` where the contract does not fit.
+        """
+        items = list(afters)
+        said = [NOT_GIVEN] * len(items) if answers is None else list(answers)
+        if len(said) != len(items):
+            raise UsageError(f"{len(items)} states and {len(said)} answers: give one answer each")
+        return [
+            self._score_or_why(after, answer) for after, answer in zip(items, said, strict=True)
+        ]
+
+    async def score_async(
+        self,
+        after: State,
+        *,
+        answer: Any = NOT_GIVEN,
+        trace: str | Path | None = None,
+        complete_trace: bool = False,
+    ) -> Score:
+        """`score` in a thread, while the loop goes on."""
+        return await asyncio.to_thread(
+            self.score, after, answer=answer, trace=trace, complete_trace=complete_trace
+        )
+
+    def _score_or_why(self, after: State, answer: Any) -> Score:
+        try:
+            return self.score(after, answer=answer)
+        except ContractError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one bad run takes no other with it
+            return unread(error)
+
+    def _beside(
+        self, answer: Any, trace: str | Path | None, complete_trace: bool
+    ) -> tuple[Value | NoAnswer, Trace]:
+        """What the agent said, and its calls."""
+        said = answer_of(answer, self.contract.content.answer.form)
+        return said, inputs.trace_from(None if trace is None else Path(trace), complete_trace)
+
+
+def load_contract(
+    named: str | Path,
+    *,
+    case: str | None = None,
+    cases: str | Path | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> ContractFile:
+    """The contract in a file, in a text of several lines, or of a pack, by its name.
+
+    With `case`, the contract of that case, from its own `cases:` or the file `cases`; `inputs`
+    replace those of the contract. `ContractError` names every problem with its line.
+    """
+    chosen = chosen_cases(case or (), cases, inputs)
+    if isinstance(named, str) and "\n" in named:
+        if chosen != Chosen():
+            raise UsageError("a contract in a text has no cases: write its inputs into the text")
+        return parse_contract(named.encode("utf-8"), "contract.yaml")
+    return load_case(contract_path(str(named)), chosen)
+
+
+def answer_of(answer: Any, form: str) -> Value | NoAnswer:
+    """What the agent said, given as JSON or as the file that holds it; `InputError` otherwise."""
+    if answer is NOT_GIVEN:
+        return NoAnswer("none was given")
+    said = inputs.answer_from(answer, form) if isinstance(answer, Path) else as_answer(answer)
+    if isinstance(said, NoAnswer):
+        raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
+    return said
+
+
+def chosen_cases(
+    names: str | Sequence[str], file: str | Path | None, inputs: Mapping[str, Any] | None
+) -> Chosen:
+    """The cases that are named, and the inputs that replace theirs."""
+    try:
+        given = read_tree(json.dumps(dict(inputs or {}), allow_nan=False).encode(), Limits())
+    except (TypeError, ValueError, RecursionError, Flaw) as error:
+        raise InputError(f"the inputs: expected values as JSON has them: {error}") from None
+    return Chosen(
+        file=None if file is None else Path(file),
+        names=(names,) if isinstance(names, str) else tuple(names),
+        inputs=given,
+    )
+
+
+def contract_of(contract: ContractFile | str | Path) -> ContractFile:
+    """The contract, loaded if it is not yet."""
+    return contract if isinstance(contract, ContractFile) else load_contract(contract)

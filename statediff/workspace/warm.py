@@ -1,0 +1,204 @@
+"""A state before that is kept, so that many states after are compared with it.
+
+It is read when it is kept: whatever happens to the object, the file or the system later, it stays
+what it was. Every pair of captures is the one that a single judgement of the two states has.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from statediff.capture.source import Clock, Source
+from statediff.capture.take import take
+from statediff.errors import InputError, UsageError
+from statediff.model.readings import Capture, SourceCapture
+from statediff.model.schema import Schema
+from statediff.model.state import ChunkStore, MemoryChunks
+from statediff.model.state import State as ReadState
+from statediff.systems.base.live import kept_input
+from statediff.systems.base.plugin import Refinement, StateInput
+from statediff.systems.base.registry import open_state
+from statediff.systems.functions.plugin import url_of
+from statediff.systems.tables.source import TablesSource
+from statediff.workspace import inputs
+
+Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""A state as plain JSON: `{type: [record, …]}`."""
+Place: TypeAlias = str | Path | Callable[[], Tables]
+"""What the command line calls a state, `PATH`, `URL` or `NAME=PATH`, or a function that returns
+tables."""
+State: TypeAlias = Tables | Place | Sequence[str | Path]
+"""Tables, or a place, one or one a source."""
+
+
+class Kept(Protocol):
+    """A state before, kept."""
+
+    def captures(self, after: Any) -> tuple[Capture, Capture]:
+        """What was before and what is after, captured. Raises as the reading of two states does."""
+
+
+def keep(before: State, schema: str | Path | None, sandbox: str | None) -> Kept:
+    """The state, as it is now. `UsageError` or `InputError` where it cannot be read."""
+    refined = Refined(None if schema is None else Path(schema), sandbox)
+    if isinstance(before, Mapping):
+        return KeptTables(as_json(before, "before"), refined)
+    return KeptPlaces(before, refined)
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What refines the schema of each source: a schema file, or the pack of a sandbox."""
+
+    schema: Path | None
+    sandbox: str | None
+
+    def __call__(self, source: str) -> Any:
+        return inputs.refinements(self.schema, self.sandbox)(source)
+
+
+@dataclass(frozen=True)
+class KeptTables:
+    """Tables that were handed over, as JSON."""
+
+    content: bytes
+    refined: Refined
+
+    def captures(self, after: Any) -> tuple[Capture, Capture]:
+        """`UsageError` where the state after is no tables."""
+        if not isinstance(after, Mapping):
+            raise UsageError(ALIKE)
+        return tables_pair(self.content, as_json(after, "after"), self.refined)
+
+
+class KeptPlaces:
+    """Paths, URLs and functions: read, or copied where both states make the schema."""
+
+    def __init__(self, before: Any, refined: Refined) -> None:
+        self._refined = refined
+        files = inputs.distinct_states(names_of(before), "the state before")
+        self._places = {file.source: _KeptPlace(file, refined(file.source)) for file in files}
+
+    def captures(self, after: Any) -> tuple[Capture, Capture]:
+        """`UsageError` where the state after is of other sources, or tables."""
+        if isinstance(after, Mapping):
+            raise UsageError(ALIKE)
+        files = inputs.distinct_states(names_of(after), "the state after")
+        if [file.source for file in files] != list(self._places):
+            names = ", ".join(self._places), ", ".join(file.source for file in files)
+            raise UsageError(f"the state before is of {names[0]}, the state after of {names[1]}")
+        pairs = [self._places[file.source].pair(file) for file in files]
+        known = [place.file for place in self._places.values()]
+        store, clock = inputs.room_and_clock((*known, *files))
+        before = take([one for one, _ in pairs], store, clock, None, "before")
+        return before, take([two for _, two in pairs], store, clock, before, "after")
+
+
+class _KeptPlace:
+    """One place: its source as it was read, or its copy."""
+
+    def __init__(self, file: inputs.StateFile, refinement: Refinement | None) -> None:
+        self.file = file
+        self._refinement = refinement
+        self._copy: StateInput | None = None
+        self._source: Source | None = None
+        if file.reader.series is not None:
+            folder = tempfile.mkdtemp(prefix="statediff-before-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._copy = kept_input(file.reader, file.input(), Path(folder))
+            return
+        source = file.read_by(refinement)
+        inputs.require_schema(source, file)
+        [part] = take([source], *inputs.room_and_clock([file]), None, "before").parts
+        self._source = _Read(part)
+
+    def pair(self, after: inputs.StateFile) -> tuple[Source, Source]:
+        """What reads the two sides."""
+        inputs.require_alike(self.file, after)
+        series = self.file.reader.series
+        if self._copy is not None and series is not None and self.file.reader is after.reader:
+            one, two = series(self.file.source, (self._copy, after.input()), self._refinement)
+            return one, two
+        one = self._source or open_state(
+            self.file.reader, self.file.source, self._copy or self.file.input(), self._refinement
+        )
+        return one, inputs.Backed(after.read_by(self._refinement), one)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A source that was read."""
+
+    part: SourceCapture
+
+    @property
+    def name(self) -> str:
+        return self.part.reading.source
+
+    def schema(self) -> Schema:
+        return self.part.state.schema
+
+    def read(self, _store: ChunkStore, _clock: Clock, _like: ReadState | None) -> SourceCapture:
+        return self.part
+
+
+ALIKE = "give both states as tables, or both as files"
+
+
+def tables_pair(
+    before: bytes, after: bytes, refined: inputs.Refinements
+) -> tuple[Capture, Capture]:
+    """The captures of two states in JSON."""
+    refine, store = refined("tables"), MemoryChunks()
+    one = TablesSource("tables", before, refine, after, "after")
+    two = TablesSource("tables", after, refine, before, "before", is_after=True)
+    captured = take([one], store, inputs.offline_clock, None, "before")
+    return captured, take([two], store, inputs.offline_clock, captured, "after")
+
+
+def captures(
+    before: State,
+    after: State,
+    schema: str | Path | None,
+    sandbox: str | None,
+    during: Sequence[str | Path] = (),
+) -> tuple[Capture, Capture]:
+    """What was before and what is after, captured once."""
+    refined = Refined(None if schema is None else Path(schema), sandbox)
+    are_tables = isinstance(before, Mapping), isinstance(after, Mapping)
+    if during and any(are_tables):
+        raise UsageError("states in between are files: give all states as files")
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return tables_pair(as_json(before, "before"), as_json(after, "after"), refined)
+    if any(are_tables):
+        raise UsageError(ALIKE)
+    return inputs.capture_pair(names_of(before), names_of(after), refined, names_of(during))
+
+
+def names_of(state: Any) -> list[str]:
+    """Places as a command line names them."""
+    if isinstance(state, (str, Path)) or callable(state):
+        return [place_of(state)]
+    return [str(each) for each in state]
+
+
+def place_of(place: Place) -> str:
+    """A place as a command line names it."""
+    return url_of(place) if callable(place) else str(place)
+
+
+def as_json(tables: Tables, side: str) -> bytes:
+    """The tables as JSON. `InputError` where they are no tables as JSON holds them."""
+    is_after = side == "after"  # what a run can write there is read, and never our caller's fault
+    try:
+        text = json.dumps(tables, ensure_ascii=is_after, allow_nan=is_after)
+        return text.encode("utf-8")
+    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+        raise InputError(f"the state {side}: expected tables as JSON holds them: {error}") from None
