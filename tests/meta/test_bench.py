@@ -1,19 +1,24 @@
 """The benchmark measures what is right, says what it could not measure, and keeps its own rules."""
 
 import json
+import re
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Self
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from statediff.cli.main import run as command
 from statediff.errors import UsageError
-from statediff.meta.bench import MEASURES, BenchPlan, BenchRow, registry, run
+from statediff.meta.bench import MEASURES, BenchPlan, BenchRow, Judging, registry, run
 from statediff.meta.bench.capturing import peak
 from statediff.meta.bench.diffing import check_changes, our_changes
 from statediff.meta.bench.orders import planned_changes, records, sqlite_file, state, wanted_changes
 from statediff.meta.bench.registry import BenchLimit, NotRun, Wrong, time_in_turn, time_row
+from statediff.model.verdict import Verdict
 from statediff.reports.benchmarks import markdown, plots
 
 
@@ -120,6 +125,49 @@ def test_the_command_prints_one_object_and_writes_table_and_plots(
     table = (out / "bench.md").read_text()
     assert all(f"| {row['measure']} |" in table for row in found["rows"])
     ET.parse(out / "times.svg")
+
+
+def test_rewards_are_measured_where_every_verdict_is_right(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command(
+        [
+            "bench",
+            "reward-dicts",
+            "reward-batch",
+            "--rows",
+            "600",
+            "--slow-rows",
+            "200",
+            "--large-rows",
+            "1200",
+            "--repeats",
+            "1",
+            "--json",
+        ]
+    )
+    rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    warm = rows["warm judge, dicts, 300 rows"]
+    assert warm["value"] > 0
+    assert re.match(r"[1-9]\d+ faults of mutate caught", warm["note"])
+    assert "15 rollouts of 300 rows, two processes" in rows
+
+
+def test_a_judge_that_passes_a_harm_is_not_measured(tmp_path: Path) -> None:
+    """A peer that is blind is no judge of ours: the run ends."""
+
+    class Blind:
+        verdict = Verdict.MATCH
+
+        def score(self, _: object) -> Self:
+            return self
+
+        def score_many(self, afters: Sequence[object], *, workers: int = 1) -> list[Self]:
+            return [self] * len(afters) * workers
+
+    doors = Judging(lambda *_: Blind(), lambda *_: Blind())
+    with pytest.raises(Wrong, match="another customer deleted is"):
+        list(run(replace(small(tmp_path), judging=doors), ["reward-sqlite"], lambda _: None))
 
 
 def test_plots_hold_every_row_that_has_a_number() -> None:

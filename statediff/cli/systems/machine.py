@@ -222,7 +222,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[WHAT]...",
-            help="capture, delta, diff, reset, verify, or a measure's name; else all.",
+            help="capture, delta, diff, reset, reward, verify, or a measure's name; else all.",
         ),
     ] = None,
     rows: Annotated[int, typer.Option("--rows", help="Rows of a state.")] = 1_000_000,
@@ -240,22 +240,25 @@ def bench(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Measure capture, delta, diff, reset and verify here; 4 if a target is missed.
+    """Measure capture, delta, diff, reset, reward and verify here; 4 if a target is missed.
 
     Peers are measured where they are installed (`pip install 'statediff[bench]'`). What needs
     Docker says so where there is none.
     """
     import tempfile
 
-    from statediff.meta.bench import BenchPlan, machine, run
+    from statediff.api import judge
+    from statediff.meta.bench import BenchPlan, Judging, machine, run
     from statediff.reports.benchmarks import markdown, plots
+    from statediff.scoring import Judge
     from statediff.workspace.folders import require_writable, write_file
 
     if out is not None:
         require_writable(out)
     here = machine()
     with tempfile.TemporaryDirectory(prefix="statediff-bench-") as folder:
-        plan = BenchPlan(rows, slow_rows, large_rows, changes, repeats, Path(folder))
+        doors = Judging(Judge, judge)
+        plan = BenchPlan(rows, slow_rows, large_rows, changes, repeats, Path(folder), doors)
         said = progress()
         found = tuple(run(plan, only or (), lambda name: said.print(f"measuring {name} …")))
     if out is not None:

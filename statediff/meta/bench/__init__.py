@@ -10,10 +10,10 @@ has the floor or the peer it was measured beside, the ratio, and the target as a
 
 from __future__ import annotations
 
-from statediff.meta.bench import capturing, deltas, diffing, reading, trialing
-from statediff.meta.bench.registry import MEASURES, BenchPlan, BenchRow, machine, run
+from statediff.meta.bench import capturing, deltas, diffing, reading, rewards, trialing
+from statediff.meta.bench.registry import MEASURES, BenchPlan, BenchRow, Judging, machine, run
 
-__all__ = ["MEASURES", "BenchPlan", "BenchRow", "machine", "run"]
+__all__ = ["MEASURES", "BenchPlan", "BenchRow", "Judging", "machine", "run"]
 
-MODULES = (diffing, capturing, deltas, trialing, reading)
+MODULES = (diffing, capturing, deltas, trialing, reading, rewards)
 """Importing a module registers its measures, in this order."""

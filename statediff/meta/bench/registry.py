@@ -7,17 +7,42 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from statediff.errors import HarnessError, UsageError
+from statediff.evaluate import ContractFile
+from statediff.model.verdict import Verdict
 
-PEERS: Final = ("datacompy", "deepdiff", "jsonpatch", "polars", "reladiff")
-KINDS: Final = ("capture", "delta", "diff", "reads", "reset", "verify")
+PEERS: Final = ("datacompy", "deepdiff", "fleet-python", "jsonpatch", "polars", "reladiff")
+KINDS: Final = ("capture", "delta", "diff", "reads", "reset", "reward", "verify")
 T = TypeVar("T")
+
+
+class Scored(Protocol):
+    """What is read of a score, or of a judged pair."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+
+
+class KeptJudge(Protocol):
+    """What is measured of a judge that is kept."""
+
+    def score(self, after: Any) -> Scored: ...
+
+    def score_many(self, afters: Any, *, workers: int = 1) -> Sequence[Scored]: ...
+
+
+@dataclass(frozen=True)
+class Judging:
+    """The doors whose rewards are measured: a judge that is kept, and one judgement of a pair."""
+
+    keep: Callable[[ContractFile, Any], KeptJudge]
+    once: Callable[[ContractFile, Any, Any], Scored]
 
 
 class NotRun(Exception):
@@ -40,6 +65,8 @@ class BenchPlan:
     repeats: int = 5
     folder: Path = field(default=Path())
     """A scratch folder, removed by whoever made it."""
+    judging: Judging | None = None
+    """The doors whose rewards are measured; they are above this package, and handed in."""
 
     def __post_init__(self) -> None:
         for name in ("rows", "slow_rows", "large_rows"):
