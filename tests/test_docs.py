@@ -35,6 +35,7 @@ PAGES = (
     "reads",
     "rejudge",
     "review",
+    "reward",
     "sealing",
     "states",
     "study",
