@@ -199,16 +199,33 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def in_order(
-    executor: Executor, ahead: int, work: Callable[[Piece], Done], pieces: Iterable[Piece]
+    executor: Executor,
+    ahead: int,
+    work: Callable[[Piece], Done],
+    pieces: Iterable[Piece],
+    lost: Callable[[Piece], Done] | None = None,
 ) -> Iterator[Done]:
-    """The work done on each piece, in their order; at most `ahead` pieces wait behind one."""
-    waiting: deque[Future[Done]] = deque()
+    """The work done on each piece, in their order; at most `ahead` pieces wait behind one.
+
+    Of a piece whose process died `lost` says what stands in its place; without it, that raises.
+    """
+    waiting: deque[tuple[Piece, Future[Done]]] = deque()
+
+    def first() -> Done:
+        piece, future = waiting.popleft()
+        try:
+            return future.result()
+        except BrokenExecutor:
+            if lost is None:
+                raise
+            return lost(piece)
+
     for piece in pieces:
-        waiting.append(executor.submit(work, piece))
+        waiting.append((piece, executor.submit(work, piece)))
         if len(waiting) > ahead:
-            yield waiting.popleft().result()
+            yield first()
     while waiting:
-        yield waiting.popleft().result()
+        yield first()
 
 
 def as_done(

@@ -10,34 +10,48 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import pickle
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from enum import Enum
+from functools import cached_property, lru_cache, partial
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from statediff.agents.function import as_answer
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
-from statediff.evaluate import ContractFile, TrialFacts, evaluate, judgement_of, parse_contract
+from statediff.evaluate import ContractFile, Prepared, TrialFacts, evaluate, parse_contract, prepare
 from statediff.evidence.package import Bundle
 from statediff.model.codes import Origin, Truth
 from statediff.model.explanation import is_by_agent
 from statediff.model.graph import MAX_NODES, Graph
+from statediff.model.readings import Capture
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Finding, Judgement, Verdict
 from statediff.packs import known_sandbox
+from statediff.parallel import Processes, Start, in_order
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
 from statediff.workspace import inputs
 from statediff.workspace.cases import Chosen, load_case
 from statediff.workspace.contracts import contract_path
 from statediff.workspace.folders import keep_bundle
-from statediff.workspace.warm import State, keep
+from statediff.workspace.warm import After, State, keep
 
+
+class Given(Enum):
+    """What stands where nothing was given, in every process."""
+
+    NOTHING = "nothing"
+
+
+NOT_GIVEN: Final = Given.NOTHING
 WIDTH: Final = 100
-NOT_GIVEN: Final = object()
 OFFLINE: Final = TrialFacts("offline", agent="unknown", isolation="unknown")
 
 
@@ -235,10 +249,11 @@ class Judge:
         """`UsageError` where the contract or the state cannot be read."""
         self.contract = contract_of(contract)
         self._kept = keep(before, schema, known_sandbox(self.contract))
+        self._prepared: dict[int, Prepared] = {}
 
     def score(
         self,
-        after: State,
+        after: After,
         *,
         answer: Any = NOT_GIVEN,
         trace: str | Path | None = None,
@@ -247,13 +262,24 @@ class Judge:
         """The run's verdict and reward; nothing is packed. Raises as `judge` does."""
         before, last = self._kept.captures(after)
         said, calls = self._beside(answer, trace, complete_trace)
-        return score_of(
-            judgement_of(self.contract, before, last, trace=calls, answer=said, facts=OFFLINE)
-        )
+        return score_of(self._prepare(before).judgement(last, trace=calls, answer=said))
+
+    def _prepare(self, before: Capture) -> Prepared:
+        """The contract over a capture before, which is one of few as long as states are alike."""
+        known = self._prepared.get(id(before))
+        if known is None or known.before is not before:
+            known = prepare(self.contract, before, facts=OFFLINE)
+            if len(self._prepared) >= _PREPARED:
+                self._prepared.clear()
+            self._prepared[id(before)] = known
+        return known
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_prepared": {}}
 
     def judge(
         self,
-        after: State,
+        after: After,
         *,
         answer: Any = NOT_GIVEN,
         trace: str | Path | None = None,
@@ -267,7 +293,7 @@ class Judge:
 
     def score_many(
         self,
-        afters: Iterable[State],
+        afters: Iterable[After],
         *,
         answers: Iterable[Any] | None = None,
         workers: int = 1,
@@ -275,19 +301,46 @@ class Judge:
         """The scores of many runs, in their order, by so many processes.
 
         A run whose state cannot be read or judged is INCONCLUSIVE, and the others are judged all
-        the same. `ContractError` where the contract does not fit.
+        the same. `ContractError` where the contract does not fit. With several workers a program
+        needs `if __name__ == "__main__":`; states that are no tables are judged in this process.
         """
-        items = list(afters)
-        said = [NOT_GIVEN] * len(items) if answers is None else list(answers)
-        if len(said) != len(items):
-            raise UsageError(f"{len(items)} states and {len(said)} answers: give one answer each")
-        return [
-            self._score_or_why(after, answer) for after, answer in zip(items, said, strict=True)
-        ]
+        if workers < 1:
+            raise UsageError(f"{workers} workers: expected 1 or more")
+        runs = _paired(afters, answers)
+        if workers == 1 or not self._kept.is_portable:
+            return [_score_or_why(self, *run) for run in runs]
+        work = partial(_score_there, pickle.dumps(self))
+        start = Start("forkserver", (__name__,))
+        waiting: deque[list[_Run]] = deque()
+
+        def pieces() -> Iterator[list[bytes]]:
+            rest = iter(runs)
+            while piece := list(islice(rest, _PIECE)):
+                waiting.append(piece)
+                yield [self._packed(*run) for run in piece]
+
+        def lost(piece: list[bytes]) -> list[Score | None]:
+            # Only the run at which the process died is lost.
+            alone = in_order(executor, workers, work, ([run] for run in piece), _died)
+            return [score for [score] in alone]
+
+        found: list[Score] = []
+        with closing_down(Processes(workers, start)) as executor:
+            for scores in in_order(executor, 2 * workers, work, pieces(), lost):
+                for score, run in zip(scores, waiting.popleft(), strict=True):
+                    found.append(_score_or_why(self, *run) if score is None else score)
+        return found
+
+    def _packed(self, after: Any, answer: Any) -> bytes:
+        """What another process needs of a run; nothing of one that is judged here."""
+        try:
+            return pickle.dumps((self._kept.brief(after), answer))
+        except Exception:  # noqa: BLE001 - whatever it is, `score` says it
+            return b""
 
     async def score_async(
         self,
-        after: State,
+        after: After,
         *,
         answer: Any = NOT_GIVEN,
         trace: str | Path | None = None,
@@ -298,20 +351,73 @@ class Judge:
             self.score, after, answer=answer, trace=trace, complete_trace=complete_trace
         )
 
-    def _score_or_why(self, after: State, answer: Any) -> Score:
-        try:
-            return self.score(after, answer=answer)
-        except ContractError:
-            raise
-        except Exception as error:  # noqa: BLE001 - one bad run takes no other with it
-            return unread(error)
-
     def _beside(
         self, answer: Any, trace: str | Path | None, complete_trace: bool
     ) -> tuple[Value | NoAnswer, Trace]:
         """What the agent said, and its calls."""
         said = answer_of(answer, self.contract.content.answer.form)
         return said, inputs.trace_from(None if trace is None else Path(trace), complete_trace)
+
+
+_PREPARED: Final = 32
+"""Captures before over which a contract is kept prepared."""
+_Run: TypeAlias = tuple[Any, Any]
+"""A state after and what the agent said."""
+_MISSING: Final = object()
+_PIECE: Final = 64
+"""Runs that are handed to another process at once."""
+
+
+def _paired(afters: Iterable[After], answers: Iterable[Any] | None) -> Iterator[_Run]:
+    if answers is None:
+        yield from ((after, NOT_GIVEN) for after in afters)
+        return
+    for after, answer in zip_longest(afters, answers, fillvalue=_MISSING):
+        if after is _MISSING or answer is _MISSING:
+            raise UsageError("there are not as many answers as states: give one each")
+        yield after, answer
+
+
+def _score_there(judge: bytes, runs: list[bytes]) -> list[Score | None]:
+    """The scores, in another process; None of a run that the first process has to judge."""
+    return [_score_or_none(_judge_here(judge), run) for run in runs]
+
+
+def _score_or_none(judge: Judge, run: bytes) -> Score | None:
+    try:
+        after, answer = pickle.loads(run)  # noqa: S301 - what `score_many` wrote
+        return judge.score(after, answer=answer)
+    except Exception:  # noqa: BLE001 - whatever it is, the first process finds and says it
+        return None
+
+
+def _score_or_why(judge: Judge, after: Any, answer: Any) -> Score:
+    try:
+        return judge.score(after, answer=answer)
+    except ContractError:
+        raise
+    except Exception as error:  # noqa: BLE001 - one bad run takes no other with it
+        return unread(error)
+
+
+@lru_cache(maxsize=4)
+def _judge_here(judge: bytes) -> Judge:
+    """The judge of another process, made once in this one."""
+    found: Judge = pickle.loads(judge)  # noqa: S301 - what `score_many` wrote
+    return found
+
+
+def _died(_: list[bytes]) -> list[Score | None]:
+    return [unread(StatediffError("the process that judged the run ended"))]
+
+
+@contextmanager
+def closing_down(executor: Processes) -> Iterator[Processes]:
+    """The executor; it ends with the block, and begins nothing more after a fault."""
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
 def load_contract(

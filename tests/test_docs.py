@@ -28,6 +28,7 @@ PAGES = (
     "first-contract",
     "graph",
     "isolation",
+    "judge",
     "metatest",
     "own-system",
     "pytest",

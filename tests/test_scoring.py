@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import os
+import pickle
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -84,17 +87,69 @@ def _write(place: Path, state: dict[str, list[dict[str, object]]]) -> None:
         base.close()
 
 
-def test_one_bad_run_takes_no_other_with_it():
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_bad_run_takes_no_other_with_it(workers: int):
     judge = Judge(CLOSE, OPEN)
-    found = judge.score_many([CLOSED, {"ticket": [{"id": object()}]}, "nowhere.json", BOTH])
-    assert [score.reward for score in found] == [1.0, None, None, 0.0]
-    assert all(score.why.startswith("environment: ") for score in found[1:3])
+    runs = [
+        CLOSED,
+        {"ticket": [{"id": object()}]},
+        "nowhere.json",
+        BOTH,
+        statediff.changes(OPEN, CLOSED),
+    ]
+    runs += [{"user": []}, {"ticket": [{"id": 7, "status": (1,)}]}]
+    found = judge.score_many((run for run in runs), workers=workers)
+    assert [score.reward for score in found] == [1.0, None, None, 0.0, 1.0, None, 0.0]
+    assert all(score.why.startswith("environment: ") for score in (*found[1:3], found[5]))
+    assert found[0] == judge.score(CLOSED)
     with pytest.raises(InputError):
         judge.score({"ticket": [{"id": object()}]})
-    with pytest.raises(ContractError):
-        Judge(CLOSE.replace("ticket\n", "tickets\n"), OPEN).score_many([CLOSED])
+    with pytest.raises(ContractError, match="unknown entity type"):
+        Judge(CLOSE.replace("ticket\n", "tickets\n"), OPEN).score_many([CLOSED], workers=workers)
 
 
 def test_a_score_is_awaited():
     assert asyncio.run(Judge(CLOSE, OPEN).score_async(CLOSED)) == Judge(CLOSE, OPEN).score(CLOSED)
     assert isinstance(Judge(CLOSE, OPEN).score(CLOSED), Score)
+
+
+def test_answers_are_scored_with_their_runs():
+    judge = Judge(
+        f"{CLOSE}answer:\n  schema: {{closed: int}}\n  claims: [answer.closed == 1]\n", OPEN
+    )
+    answers = [{"closed": 1}, {"closed": 2}]
+    answers = [*answers, {"closed": lambda: 1}]
+    found = judge.score_many([CLOSED] * 3, answers=answers, workers=2)
+    assert [score.reward for score in found] == [1.0, 0.0, None]
+    assert found == judge.score_many([CLOSED] * 3, answers=answers)
+    assert found[1].parts["answer"] == 0.5
+    assert judge.score(CLOSED).reward == 0.0  # nobody answered
+    with pytest.raises(UsageError, match="as many"):
+        judge.score_many([CLOSED], answers=answers)
+
+
+def test_a_run_that_kills_its_process_is_lost_alone():
+    """Those beside it are judged in another process."""
+    judge = Judge(CLOSE, OPEN)
+    found = judge.score_many([CLOSED, Killer(), BOTH], workers=2)
+    assert [score.reward for score in found] == [1.0, None, 0.0]
+    assert found[1].why == "environment: the process that judged the run ended"
+
+
+class Killer(dict):  # type: ignore[type-arg]
+    """A state that ends the process that gets it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (1,)
+
+
+def test_threads_and_other_processes_share_a_judge():
+    judge = Judge(CLOSE, OPEN)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(
+            threads.map(
+                judge.score, [CLOSED, BOTH, OPEN, {"ticket": [{"id": 7, "status": None}]}] * 8
+            )
+        )
+    assert [score.reward for score in found] == [1.0, 0.0, 0.0, 0.0] * 8
+    assert pickle.loads(pickle.dumps(judge)).score(CLOSED) == judge.score(CLOSED)

@@ -18,8 +18,9 @@ from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.plugin import Refinement
 from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.tables.inference import fits
 from statediff.systems.tables.shape import parse_tables
-from statediff.systems.tables.source import TablesSource, fits
+from statediff.systems.tables.source import TablesSource
 
 TEMPLATE = b'{"note": [{"id": 1, "text": "buy milk", "done": false}]}'
 """Says what a note is: an agent's file does not decide what a contract can name."""

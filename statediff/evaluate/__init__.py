@@ -28,10 +28,12 @@ from statediff.evaluate.replaying import replay
 from statediff.evaluate.trial import (
     KERNEL,
     Evaluated,
+    Prepared,
     TrialFacts,
     check_null_run,
     evaluate,
     judgement_of,
+    prepare,
 )
 from statediff.model.verdict import Judgement, Truth, Verdict
 
@@ -40,6 +42,7 @@ __all__ = [
     "Compiled",
     "ContractFile",
     "Evaluated",
+    "Prepared",
     "TrialFacts",
     "check_null_run",
     "compile_contract",
@@ -51,6 +54,7 @@ __all__ = [
     "library_of",
     "load_contract",
     "parse_contract",
+    "prepare",
     "replay",
     "schema_of",
 ]

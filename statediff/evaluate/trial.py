@@ -129,6 +129,42 @@ def judgement_of(
     return _tried(file, *captures, trace, answer, timeline, facts).judgement
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A contract over a state before, ready to judge any number of states after it.
+
+    Safe to share between threads.
+    """
+
+    file: ContractFile
+    before: Capture
+    facts: TrialFacts = NO_FACTS
+
+    def judgement(
+        self,
+        after: Capture,
+        *,
+        trace: Trace = NO_TRACE,
+        answer: Value | NoAnswer = NO_ANSWER,
+        timeline: Timeline | None = None,
+    ) -> Judgement:
+        """The judgement that `evaluate` makes of the same. Raises as that does."""
+        return judgement_of(
+            self.file,
+            self.before,
+            after,
+            trace=trace,
+            answer=answer,
+            timeline=timeline,
+            facts=self.facts,
+        )
+
+
+def prepare(file: ContractFile, before: Capture, *, facts: TrialFacts = NO_FACTS) -> Prepared:
+    """The contract over the state before. `ContractError` where it does not fit that state."""
+    return Prepared(file=file, before=before, facts=facts)
+
+
 @dataclass(frozen=True)
 class _Tried:
     compiled: Compiled

@@ -54,8 +54,9 @@ from statediff.model.values import (
     show,
     show_key,
 )
+from statediff.systems.tables.inference import fits, infer_schema
 from statediff.systems.tables.shape import Document, Record
-from statediff.systems.tables.source import fits, infer_schema, row_reader
+from statediff.systems.tables.source import row_reader
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The instant of every reading: a recording does not say when the state it holds was true."""

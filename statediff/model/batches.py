@@ -7,8 +7,9 @@ kinds, lists, maps, markers, integers beyond 64 bits) is *tagged*: each cell hol
 
 from __future__ import annotations
 
+import bisect
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statediff.model.schema import EntityType, Kind
-from statediff.model.values import ABSENT, Key, Observed, decode, encode
+from statediff.model.values import ABSENT, Key, Observed, decode, encode, key_order
 
 Row = dict[str, Observed]
 """One entity: field name → what is observed of it."""
@@ -62,18 +63,22 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _JOINED_BYTES: Final = 4 * 1024 * 1024
 """A chunk of no more than this is hashed in one piece."""
 
+_INTEGERS: Final = 2**63
 KEYLESS_KEY: Final = "#"
 """Name of the internal key column of a keyless type: (content digest, occurrence)."""
 
 
 def encode_rows(
-    entity_type: EntityType, rows: Iterable[tuple[Key, Mapping[str, Observed]]]
+    entity_type: EntityType,
+    rows: Iterable[tuple[Key, Mapping[str, Observed]]],
+    without: Container[str] = (),
 ) -> pa.RecordBatch:
-    """The rows, already sorted, as one record batch in normal form."""
+    """The rows, already sorted, as one record batch in normal form, without some of the fields."""
     pairs = list(rows)
     columns = [
         (spec.name, *encode_column(spec.kind, [row[spec.name] for _, row in pairs]))
         for spec in entity_type.fields
+        if spec.name not in without
     ]
     if entity_type.is_keyless:
         keys = pa.array([f"{k[0]!s}#{k[1]!s}" for k, _ in pairs], pa.string())
@@ -107,10 +112,14 @@ def encode_column(kind: Kind, values: Sequence[Observed]) -> tuple[pa.Array, str
     return tagged_column(values), TAGGED
 
 
+_written: Final = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_NULL: Final = _written(encode(None)).encode()
+
+
 def tagged_column(values: Iterable[Observed]) -> pa.Array:
     """The observations in tagged form: the JSON of `values.encode`, one cell each."""
-    texts = (json.dumps(encode(v), ensure_ascii=True, separators=(",", ":")) for v in values)
-    return pa.array([text.encode() for text in texts], pa.binary())
+    cells = [_NULL if v is None else _written(encode(v)).encode() for v in values]
+    return pa.array(cells, pa.binary())
 
 
 def decode_column(array: pa.Array, form: str) -> list[Any]:
@@ -161,6 +170,47 @@ def batch_keys(entity_type: EntityType, batch: pa.RecordBatch) -> list[Key]:
     if entity_type.is_keyless:
         return list(batch_columns(batch, (KEYLESS_KEY,))[0])
     return list(zip(*batch_columns(batch, entity_type.key), strict=True))
+
+
+class BatchKeys(Sequence[Key]):
+    """The keys of a batch in their order, each decoded only when it is asked for."""
+
+    def __init__(self, entity_type: EntityType, batch: pa.RecordBatch) -> None:
+        self._is_keyless = entity_type.is_keyless
+        self._count = batch.num_rows
+        self._columns: list[tuple[pa.Array | None, str]] = []
+        heads = heads_of(batch.schema)
+        for name in entity_type.key or (KEYLESS_KEY,):
+            index = batch.schema.get_field_index(name)
+            column = None if index < 0 else batch.column(index)
+            self._columns.append((column, "" if column is None else heads[index].form))
+        (first, form), *others = self._columns
+        self._numbers: Any = None
+        if first is not None and form == Kind.INT.value and not others and not first.null_count:
+            self._numbers = first.to_numpy()
+
+    def __len__(self) -> int:
+        return int(self._count)
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._numbers is not None:
+            return (int(self._numbers[index]),)
+        cells = tuple(
+            ABSENT if column is None else decode_cell(column, index, form)
+            for column, form in self._columns
+        )
+        return cells[0] if self._is_keyless else cells
+
+    def place(self, key: Key) -> int:
+        """The number of keys that come before it."""
+        if self._numbers is not None and type(key[0]) is int and abs(key[0]) < _INTEGERS:
+            return int(self._numbers.searchsorted(key[0]))
+        return bisect.bisect_left(self, key_order(key), key=key_order)
+
+    def find(self, key: Key) -> int | None:
+        """Where the key is; None where it is not."""
+        at = self.place(key)
+        return at if at < self._count and key_order(self[at]) == key_order(key) else None
 
 
 def batch_rows(
@@ -222,17 +272,19 @@ class Head:
     """Of eight bytes."""
 
 
-_heads_seen: tuple[pa.Schema, tuple[Head, ...]] = pa.schema([]), ()
-"""The last schema asked about: mostly the next chunk is one of the same table."""
+_HEADS_KEPT: Final = 4
+_heads_seen: tuple[tuple[pa.Schema, tuple[Head, ...]], ...] = ()
+"""The last schemas asked about: mostly the next chunk is one of the same few tables."""
 
 
 def heads_of(schema: pa.Schema) -> tuple[Head, ...]:
     """The name, form and type of each column."""
     global _heads_seen  # noqa: PLW0603 - replaced as a whole
-    seen, heads = _heads_seen
-    if not schema.equals(seen, check_metadata=True):
-        heads = tuple(_head(field) for field in schema)
-        _heads_seen = schema, heads
+    for seen, heads in _heads_seen:
+        if schema.equals(seen, check_metadata=True):
+            return heads
+    heads = tuple(_head(field) for field in schema)
+    _heads_seen = ((schema, heads), *_heads_seen[: _HEADS_KEPT - 1])
     return heads
 
 

@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from statediff.model.batches import (
     KEYLESS_KEY,
     NATIVE,
     TAGGED,
+    BatchKeys,
     Row,
     batch_columns,
-    batch_keys,
     batch_rows,
     encode_column,
     encode_rows,
-    form_of,
     heads_of,
 )
-from statediff.model.schema import EntityType, Kind
+from statediff.model.schema import EntityType
 from statediff.model.state import Table, row_digest
 from statediff.model.values import Key, key_order, same
 
@@ -58,7 +55,8 @@ def patched(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> Table:
             at = bisect.bisect_right(table.cuts, order)
             places.setdefault(at, ([], []))[side].append(entries[order])
     chunks = list(table.chunks)
-    new = _encoded(table.type, [into for _, into in places.values()])
+    as_it_was = frozenset.intersection(*(_untouched(*sides) for sides in places.values()))
+    new = _encoded(table.type, [into for _, into in places.values()], as_it_was)
     for (at, (out, into)), fresh in zip(places.items(), new, strict=True):
         batch = _cut_and_joined(table, table.store.get(chunks[at]), out, into, fresh)
         chunks[at] = table.store.put(batch)
@@ -69,12 +67,14 @@ _Entry = tuple[Key, Row]
 _Entries = dict[tuple[Any, ...], _Entry]
 
 
-def _encoded(entity_type: EntityType, parts: list[list[_Entry]]) -> list[pa.RecordBatch]:
+def _encoded(
+    entity_type: EntityType, parts: list[list[_Entry]], without: frozenset[str]
+) -> list[pa.RecordBatch]:
     """Each part in normal form: all at once, unless a value would decide how others are stored."""
-    whole = encode_rows(entity_type, [entry for part in parts for entry in part])
+    whole = encode_rows(entity_type, [entry for part in parts for entry in part], without)
     kinds = {f.name: f.kind for f in entity_type.fields}
     if any(h.form == TAGGED and kinds[h.name] in NATIVE for h in heads_of(whole.schema)):
-        return [encode_rows(entity_type, part) for part in parts]
+        return [encode_rows(entity_type, part, without) for part in parts]
     found, start = [], 0
     for part in parts:
         found.append(whole.slice(start, len(part)))
@@ -118,7 +118,7 @@ def _occurrences(table: Table, digest: str) -> int:
     """How often the table holds rows of this content."""
     at = bisect.bisect_right(table.cuts, key_order((digest, _MOST)))
     while at >= 0:
-        keys = batch_keys(table.type, table.store.get(table.chunks[at]))
+        keys = BatchKeys(table.type, table.store.get(table.chunks[at]))
         found = bisect.bisect_right(keys, key_order((digest, _MOST)), key=key_order)
         if found:
             last, number = keys[found - 1]
@@ -132,10 +132,10 @@ def _cut_and_joined(
 ) -> pa.RecordBatch:
     """The chunk without the entries that are `out`; with `into`, which `new` holds encoded."""
     entity_type = table.type
-    keys = _keys(entity_type, batch)
+    keys = BatchKeys(entity_type, batch)
     dropped: set[int] = set()
     for key, row in out:
-        at = _place(keys, key)
+        at = keys.place(key)
         if at == len(keys) or keys[at] != key:
             raise ValueError(f"no row {key!r} in {entity_type.name}")
         (_, stored), *_ = batch_rows(entity_type, batch.slice(at, 1), None)
@@ -144,30 +144,31 @@ def _cut_and_joined(
         dropped.add(at)
     places: dict[int, list[int]] = {}
     for number, (key, _) in enumerate(into):
-        at = _place(keys, key)
+        at = keys.place(key)
         if at < len(keys) and key_order(keys[at]) == key_order(key) and at not in dropped:
             raise ValueError(f"duplicate key {key!r} in {entity_type.name}")
         places.setdefault(at, []).append(number)
     pieces = _pieces(len(keys), dropped, places)
-    as_it_was = _untouched(out, into)
     schema, heads = batch.schema, heads_of(batch.schema)
+    encoded = {head.name: (at, head.form) for at, head in enumerate(heads_of(new.schema))}
     arrays = []
-    for index, (head, fresh) in enumerate(zip(heads, heads_of(new.schema), strict=True)):
-        if head.name in as_it_was:
+    for index, head in enumerate(heads):
+        if head.name not in encoded:
             arrays.append(batch.column(index))
             continue
+        place, form = encoded[head.name]
         kind = None if head.name == KEYLESS_KEY else entity_type.by_name[head.name].kind
         # A column with an odd value is stored in another form; the odd one may be what goes.
-        if kind in NATIVE and TAGGED in (head.form, fresh.form):
+        if kind in NATIVE and TAGGED in (head.form, form):
             old, come = (batch_columns(b, (head.name,))[0] for b in (batch, new))
             values = [v for is_new, a, b in pieces for v in (come if is_new else old)[a:b]]
             array, form = encode_column(kind, values)
             field = pa.field(head.name, array.type, metadata={b"statediff.form": form})
             schema = schema.set(index, field)
         else:
-            parts = [(new if is_new else batch).column(index).slice(a, b - a)
-                     for is_new, a, b in pieces]  # fmt: skip
-            joined = pa.concat_arrays(parts) if parts else new.column(index)
+            both = batch.column(index), new.column(place)
+            parts = [both[is_new].slice(a, b - a) for is_new, a, b in pieces]
+            joined = pa.concat_arrays(parts) if parts else both[1]
             # The unused bits of a joined bitmap's last byte may be anything.
             array = _bits_of_its_own(joined) if pa.types.is_boolean(joined.type) else joined
         arrays.append(array)
@@ -180,33 +181,6 @@ def _untouched(out: list[_Entry], into: list[_Entry]) -> frozenset[str]:
         return frozenset()
     pairs = [(old, new) for (_, old), (_, new) in zip(out, into, strict=True)]
     return frozenset(n for n in pairs[0][0] if all(same(old[n], new[n]) for old, new in pairs))
-
-
-def _keys(entity_type: EntityType, batch: pa.RecordBatch) -> Sequence[Key]:
-    """The keys of a chunk; those that are one number each are not decoded before they are asked."""
-    if len(entity_type.key) == 1:
-        index = batch.schema.get_field_index(entity_type.key[0])
-        if form_of(batch, index) == Kind.INT.value and not batch.column(index).null_count:
-            return _Numbers(batch.column(index).to_numpy())
-    return batch_keys(entity_type, batch)
-
-
-def _place(keys: Sequence[Key], key: Key) -> int:
-    """The number of keys that come before it."""
-    if isinstance(keys, _Numbers) and type(key[0]) is int and abs(key[0]) < 2**63:
-        return int(keys.column.searchsorted(key[0]))
-    return bisect.bisect_left(keys, key_order(key), key=key_order)
-
-
-class _Numbers(Sequence[Key]):
-    def __init__(self, column: npt.NDArray[np.int64]) -> None:
-        self.column = column
-
-    def __len__(self) -> int:
-        return len(self.column)
-
-    def __getitem__(self, index: Any) -> Any:
-        return (int(self.column[index]),)
 
 
 def _bits_of_its_own(joined: pa.Array) -> pa.Array:

@@ -21,6 +21,7 @@ import blake3
 import pyarrow as pa
 
 from statediff.model.batches import (
+    BatchKeys,
     Row,
     batch_digest,
     batch_keys,
@@ -41,6 +42,9 @@ CHUNK_BYTES: Final = 16 * 1024 * 1024
 
 CHUNKS_KEPT: Final = 32
 """Chunks of a table whose keys stay decoded between look-ups of single entities."""
+
+FEW_ASKED: Final = 64
+"""Look-ups in a chunk until all its keys are decoded."""
 
 ROWS_KEPT: Final = 256
 """Entities of a table that stay decoded: many clauses look the same ones up."""
@@ -183,9 +187,14 @@ class Table:
             return dict(known)
         ref = self.chunks[bisect.bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
-        orders = self._orders(ref, batch)
-        at = bisect.bisect_left(orders, order)
-        if at == len(orders) or orders[at] != order:
+        if self._asked.get(ref.digest, 0) < FEW_ASKED:
+            self._asked[ref.digest] = self._asked.get(ref.digest, 0) + 1
+            at = BatchKeys(self.type, batch).find(key)
+        else:
+            orders = self._orders(ref, batch)
+            place = bisect.bisect_left(orders, order)
+            at = place if place < len(orders) and orders[place] == order else None
+        if at is None:
             return None
         found = next(batch_rows(self.type, batch.slice(at, 1), None))[1]
         if len(self._rows_seen) >= ROWS_KEPT:
@@ -195,16 +204,9 @@ class Table:
 
     def lone_row(self, key: Key) -> Row | None:
         """The same, without keeping the order of a chunk's keys: for one state of many."""
-        order = key_order(key)
-        batch = self.store.get(self.chunks[bisect.bisect_right(self.cuts, order)])
-
-        def order_at(at: int) -> tuple[Any, ...]:
-            return key_order(batch_keys(self.type, batch.slice(at, 1))[0])
-
-        at = bisect.bisect_left(range(batch.num_rows), order, key=order_at)
-        if at < batch.num_rows and order_at(at) == order:
-            return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
-        return None
+        batch = self.store.get(self.chunks[bisect.bisect_right(self.cuts, key_order(key))])
+        at = BatchKeys(self.type, batch).find(key)
+        return None if at is None else next(batch_rows(self.type, batch.slice(at, 1), None))[1]
 
     def with_chunks(self, chunks: tuple[ChunkRef, ...]) -> Table:
         """Other chunks, cut at the same points."""
@@ -219,6 +221,10 @@ class Table:
 
     @cached_property
     def _rows_seen(self) -> dict[tuple[Any, ...], Row]:
+        return {}
+
+    @cached_property
+    def _asked(self) -> dict[str, int]:
         return {}
 
     @cached_property

@@ -6,6 +6,7 @@ what it was. Every pair of captures is the one that a single judgement of the tw
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tempfile
@@ -26,6 +27,8 @@ from statediff.systems.base.live import kept_input
 from statediff.systems.base.plugin import Refinement, StateInput
 from statediff.systems.base.registry import open_state
 from statediff.systems.functions.plugin import url_of
+from statediff.systems.tables.kept import Changes, KeptTables
+from statediff.systems.tables.plain import Odd
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
 
@@ -36,10 +39,18 @@ Place: TypeAlias = str | Path | Callable[[], Tables]
 tables."""
 State: TypeAlias = Tables | Place | Sequence[str | Path]
 """Tables, or a place, one or one a source."""
+After: TypeAlias = State | Sequence[Mapping[str, Any]]
+"""The same, or what changed: deltas as plain JSON, as `changes` gives them."""
 
 
 class Kept(Protocol):
     """A state before, kept."""
+
+    is_portable: bool
+    """Whether another process can have it: it can be pickled then."""
+
+    def brief(self, after: Any) -> Any:
+        """All that another process needs of a state after for `captures`."""
 
     def captures(self, after: Any) -> tuple[Capture, Capture]:
         """What was before and what is after, captured. Raises as the reading of two states does."""
@@ -49,7 +60,7 @@ def keep(before: State, schema: str | Path | None, sandbox: str | None) -> Kept:
     """The state, as it is now. `UsageError` or `InputError` where it cannot be read."""
     refined = Refined(None if schema is None else Path(schema), sandbox)
     if isinstance(before, Mapping):
-        return KeptTables(as_json(before, "before"), refined)
+        return _Tables(before, refined)
     return KeptPlaces(before, refined)
 
 
@@ -64,27 +75,79 @@ class Refined:
         return inputs.refinements(self.schema, self.sandbox)(source)
 
 
-@dataclass(frozen=True)
-class KeptTables:
-    """Tables that were handed over, as JSON."""
+class _Tables:
+    """Tables that were handed over: plain objects, or what only their JSON text can say."""
 
-    content: bytes
-    refined: Refined
+    is_portable = True
+
+    def __init__(self, before: Tables, refined: Refined) -> None:
+        self._refined = refined
+        self._plain: KeptTables | None = None
+        self._content: bytes | None = None
+        try:
+            self._plain = self._keep(before)
+        except Odd:
+            self._content = as_json(before, "before")
+            tables_pair(self._content, self._content, refined)  # `InputError` now, and not later
+            with contextlib.suppress(Odd):
+                self._plain = self._keep(json.loads(self._content))
+
+    def _keep(self, before: Any) -> KeptTables:
+        return KeptTables("tables", before, self._refined("tables"), inputs.offline_clock)
+
+    def brief(self, after: Any) -> Any:
+        """What differs in a state after, where that says all of it; else the state."""
+        if isinstance(after, Changes):
+            return after
+        if is_deltas(after):
+            if self._plain is None:
+                raise InputError("deltas need a state before of plain objects; give whole states")
+            return self._plain.changes_by(after)
+        if self._plain is not None:
+            with contextlib.suppress(Odd):
+                return self._plain.changes(after)
+        return after
 
     def captures(self, after: Any) -> tuple[Capture, Capture]:
-        """`UsageError` where the state after is no tables."""
+        """`UsageError` where the state after is no tables; `Odd` of `Changes` that are not all."""
+        found = self.brief(after)
+        if isinstance(found, Changes) and self._plain is not None:
+            try:
+                return self._plain.captures(found)
+            except Odd:
+                if found is after:
+                    raise
+                if is_deltas(after):
+                    raise InputError("the deltas hold what JSON does not; give states") from None
         if not isinstance(after, Mapping):
             raise UsageError(ALIKE)
-        return tables_pair(self.content, as_json(after, "after"), self.refined)
+        before = self._content
+        if before is None:
+            before = as_json(self.load(), "before")
+        return tables_pair(before, as_json(after, "after"), self._refined)
+
+    def load(self) -> Any:
+        """The tables, made anew."""
+        return self._plain.load() if self._plain is not None else json.loads(self._content or b"")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Tables, (self.load(), self._refined)
 
 
 class KeptPlaces:
     """Paths, URLs and functions: read, or copied where both states make the schema."""
 
+    is_portable = False
+
+    def brief(self, after: Any) -> Any:
+        """The state itself."""
+        return after
+
     def __init__(self, before: Any, refined: Refined) -> None:
         self._refined = refined
         files = inputs.distinct_states(names_of(before), "the state before")
         self._places = {file.source: _KeptPlace(file, refined(file.source)) for file in files}
+        self._before: Capture | None = None
 
     def captures(self, after: Any) -> tuple[Capture, Capture]:
         """`UsageError` where the state after is of other sources, or tables."""
@@ -97,7 +160,9 @@ class KeptPlaces:
         pairs = [self._places[file.source].pair(file) for file in files]
         known = [place.file for place in self._places.values()]
         store, clock = inputs.room_and_clock((*known, *files))
-        before = take([one for one, _ in pairs], store, clock, None, "before")
+        before = self._before or take([one for one, _ in pairs], store, clock, None, "before")
+        if all(isinstance(one, _Read) for one, _ in pairs):
+            self._before = before
         return before, take([two for _, two in pairs], store, clock, before, "after")
 
 
@@ -149,6 +214,13 @@ class _Read:
         return self.part
 
 
+def is_deltas(after: Any) -> bool:
+    """Whether a state is given by what changed: a list of objects, or an empty one."""
+    if not isinstance(after, list | tuple):
+        return False
+    return not after or any(isinstance(each, Mapping) for each in after)
+
+
 ALIKE = "give both states as tables, or both as files"
 
 
@@ -176,7 +248,7 @@ def captures(
     if during and any(are_tables):
         raise UsageError("states in between are files: give all states as files")
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        return tables_pair(as_json(before, "before"), as_json(after, "after"), refined)
+        return _Tables(before, refined).captures(after)
     if any(are_tables):
         raise UsageError(ALIKE)
     return inputs.capture_pair(names_of(before), names_of(after), refined, names_of(during))

@@ -58,16 +58,17 @@ def _path(url: str) -> Path:
 
 
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
-    from statediff.systems.tables.source import TablesSource
+    from statediff.systems.tables.source import Parsed, TablesSource
 
     [state] = _as_json([state])
-    return TablesSource(name, _content(state), refine, alone=name)
+    return TablesSource(name, _content(state), refine, parsed=Parsed(name))
 
 
 def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -> Sequence[Source]:
     """All states with the schema inferred from all; every one but the first is a state after."""
-    from statediff.systems.tables.source import TablesSource
+    from statediff.systems.tables.source import Parsed, TablesSource
 
+    parsed = Parsed(name)
     before, *between, after = _as_json(states)
     first, last = _content(before), _content_after(after)
     along = [(state.label, _content_after(state)) for state in between]
@@ -77,7 +78,7 @@ def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -
     one = before.path if before.content is None else first
     two = after.path if after.content is None else last
     return (
-        TablesSource(name, one, refine, last, after.label, along=along, alone=name),
+        TablesSource(name, one, refine, last, after.label, along=along, parsed=parsed),
         *(
             TablesSource(
                 name,
@@ -85,12 +86,19 @@ def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -
                 refine,
                 is_after=True,
                 along=along,
-                alone=name,
+                parsed=parsed,
             )
             for each in between
         ),
         TablesSource(
-            name, two, refine, first, before.label, is_after=True, along=along, alone=name
+            name,
+            two,
+            refine,
+            first,
+            before.label,
+            is_after=True,
+            along=along,
+            parsed=parsed,
         ),
     )
 

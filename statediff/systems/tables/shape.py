@@ -185,27 +185,33 @@ def _tables(tree: Any, name: str) -> Document:
             raise InputError(f"{where}: {_words(records)}")
         if not isinstance(records, list):
             raise InputError(f"{where}: expected a list of records, found {_shape(records)}")
-        document[type_name] = [
-            _record(record, f"{where}, record {index}") for index, record in enumerate(records)
-        ]
+        document[type_name] = [_record(records, index, where) for index in range(len(records))]
     return document
 
 
-def _record(record: Any, where: str) -> Record:
-    if isinstance(record, Flaw):
-        raise InputError(f"{where}: {_words(record)}")
-    if not isinstance(record, dict):
-        raise InputError(f"{where}: expected an object, found {_shape(record)}")
+def _record(records: list[Any], index: int, of: str) -> Record:
+    record = records[index]
+    if type(record) is not dict:
+        found = _words(record) if isinstance(record, Flaw) else None
+        raise InputError(
+            f"{of}, record {index}: {found or f'expected an object, found {_shape(record)}'}"
+        )
     converted: Record = {}
     for field, value in record.items():
-        _check_name(field, f"{where}: field {_quoted(field)}")
-        if field == KEYLESS_KEY:
-            raise InputError(f"{where}: the field name {field!r} is reserved; rename the field")
         try:
+            if not field or field == KEYLESS_KEY or not field.isascii():
+                _check_field(field, f"{of}, record {index}")
             converted[field] = freeze(value, MAX_DEPTH - 1)
         except Flaw as flaw:
-            raise InputError(f"{where}: field {_quoted(field)}: {_words(flaw)}") from flaw
+            where = f"{of}, record {index}: field {_quoted(field)}"
+            raise InputError(f"{where}: {_words(flaw)}") from flaw
     return converted
+
+
+def _check_field(field: str, where: str) -> None:
+    _check_name(field, f"{where}: field {_quoted(field)}")
+    if field == KEYLESS_KEY:
+        raise InputError(f"{where}: the field name {field!r} is reserved; rename the field")
 
 
 def _check_name(text: str, where: str) -> None:

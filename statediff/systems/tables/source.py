@@ -16,14 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from statediff.capture.source import Clock, SourceRuined, scanned
 from statediff.errors import InputError
 from statediff.model.batches import Row
-from statediff.model.instants import NO_FORM, form_of_texts
 from statediff.model.readings import SourceCapture
-from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
+from statediff.model.schema import EntityType, Field, Schema
 from statediff.model.state import (
     COMPLETE,
     ChunkStore,
@@ -39,12 +38,12 @@ from statediff.model.values import (
     Map,
     Observed,
     Unobserved,
-    Value,
     key_order,
     printable,
     show_key,
 )
 from statediff.systems.base.rows import Convert, converter
+from statediff.systems.tables.inference import infer_schema, with_forms
 from statediff.systems.tables.shape import (
     Document,
     Record,
@@ -55,7 +54,6 @@ from statediff.systems.tables.shape import (
     tables_after,
 )
 
-ID: Final = "id"
 Refine = Callable[[Schema], Schema]
 
 
@@ -71,6 +69,40 @@ class _Loaded:
     """What is there after the run and is no record, or no record of its own."""
 
 
+class Parsed:
+    """The documents of a series of states, each parsed once whichever source asks.
+
+    Where the state before is a list of records, they are of the type `alone`.
+    """
+
+    def __init__(self, alone: str | None = None) -> None:
+        self.alone = alone
+        self._before: dict[tuple[bytes, str, str | None], Document] = {}
+        self._after: dict[tuple[bytes, str, str | None], tuple[TablesAfter, str | None]] = {}
+        self._inferred: tuple[Sequence[Document], Schema] | None = None
+
+    def before(self, raw: bytes, file: str, alone: str | None) -> Document:
+        """The tables of the state before; `InputError` where it is none."""
+        key = raw, file, alone
+        if key not in self._before:
+            self._before[key] = parse_tables(raw, file, alone)
+        return self._before[key]
+
+    def schema(self, name: str, sides: Sequence[Document]) -> Schema:
+        """What `infer_schema` finds in the documents of all states."""
+        known = self._inferred
+        if known is None or list(map(id, known[0])) != list(map(id, sides)):
+            known = self._inferred = sides, infer_schema(name, *sides)
+        return known[1]
+
+    def after(self, raw: bytes, file: str, alone: str | None) -> tuple[TablesAfter, str | None]:
+        """A state that a run left, and why it is none where it cannot be read at all."""
+        key = raw, file, alone
+        if key not in self._after:
+            self._after[key] = _after(raw, file, alone)
+        return self._after[key]
+
+
 class TablesSource:
     """One JSON tables file, or its bytes, as a source.
 
@@ -79,8 +111,8 @@ class TablesSource:
     the companion is the state before. Where states in between are known too, `along` holds the name
     and the bytes of every state of the run, in order, instead. Every fault of a state before is an
     `InputError`, which the caller can fix. A run could have left the faults of a state after: what
-    they keep from being read is unobserved, and that it was readable before is a change. Where the
-    state before is a list of records, they are of the type `alone`.
+    they keep from being read is unobserved, and that it was readable before is a change. The
+    sources of one series share what is `parsed`.
     """
 
     not_observed: ClassVar[tuple[str, ...]] = (
@@ -98,7 +130,7 @@ class TablesSource:
         *,
         is_after: bool = False,
         along: Sequence[tuple[str, bytes]] = (),
-        alone: str | None = None,
+        parsed: Parsed | None = None,
     ) -> None:
         self._name = name
         self._content = content
@@ -107,7 +139,8 @@ class TablesSource:
         self._companion_file = companion_file
         self._is_after = is_after
         self._along = along
-        self._alone = alone
+        self._parsed = parsed or Parsed()
+        self._alone = self._parsed.alone
         self._loaded: _Loaded | None = None
 
     @property
@@ -140,7 +173,7 @@ class TablesSource:
         if self._loaded is None:
             own, cause = self._own()
             sides = self._sides(own.document)
-            schema = infer_schema(self._name, *sides)
+            schema = self._parsed.schema(self._name, sides)
             refined = schema if self._refine is None else self._refine(schema)
             stated = with_forms(refined, sides)
             self._loaded = _Loaded(document=own.document, gaps=own.gaps, schema=stated, cause=cause)
@@ -155,22 +188,22 @@ class TablesSource:
                 raise
             return TablesAfter({}), str(error)
         if not self._is_after:
-            return TablesAfter(parse_tables(raw, self.file, self._alone)), None
-        return _after(raw, self.file, self._alone_after())
+            return TablesAfter(self._parsed.before(raw, self.file, self._alone)), None
+        return self._parsed.after(raw, self.file, self._alone_after())
 
     def _sides(self, own: Document) -> list[Document]:
         """The documents that make the schema, the state before first."""
         if self._along:
             (file, first), *rest = self._along
             alone = self._alone_after()
-            after = [_after(content, name, alone)[0].document for name, content in rest]
-            return [parse_tables(first, file, self._alone), *after]
+            after = [self._parsed.after(content, name, alone)[0].document for name, content in rest]
+            return [self._parsed.before(first, file, self._alone), *after]
         if self._companion is None:
             return [own]
         other = self._companion_file or f"the other side of {self.file}"
         if self._is_after:
-            return [parse_tables(self._companion, other, self._alone), own]
-        return [own, _after(self._companion, other, self._alone_after())[0].document]
+            return [self._parsed.before(self._companion, other, self._alone), own]
+        return [own, self._parsed.after(self._companion, other, self._alone_after())[0].document]
 
     def _alone_after(self) -> str | None:
         """The type of a list that a run left: none where there was no list before it."""
@@ -199,7 +232,7 @@ class TablesSource:
             return empty.unobserved(known.cause or "unread")
         read = row_reader(entity_type)
         rows: list[Row] = [read(record) for record in records or []]
-        lost = [i for i, row in enumerate(rows) if _lacks_key(entity_type, row)]
+        lost = [i for i, row in enumerate(rows) if lacks_key(entity_type, row)]
         if lost:
             rows = [row for i, row in enumerate(rows) if i not in set(lost)]
             cause = f"record {lost[0]} of {entity_type.name} has no {entity_type.key[0]}"
@@ -223,17 +256,18 @@ class TablesSource:
     def _check_keys(self, entity_type: EntityType, rows: list[Row]) -> None:
         seen: dict[object, int] = {}
         for index, row in enumerate(rows):
-            where = f'{printable(self.file)}: type "{printable(entity_type.name)}", record {index}'
-            for part in entity_type.key:
-                if row[part] is ABSENT:
-                    raise InputError(f"{where}: the key field {part} is missing")
             key: Key = tuple(row[part] for part in entity_type.key)  # type: ignore[misc]  # values
-            first = seen.setdefault(key_order(key), index)
-            if first != index:
-                named = ", ".join(entity_type.key)
-                raise InputError(
-                    f"{where}: duplicate {named} {show_key(key)}, first used by record {first}"
-                )
+            lacking = next((p for p in entity_type.key if row[p] is ABSENT), None)
+            first = index if lacking is not None else seen.setdefault(key_order(key), index)
+            if lacking is None and first == index:
+                continue
+            where = f'{printable(self.file)}: type "{printable(entity_type.name)}", record {index}'
+            if lacking is not None:
+                raise InputError(f"{where}: the key field {lacking} is missing")
+            named = ", ".join(entity_type.key)
+            raise InputError(
+                f"{where}: duplicate {named} {show_key(key)}, first used by record {first}"
+            )
 
 
 def _after(raw: bytes, file: str, alone: str | None) -> tuple[TablesAfter, str | None]:
@@ -271,7 +305,8 @@ def _without_doubles(
     return single, shared
 
 
-def _lacks_key(entity_type: EntityType, row: Row) -> bool:
+def lacks_key(entity_type: EntityType, row: Row) -> bool:
+    """Whether a part of the row's key is missing."""
     # A null, list or map identifies nothing.
     return any(
         row[part] is ABSENT or row[part] is None or isinstance(row[part], (tuple, Map))
@@ -279,7 +314,8 @@ def _lacks_key(entity_type: EntityType, row: Row) -> bool:
     )
 
 
-def _is_identity(entity_type: EntityType, field: Field) -> bool:
+def is_identity(entity_type: EntityType, field: Field) -> bool:
+    """Whether the field names an entity, this one or another."""
     # Two spellings of one instant or number must stay two keys.
     return field.name in entity_type.key or field.reference is not None
 
@@ -287,7 +323,7 @@ def _is_identity(entity_type: EntityType, field: Field) -> bool:
 def row_reader(entity_type: EntityType) -> Callable[[Record], Row]:
     """How a record becomes a row of the type: its fields by name, read as the kinds they have."""
     readers = [
-        (f.name, f.source_column, None if _is_identity(entity_type, f) else converter(f))
+        (f.name, f.source_column, None if is_identity(entity_type, f) else converter(f))
         for f in entity_type.fields
     ]
     return lambda record: dict(_fields(record, readers))
@@ -299,138 +335,3 @@ def _fields(
     for name, column, convert in readers:
         stored = record.get(column, ABSENT)
         yield name, stored if convert is None or stored is ABSENT else convert(stored)
-
-
-def infer_schema(name: str, *documents: Document) -> Schema:
-    """One schema for all the documents, the base first: types and fields by name, `id` in front.
-
-    A field's kind is the one kind all its values have (integers beside decimals are decimals); null
-    says nothing. Where values of several kinds stand, it is the one kind of the first document that
-    has any: what a run wrote in another kind is a value, and no reason to type the field anew. A
-    mixture in that document is `any`.
-    """
-    names = sorted({type_name for document in documents for type_name in document})
-    found = [_infer_type(n, [d.get(n, []) for d in documents]) for n in names]
-    keyed = {entity.name for entity in found if entity.key}
-    types = tuple(replace(entity, fields=_referring(entity, keyed)) for entity in found)
-    return Schema(name, "0", types, ((name, tuple(names)),))
-
-
-def with_forms(schema: Schema, documents: Sequence[Document]) -> Schema:
-    """The schema whose instants all have a form: the stated one, else that of all texts.
-
-    It is that of the first document in which the field has a text, the state before; where there
-    is no text at all, or no one form, the field holds texts.
-    """
-    return replace(schema, types=tuple(_with_forms(t, documents) for t in schema.types))
-
-
-def _with_forms(entity_type: EntityType, documents: Sequence[Document]) -> EntityType:
-    open_ = [f for f in entity_type.fields if f.kind in INSTANTS and f.form is None]
-    if not open_:
-        return entity_type
-    forms = {f.name: _form_in(entity_type.source_table, f.source_column, documents) for f in open_}
-    return replace(
-        entity_type,
-        fields=tuple(replace(f, form=forms.get(f.name, f.form)) for f in entity_type.fields),
-    )
-
-
-def _form_in(table: str, column: str, documents: Sequence[Document]) -> str:
-    for document in documents:
-        texts = [r[column] for r in document.get(table, ()) if isinstance(r.get(column), str)]
-        if texts:
-            return form_of_texts(str(text) for text in texts)
-    return NO_FORM
-
-
-def fits(entity_type: EntityType, record: Record) -> bool:
-    """Whether a type that was inferred without the record would be the same inferred with it."""
-    known = entity_type.by_name
-    return (
-        not entity_type.is_open
-        and record.keys() <= known.keys()
-        and all(part in record for part in entity_type.key)
-        and all(
-            f.is_nullable
-            if (value := record.get(f.name)) is None
-            else _one_kind({f.kind, _kind_of(value)}) is f.kind
-            for f in entity_type.fields
-            if f.name not in entity_type.key or f.name in record
-        )
-    )
-
-
-def _infer_type(type_name: str, sides: list[list[Record]]) -> EntityType:
-    kinds: dict[str, set[Kind | None]] = {}
-    by_side: list[dict[str, set[Kind | None]]] = [{} for _ in sides]
-    present: dict[str, int] = {}
-    total = 0
-    for records, here in zip(sides, by_side, strict=True):
-        total += len(records)
-        for record in records:
-            for field, value in record.items():
-                kind = _kind_of(value)
-                kinds.setdefault(field, set()).add(kind)
-                here.setdefault(field, set()).add(kind)
-                present[field] = present.get(field, 0) + 1
-    basis = next((records for records in sides if records), [])
-    # A null, list or map identifies nothing.
-    keyed = all(
-        ID in record and _kind_of(record[ID]) not in (None, Kind.LIST, Kind.MAP) for record in basis
-    )
-    if keyed:
-        kinds.setdefault(ID, {None})
-    fields = tuple(
-        Field(
-            field,
-            _kind_on_sides(kinds[field], [here.get(field, set()) for here in by_side]),
-            is_nullable=None in kinds[field] or present.get(field, 0) < total,
-        )
-        for field in sorted(kinds, key=lambda f: (f != ID, f))
-    )
-    return EntityType(type_name, (ID,) if keyed else (), fields, is_open=not sides[0], is_json=True)
-
-
-def _referring(entity: EntityType, keyed: set[str]) -> tuple[Field, ...]:
-    """The fields, those that are called like a keyed type referring to it."""
-    return tuple(
-        replace(f, reference=f.name) if f.name in keyed and f.name not in entity.key else f
-        for f in entity.fields
-    )
-
-
-def _kind_on_sides(kinds: set[Kind | None], by_side: list[set[Kind | None]]) -> Kind:
-    """The one kind of all, else that of the first side on which the field has a value."""
-    whole = _one_kind(kinds)
-    if whole is not Kind.ANY:
-        return whole
-    return next((_one_kind(here) for here in by_side if here - {None}), Kind.ANY)
-
-
-def _one_kind(kinds: set[Kind | None]) -> Kind:
-    known = kinds - {None}
-    if known == {Kind.INT, Kind.DECIMAL}:
-        return Kind.DECIMAL
-    one = next(iter(known)) if len(known) == 1 else None
-    return Kind.ANY if one is None else one
-
-
-def _kind_of(value: Value) -> Kind | None:
-    match value:
-        case None:
-            return None
-        case bool():
-            return Kind.BOOL
-        case int():
-            return Kind.INT
-        case str():
-            return Kind.TEXT
-        case tuple():
-            return Kind.LIST
-        case Map():
-            return Kind.MAP
-        case bytes():
-            return Kind.BYTES
-        case _:
-            return Kind.DECIMAL

@@ -13,8 +13,9 @@ from statediff.errors import InputError
 from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import ABSENT, Map
+from statediff.systems.tables.inference import infer_schema
 from statediff.systems.tables.shape import parse_tables
-from statediff.systems.tables.source import TablesSource, infer_schema
+from statediff.systems.tables.source import Parsed, TablesSource
 
 
 def clock() -> datetime:
@@ -236,14 +237,14 @@ def test_ids_of_different_kinds_are_different_ids():
 
 def test_a_list_alone_is_the_type_that_is_called_like_the_source():
     list_, tables = b'[{"id": 1}, {"id": 2}]', b'{"d": [{"id": 1}, {"id": 2}]}'
-    assert read(list_, alone="d").reading.digest == read(tables).reading.digest
+    assert read(list_, parsed=Parsed("d")).reading.digest == read(tables).reading.digest
     with pytest.raises(InputError, match="found a list"):
         read(list_)
 
 
 @pytest.mark.parametrize("after", [b"[1]", b"[]", b"{}", b'{"d": []}'])
 def test_what_a_run_leaves_of_a_list_is_read_as_that_type(after: bytes):
-    found = read(after, companion=b'[{"id": 1}]', is_after=True, alone="d")
+    found = read(after, companion=b'[{"id": 1}]', is_after=True, parsed=Parsed("d"))
     assert set(found.state.tables) == {"d"}
 
 
@@ -253,4 +254,4 @@ def test_what_a_run_leaves_of_a_list_is_read_as_that_type(after: bytes):
 )
 def test_a_run_makes_no_table_of_what_was_none(before: bytes, after: bytes):
     with pytest.raises(SourceRuined):
-        read(after, companion=before, is_after=True, alone="d")
+        read(after, companion=before, is_after=True, parsed=Parsed("d"))

@@ -1,0 +1,184 @@
+"""What the records of states say of their types: fields, kinds, keys and references.
+
+What a contract can name follows from the state before, so that no run can make a contract invalid.
+A state is summed up type by type (`Seen`), so that records which say nothing new need not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from statediff.model.instants import NO_FORM, form_of_texts
+from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
+from statediff.model.values import Map, Value
+from statediff.systems.tables.shape import Document, Record
+
+ID: Final = "id"
+Kinds = frozenset[Kind | None]
+"""Kinds of values; None is that of null."""
+UNKEYED: Final[Kinds] = frozenset({None, Kind.LIST, Kind.MAP})
+"""What identifies nothing."""
+Records = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the records of one type in one state say of it."""
+
+    total: int
+    kinds: Mapping[str, Kinds]
+    """Of each field the kinds of its values."""
+    partial: frozenset[str]
+    """Fields that some record lacks."""
+    is_keyed: bool
+    """Whether every record has an id that identifies it."""
+
+    @staticmethod
+    def of(records: Sequence[Record]) -> Seen:
+        """What they say."""
+        kinds: dict[str, set[Kind | None]] = {}
+        present: dict[str, int] = {}
+        for record in records:
+            for field, value in record.items():
+                kinds.setdefault(field, set()).add(_kind_of(value))
+                present[field] = present.get(field, 0) + 1
+        return Seen(
+            len(records),
+            {field: frozenset(found) for field, found in kinds.items()},
+            frozenset(field for field, number in present.items() if number < len(records)),
+            all(ID in record and _kind_of(record[ID]) not in UNKEYED for record in records),
+        )
+
+
+NOTHING: Final = Seen(0, {}, frozenset(), is_keyed=True)
+
+
+def infer_schema(name: str, *documents: Document) -> Schema:
+    """One schema for all the documents, the base first: types and fields by name, `id` in front.
+
+    A field's kind is the one kind all its values have (integers beside decimals are decimals); null
+    says nothing. Where values of several kinds stand, it is the one kind of the first document that
+    has any: what a run wrote in another kind is a value, and no reason to type the field anew. A
+    mixture in that document is `any`.
+    """
+    sides = [{n: Seen.of(records) for n, records in each.items()} for each in documents]
+    names = {type_name for side in sides for type_name in side}
+    return schema_over(
+        name, [infer_type(n, [side.get(n, NOTHING) for side in sides]) for n in names]
+    )
+
+
+def schema_over(name: str, types: Iterable[EntityType]) -> Schema:
+    """The schema of a source that delivers the types, which now refer to each other."""
+    found = sorted(types, key=lambda entity: entity.name)
+    keyed = {entity.name for entity in found if entity.key}
+    referring = tuple(replace(entity, fields=_referring(entity, keyed)) for entity in found)
+    return Schema(name, "0", referring, ((name, tuple(entity.name for entity in found)),))
+
+
+def with_forms(schema: Schema, documents: Sequence[Records]) -> Schema:
+    """The schema whose instants all have a form: the stated one, else that of all texts.
+
+    It is that of the first document in which the field has a text, the state before; where there
+    is no text at all, or no one form, the field holds texts.
+    """
+    return replace(schema, types=tuple(_with_forms(t, documents) for t in schema.types))
+
+
+def _with_forms(entity_type: EntityType, documents: Sequence[Records]) -> EntityType:
+    open_ = [f for f in entity_type.fields if f.kind in INSTANTS and f.form is None]
+    if not open_:
+        return entity_type
+    forms = {f.name: _form_in(entity_type.source_table, f.source_column, documents) for f in open_}
+    return replace(
+        entity_type,
+        fields=tuple(replace(f, form=forms.get(f.name, f.form)) for f in entity_type.fields),
+    )
+
+
+def _form_in(table: str, column: str, documents: Sequence[Records]) -> str:
+    for document in documents:
+        texts = [r[column] for r in document.get(table, ()) if isinstance(r.get(column), str)]
+        if texts:
+            return form_of_texts(str(text) for text in texts)
+    return NO_FORM
+
+
+def fits(entity_type: EntityType, record: Record) -> bool:
+    """Whether a type that was inferred without the record would be the same inferred with it."""
+    known = entity_type.by_name
+    return (
+        not entity_type.is_open
+        and record.keys() <= known.keys()
+        and all(part in record for part in entity_type.key)
+        and all(
+            f.is_nullable
+            if (value := record.get(f.name)) is None
+            else _one_kind(frozenset({f.kind, _kind_of(value)})) is f.kind
+            for f in entity_type.fields
+            if f.name not in entity_type.key or f.name in record
+        )
+    )
+
+
+def infer_type(type_name: str, sides: Sequence[Seen]) -> EntityType:
+    """The type of which the states say so much, the base first; it refers to no other yet."""
+    names = {field for side in sides for field in side.kinds}
+    basis = next((side for side in sides if side.total), NOTHING)
+    if basis.is_keyed:
+        names.add(ID)
+    fields = tuple(
+        _field(name, sides) for name in sorted(names, key=lambda field: (field != ID, field))
+    )
+    key = (ID,) if basis.is_keyed else ()
+    return EntityType(type_name, key, fields, is_open=not sides[0].total, is_json=True)
+
+
+def _field(name: str, sides: Sequence[Seen]) -> Field:
+    by_side: list[Kinds] = [side.kinds.get(name, frozenset()) for side in sides]
+    kinds = frozenset[Kind | None]().union(*by_side) or frozenset({None})
+    is_partial = any(
+        name in side.partial or (side.total and name not in side.kinds) for side in sides
+    )
+    return Field(name, _kind_on_sides(kinds, by_side), is_nullable=None in kinds or is_partial)
+
+
+def _referring(entity: EntityType, keyed: set[str]) -> tuple[Field, ...]:
+    """The fields, those that are called like a keyed type referring to it."""
+    return tuple(
+        replace(f, reference=f.name) if f.name in keyed and f.name not in entity.key else f
+        for f in entity.fields
+    )
+
+
+def _kind_on_sides(kinds: Kinds, by_side: Sequence[Kinds]) -> Kind:
+    """The one kind of all, else that of the first side on which the field has a value."""
+    whole = _one_kind(kinds)
+    if whole is not Kind.ANY:
+        return whole
+    return next((_one_kind(here) for here in by_side if here - {None}), Kind.ANY)
+
+
+def _one_kind(kinds: Kinds) -> Kind:
+    known = kinds - {None}
+    if known == {Kind.INT, Kind.DECIMAL}:
+        return Kind.DECIMAL
+    one = next(iter(known)) if len(known) == 1 else None
+    return Kind.ANY if one is None else one
+
+
+_KINDS: Final[Mapping[type, Kind | None]] = {
+    type(None): None,
+    bool: Kind.BOOL,
+    int: Kind.INT,
+    str: Kind.TEXT,
+    tuple: Kind.LIST,
+    Map: Kind.MAP,
+    bytes: Kind.BYTES,
+}
+
+
+def _kind_of(value: Value) -> Kind | None:
+    return _KINDS.get(type(value), Kind.DECIMAL)
