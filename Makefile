@@ -14,7 +14,7 @@ LOCKS := requirements/core.lock requirements/dev.lock
 
 .PHONY: help
 help: ## Show the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 # An environment made by `make setup` holds the core too, and is used as it is.
@@ -32,6 +32,11 @@ test: check ## Run check, then all tests (WORKERS=2)
 external: setup ## Run what needs Docker, a browser, Node.js or database clients; each must be there
 	STATEDIFF_REQUIRE="docker browser node clients" $(BIN)/python -m pytest -n $(WORKERS) \
 	  --dist worksteal -m "docker or browser or node or clients"
+
+.PHONY: hosts
+hosts: setup ## Make environments of the hosts that need their own, in .hosts, and run what needs them
+	tests/hosts/environments.sh
+	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host
 
 .PHONY: check
 check: setup ## Run ruff, mypy strict and import-linter
@@ -91,9 +96,23 @@ lock: ## Resolve the locks anew (LOCK_FLAGS=--upgrade moves every version)
 	@if grep -nE '://|^-' $(LOCKS); then \
 	  echo 'error: a lock names an address or an option; see the lines above' >&2; exit 1; fi
 
+.PHONY: hosts-lock
+# What a host and the core need together. certifi: Harbor 0.25 wants a newer one than some indexes have.
+hosts-lock: ## Resolve requirements/hosts anew, for Python 3.12
+	@tool="$$(mktemp -d)" && trap 'rm -rf "$$tool"' EXIT && \
+	$(PYTHON) -m venv "$$tool" && "$$tool/bin/pip" install --quiet 'uv>=0.5,<1' && \
+	echo 'certifi>=2026.10.18' >"$$tool/override.txt" && \
+	for host in $(basename $(notdir $(wildcard requirements/hosts/*.in))); do \
+	  "$$tool/bin/uv" pip compile --quiet --python-version 3.12 --no-emit-index-url --no-annotate \
+	    --no-header --override "$$tool/override.txt" requirements/hosts/$$host.in requirements/build.in \
+	    pyproject.toml -o "$$tool/$$host.txt" && \
+	  { echo "# Exact versions of $$host and of the core of statediff; written by \`make hosts-lock\`."; \
+	    cat "$$tool/$$host.txt"; } >requirements/hosts/$$host.txt || exit 1; \
+	done
+
 .PHONY: clean
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .hosts dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find statediff tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The interpreter is checked before anything is written, so that a failure leaves nothing behind.

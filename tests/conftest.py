@@ -7,8 +7,9 @@ Hypothesis runs under one of two profiles, chosen with ``HYPOTHESIS_PROFILE``:
 
 A mark says what a test needs beyond Python: ``docker(image, …)`` real servers in containers,
 ``browser`` a Chromium, ``node`` Node.js with npm, ``clients(program, …)`` git, clients of databases
-and the like. Where a need is not met the test is skipped, and the summary says so in one line a
-need. A need that ``STATEDIFF_REQUIRE`` names (``"docker browser node clients"``) fails its tests.
+and the like, ``host(name)`` a program that has an environment of its own in ``.hosts``. Where a
+need is not met the test is skipped, and the summary says so in one line a need. A need that
+``STATEDIFF_REQUIRE`` names (``"docker browser node clients host"``) fails its tests.
 
 The meta-tests judge what a seed draws. It is another one in every run, which says it at its head;
 ``STATEDIFF_SEED`` gives it.
@@ -16,6 +17,7 @@ The meta-tests judge what a seed draws. It is another one in every run, which sa
 
 import ast
 import gc
+import hashlib
 import os
 import secrets
 import shutil
@@ -129,11 +131,27 @@ def why_no_clients(*programs: str) -> str:
     return f"not on PATH: {', '.join(missing)}" if missing else ""
 
 
+def hosts_folder() -> Path:
+    """Where the environments of hosts are."""
+    return Path(os.environ.get("STATEDIFF_HOSTS") or Path(__file__).parents[1] / ".hosts")
+
+
+def why_no_host(name: str) -> str:
+    """The host, whose environment is not there; empty if it is."""
+    checkout = Path(__file__).parents[1]
+    needed = [checkout / "requirements" / "hosts" / f"{name}.txt", checkout / "pyproject.toml"]
+    wanted = hashlib.sha256(b"".join(path.read_bytes() for path in needed)).hexdigest()
+    stamp = hosts_folder() / name / "stamp"
+    is_made = stamp.is_file() and stamp.read_text().strip() == wanted
+    return "" if is_made else name
+
+
 NEEDS: Final[dict[str, tuple[str, Callable[..., str]]]] = {
     "docker": ("Docker", why_no_docker),
     "browser": ("a browser", why_no_browser),
     "node": ("Node.js", why_no_node),
     "clients": ("clients", why_no_clients),
+    "host": ("environments of hosts, see `make hosts`", why_no_host),
 }
 """Mark → its name in the summary, and what says why a test with the mark's arguments cannot run."""
 
@@ -174,7 +192,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("NOT RUN", yellow=True)
     for need, reasons in sorted(why.items()):
         count = reasons.total()
-        reason = reasons.most_common(1)[0][0]
+        # Names are all said, of reasons the one that most have.
+        are_names = not any(" " in each for each in reasons)
+        reason = ", ".join(sorted(reasons)) if are_names else reasons.most_common(1)[0][0]
         terminalreporter.line(
             f"{count} test{'s' * (count != 1)}, {need}{': ' * bool(reason)}{reason}"
         )

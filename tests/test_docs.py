@@ -27,6 +27,7 @@ PAGES = (
     "cli",
     "first-contract",
     "graph",
+    "hosts/index",
     "isolation",
     "judge",
     "metatest",
@@ -62,6 +63,7 @@ def test_every_command_shown_prints_what_is_shown(
                 (tmp_path / name).write_text(content, encoding="utf-8")
     (tmp_path / "fixtures").symlink_to(CHECKOUT / "fixtures")
     (tmp_path / "reads").symlink_to(CHECKOUT / "docs" / "examples" / "reads")
+    (tmp_path / "hosts").symlink_to(CHECKOUT / "docs" / "examples" / "hosts")
     make_program(tmp_path, forked)
     shown = [content for language, _, content in blocks(document) if language == "console"]
     assert shown
@@ -88,24 +90,26 @@ def python_programs(path: str) -> dict[str, str]:
     }
 
 
-def put_programs(folder: Path, programs: dict[str, str]) -> None:
+def put_programs(folder: Path, programs: dict[str, str], python: str = sys.executable) -> None:
     """Each is a program in `bin` of the folder: this Python with these arguments."""
     (folder / "bin").mkdir()
     for name, arguments in programs.items():
         program = folder / "bin" / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(python)} {arguments} "$@"\n')
         program.chmod(0o755)
 
 
-def check(content: str, folder: Path, path: str = str(CHECKOUT)) -> None:
+def check(content: str, folder: Path, path: str = str(CHECKOUT), own: bool = False) -> None:
+    """`own` says that the programs have all they import, and nothing of this Python's."""
     lines = content.splitlines()
     commands = [line[2:] for line in lines if line.startswith("$ ")]
     codes = [line for line in lines if line.startswith("[exit code ")]
     expected = [line for line in lines if not line.startswith(("$ ", "[exit code "))]
+    ours = () if own else sys.path
     environment = {
         "COLUMNS": "80",  # as a terminal would show it
         "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
-        "PYTHONPATH": os.pathsep.join([path, *(p for p in sys.path if p and Path(p) != CHECKOUT)]),
+        "PYTHONPATH": os.pathsep.join([path, *(p for p in ours if p and Path(p) != CHECKOUT)]),
         "PYTHONUTF8": "1", "HOME": str(folder),
     }  # fmt: skip
     done = subprocess.run(

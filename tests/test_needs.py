@@ -12,6 +12,7 @@ NEEDY = {
     "browser": "tests/reports/test_html_sealed.py",
     "node": "tests/editors/test_language_server.py",
     "clients": "tests/agents/test_tracker_attribution.py",
+    "host": "tests/hosts/test_pages.py",
 }
 
 
@@ -20,7 +21,7 @@ def tried(tmp_path: Path, need: str, required: str) -> subprocess.CompletedProce
     environment = {
         "PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT),
         "DOCKER_HOST": f"unix://{tmp_path}/no-engine.sock", "STATEDIFF_REQUIRE": required,
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "STATEDIFF_HOSTS": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
     command = [sys.executable, "-m", "pytest", "-q", "-m", need, "-p", "no:cacheprovider"]
     return subprocess.run(

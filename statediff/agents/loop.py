@@ -133,18 +133,31 @@ class _Talk:
 
 
 def as_reply(text: str, form: str = "json") -> Value | NoAnswer:
+    """The answer that a message holds: see `reply_text`."""
+    said = reply_text(text, form)
+    if said is None:
+        return NoAnswer("the model's last message is no JSON")
+    return said if form == "text" else _read(said)
+
+
+def reply_text(text: str, form: str = "json") -> str | None:
     """The JSON that a message is, or that stands in its only code block; nothing is guessed.
 
-    With `form` text it is the message itself.
+    With `form` text it is the message itself. None where there is none.
     """
     if form == "text":
         return text
     fenced = _FENCED.findall(text)
     for candidate in (text, *(fenced if len(fenced) == 1 else ())):
         with contextlib.suppress(InputError, UnicodeError):
-            raw = candidate.encode("utf-8")
-            return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
-    return NoAnswer("the model's last message is no JSON")
+            _read(candidate)
+            return str(candidate)
+    return None
+
+
+def _read(text: str) -> Value:
+    raw = text.encode("utf-8")
+    return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
 
 
 def _reply(recorder: Recorder, answer: Value | NoAnswer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -284,6 +285,28 @@ class WatchFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JudgedFiles:
+    """What a judgement leaves."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
+        ),
+    ] = None
+    reward: Annotated[
+        Path | None,
+        typer.Option(
+            "--reward",
+            metavar="FILE",
+            help="Write the reward and the shares of clauses, JSON; no file if INCONCLUSIVE.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class WatchedStates:
     """What is watched."""
 
@@ -446,14 +469,7 @@ def judge(
     *,
     cases: CaseChoice,
     record: AgentRecord,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
-        ),
-    ] = None,
+    written: JudgedFiles,
     how: Loudness,
 ) -> int:
     """Judge two states under a contract, offline, and keep the bundle."""
@@ -464,9 +480,11 @@ def judge(
     from statediff.workspace.contracts import contract_path, schema_of_contract
     from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
 
+    if written.reward is not None:
+        folders.remove_file(written.reward)  # a reward that was there before is not this run's
     path = contract_path(contract)
     file = load_case(path, cases.chosen)
-    folders.require_writable(out or folders.BUNDLES)
+    folders.require_writable(written.out or folders.BUNDLES)
     refined = refinements(schema_of_contract(path, file, schema), known_sandbox(file))
     with at_work("reading and judging"):
         captures = capture_pair(states.before, states.after, refined, during or ())
@@ -477,7 +495,20 @@ def judge(
             answer=answer_from(record.answer, file.content.answer.form),
             facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
         )
-    return _keep_and_show(evaluated, out, {}, how)
+    if written.reward is not None:
+        _write_reward(evaluated, written.reward)
+    return _keep_and_show(evaluated, written.out, {}, how)
+
+
+def _write_reward(evaluated: Evaluated, path: Path) -> None:
+    """`{"reward": 1.0, section: share of its clauses}`; nothing where there is no reward."""
+    from statediff.scoring import score_of
+    from statediff.workspace.folders import write_file
+
+    score = score_of(evaluated.judgement)
+    if score.reward is not None:
+        numbers = {"reward": score.reward, **score.parts}
+        write_file(path, (json.dumps(numbers) + "\n").encode())
 
 
 def _keep_and_show(

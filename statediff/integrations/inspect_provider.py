@@ -267,7 +267,11 @@ def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
     has_file = held.trial.answer_path.exists()
     said = state.output.completion
     answer = ABSENT if has_file else as_reply(said, held.trial.answer_form)
-    judged = api.Judged(held.finish(answer, agent=str(state.model)))
+    return verdict_score(api.Judged(held.finish(answer, agent=str(state.model))), out)
+
+
+def verdict_score(judged: api.Judged, out: str | None) -> Score:
+    """A score with 1.0 under the verdict; with `out`, the bundle is kept in that folder."""
     verdict = judged.verdict.value
     kept = {}
     if out is not None:

@@ -1,11 +1,11 @@
-"""What a trial that did not match raises in a program that knows passed and failed only."""
+"""What a verdict raises in a program that knows passed and failed, or numbers, only."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from statediff.api import Judged
+    from statediff.api import Judged, Score
 
 
 class NoMatch(Exception):
@@ -37,3 +37,19 @@ def require(judged: Judged, required: str = "MATCH") -> None:
     if found != required:
         kind = Inconclusive if found == "INCONCLUSIVE" else Diverged
         raise kind(judged, required)
+
+
+class NoReward(Exception):
+    """The run was not decided: it is left out, and never counts as a number."""
+
+
+def decided(score: Score) -> float:
+    """The reward; `NoReward` where the verdict is INCONCLUSIVE."""
+    if score.reward is None:
+        raise NoReward(f"INCONCLUSIVE, left out: {score.why}")
+    return score.reward
+
+
+def rewards_of(score: Score) -> dict[str, float]:
+    """`{"reward": 1.0, section: share of its clauses}`; raises as `decided`."""
+    return {"reward": decided(score), **score.parts}

@@ -100,6 +100,16 @@ def write_file(
         ) from error
 
 
+def remove_file(path: Path) -> None:
+    """The file is not there. `UsageError` where it cannot be removed."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{printable(str(path))}: cannot be written: {error.strerror}; name a file"
+        ) from error
+
+
 def new_run(base: Path, name: str) -> Path:
     """A folder name under `base` that is not taken: the name and the time, UTC."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

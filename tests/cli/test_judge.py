@@ -53,6 +53,25 @@ def test_json_is_one_object_of_the_published_schema_and_nothing_else(
     assert deleted["after"] == {"absent": True}
 
 
+def test_a_reward_is_written_for_a_decided_run_only(statediff: Call, files: Files) -> None:
+    reward = files.folder / "reward.json"
+    assert statediff(*JUDGE, "--reward", str(reward)).code == 0
+    found = json.loads(reward.read_text())
+    assert found.pop("reward") == 1.0
+    assert set(found.values()) == {1.0}
+    files.write("b.json", after(status="closed", other="closed"))
+    assert statediff(*JUDGE, "--reward", str(reward)).code == 1
+    found = json.loads(reward.read_text())
+    assert (found["reward"], found["frame"], found["require"]) == (0.0, 0.0, 1.0)
+    files.write("b.json", {"user": BEFORE["user"]})
+    assert statediff(*JUDGE, "--reward", str(reward)).code == 3
+    assert not reward.exists()
+    reward.write_text('{"reward": 1.0}')
+    assert statediff("judge", "no.yaml", *JUDGE[2:], "--reward", str(reward)).code == 2
+    assert not reward.exists()
+    assert statediff(*JUDGE, "--reward", str(reward.parent)).code == 2
+
+
 @pytest.mark.usefixtures("files")
 def test_show_json_says_what_judge_json_said(statediff: Call) -> None:
     judged = statediff(*JUDGE, "--json")

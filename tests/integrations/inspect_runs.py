@@ -14,14 +14,17 @@ from typing import Any
 
 import pytest
 from inspect_ai import Task, eval  # noqa: A004 - Inspect's name for it
+from inspect_ai.dataset import Sample
 from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from inspect_ai.solver import Generate, TaskState, generate, solver
+from inspect_ai.solver import Generate, TaskState, generate, solver, use_tools
+from inspect_ai.tool import bash
 from inspect_ai.util import sandbox
 
 import statediff
 from statediff.api import Judged
-from statediff.errors import SandboxError, UsageError
+from statediff.errors import ContractError, SandboxError, UsageError
+from statediff.integrations.inspect_boxes import frame, state_scorer, watched
 from statediff.integrations.inspect_provider import (
     StatediffSandbox,
     contract_samples,
@@ -31,6 +34,7 @@ from statediff.integrations.inspect_provider import (
 )
 from statediff.suite import campaign
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from tests.integrations.conftest import CLOSE
 from tests.own_sandboxes import KINDS, make_project
 
 TOLD = """contract: t/told
@@ -244,3 +248,74 @@ def test_a_model_works_in_a_projects_own_sandbox_of_each_kind(tmp_path):
     assert log.status == "success", log.error
     answers = {s.id: s.scores["statediff_scorer"].answer for s in log.samples}
     assert answers == {f"own/{kind}@1.0.0": "MATCH" for kind in KINDS}
+
+
+ACTS = {
+    "match": "sed -i '0,/open/s//closed/' app.json",
+    "diverge": "sed -i 's/open/closed/g' app.json",
+    "inconclusive": "echo '{\"user\": []}' > app.json",
+}
+TICKETS = '{"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}'
+
+
+def in_any_sandbox(contract: Any, tmp_path: Path, **options: Any) -> Any:
+    """A log: a sample for each of `ACTS`, done by a model's tool in a sandbox of Inspect's own."""
+    script = []
+    for act in ACTS.values():
+        script += [call("bash", {"command": act}), answer("done")]
+    task = Task(
+        dataset=[Sample(input="Close ticket 7.", files={"app.json": TICKETS}) for _ in ACTS],
+        solver=[watched(contract, {"tables": "app.json"}), use_tools(bash()), generate()],
+        scorer=state_scorer(**options),
+        sandbox="local",
+    )
+    [log] = eval(
+        task, model=get_model("mockllm/model", custom_outputs=script), display="none",
+        log_dir=str(tmp_path / "logs"), max_samples=1, max_sandboxes=1,
+    )  # fmt: skip
+    gc.collect()
+    assert log.status == "success", log.error
+    return log
+
+
+@pytest.mark.filterwarnings("ignore")  # as above
+@pytest.mark.parametrize("unscored", [False, True])
+def test_any_sandbox_is_judged_by_a_contract(tmp_path, unscored):
+    log = in_any_sandbox(CLOSE, tmp_path, unscored=unscored)
+    scores = [sample.scores["state_scorer"] for sample in log.samples]
+    assert [score.answer for score in scores] == ["MATCH", "DIVERGE", "INCONCLUSIVE"]
+    assert scores[1].value == {"match": 0.0, "diverge": 1.0, "inconclusive": 0.0}
+    means = {each.name: each.metrics["mean"].value for each in log.results.scores}
+    if unscored:
+        assert means == pytest.approx({"match": 1 / 2, "diverge": 1 / 2, "inconclusive": 0.0})
+        assert scores[2].value != scores[2].value
+    else:
+        assert means == pytest.approx({"match": 1 / 3, "diverge": 1 / 3, "inconclusive": 1 / 3})
+
+
+@pytest.mark.filterwarnings("ignore")  # as above
+def test_any_sandbox_is_judged_by_what_may_change_there_without_a_contract(tmp_path):
+    allowed = [{"update": "ticket", "where": "it.id == 7", "fields": ["status"]}]
+    log = in_any_sandbox(frame(allowed), tmp_path)
+    scores = [sample.scores["state_scorer"] for sample in log.samples]
+    assert [score.answer for score in scores] == ["MATCH", "DIVERGE", "INCONCLUSIVE"]
+    log = in_any_sandbox(frame(["ticket.status"]), tmp_path)
+    answers = [sample.scores["state_scorer"].answer for sample in log.samples]
+    assert answers == ["MATCH", "MATCH", "INCONCLUSIVE"]
+
+
+def test_a_frame_says_which_pattern_it_cannot_read():
+    with pytest.raises(ContractError, match="updates"):
+        frame([{"updates": "ticket"}])
+
+
+@pytest.mark.filterwarnings("ignore")  # as above
+def test_without_the_solver_that_looks_first_no_sample_is_scored(tmp_path):
+    task = Task(
+        dataset=[Sample(input="?")], solver=[generate()], scorer=state_scorer(), sandbox="local"
+    )
+    model = get_model("mockllm/model", custom_outputs=[answer("done")])
+    [log] = eval(task, model=model, display="none", log_dir=str(tmp_path / "logs"))
+    gc.collect()
+    assert log.status == "error"
+    assert "put the solver watched" in log.error.message

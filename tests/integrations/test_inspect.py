@@ -1,13 +1,14 @@
 """The tests of Inspect AI have a process of their own: it changes the asyncio of all of it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).parents[2]
+from tests.test_docs import CHECKOUT, blocks, check, put_programs
 
 
 def test_inspect_runs_contracts_and_keeps_their_verdicts() -> None:
@@ -19,4 +20,12 @@ def test_inspect_runs_contracts_and_keeps_their_verdicts() -> None:
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 passed" in done.stdout
+    assert "13 passed" in done.stdout
+
+
+def test_the_example_of_any_sandbox_prints_what_is_shown(tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai")
+    shutil.copytree(CHECKOUT / "docs/examples/hosts/inspect", tmp_path, dirs_exist_ok=True)
+    put_programs(tmp_path, {"python": "-B -W ignore"})
+    [text] = [text for kind, _, text in blocks(CHECKOUT / "docs/inspect.md") if kind == "console"]
+    check(text, tmp_path)

@@ -1,0 +1,12 @@
+"""What the trials of a job came to."""
+
+import json
+import sys
+from pathlib import Path
+
+for path in Path(sys.argv[1]).glob("*/result.json"):
+    found = json.loads(path.read_text())
+    does = found["config"]["agent"]["kwargs"]["does"]
+    rewards = (found["verifier_result"] or {}).get("rewards")
+    raised = (found["exception_info"] or {}).get("exception_type")
+    print(does, rewards, raised)
