@@ -12,8 +12,8 @@ raw difference is a delta, a hidden delta or under a doubt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, cast
 
 from statediff.model.batches import Row
@@ -64,7 +64,17 @@ from statediff.model.values import (
 )
 from statediff.model.view import Canonicalizer
 
-__all__ = ["DiffOptions", "batch_changes", "batches_equal", "diff", "table_changes"]
+__all__ = [
+    "DiffOptions",
+    "Found",
+    "Scope",
+    "as_diff",
+    "batch_changes",
+    "batches_equal",
+    "changes_of",
+    "diff",
+    "table_changes",
+]
 
 EvidenceIds: TypeAlias = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 """Type → the ids of the readings behind it, before and after."""
@@ -101,38 +111,62 @@ def diff(
 
     Works without a contract: no canonicalizer means raw comparison, no boundary means all of it.
     """
-    scope = _Scope(canonicalizer, boundary, rule_names, evidence or {}, options)
+    scope = Scope(canonicalizer, boundary, rule_names, evidence or {}, options)
+    names = sorted({*before.schema.by_name, *after.schema.by_name, *before.tables, *after.tables})
+    return as_diff(found for name in names for found in changes_of(name, before, after, scope))
+
+
+Found: TypeAlias = Delta | HiddenDelta | Doubt
+"""A difference, or a place where nobody can say whether there is one."""
+
+
+def as_diff(found: Iterable[Found]) -> Diff:
+    """What was found of every type, in the order of reports."""
     deltas: list[Delta] = []
     hidden: list[HiddenDelta] = []
     places: list[Doubt] = []
-    names = {*before.schema.by_name, *after.schema.by_name, *before.tables, *after.tables}
-    for name in sorted(names):
-        for found in _type_changes(name, before, after, scope):
-            match found:
-                case Delta():
-                    deltas.append(found)
-                case HiddenDelta():
-                    hidden.append(found)
-                case Doubt():
-                    places.append(found)
+    for each in found:
+        match each:
+            case Delta():
+                deltas.append(each)
+            case HiddenDelta():
+                hidden.append(each)
+            case Doubt():
+                places.append(each)
     distinct = {_doubt_order(doubt): doubt for doubt in places}
+    if len(deltas) > 1:
+        deltas.sort(key=_delta_order)
     return Diff(
-        tuple(sorted(deltas, key=_delta_order)),
+        tuple(deltas),
         tuple(sorted(hidden, key=lambda h: (*_delta_order(h.delta), h.rule))),
         tuple(distinct[order] for order in sorted(distinct)),
     )
 
 
-_Found: TypeAlias = Delta | HiddenDelta | Doubt
-
-
 @dataclass(frozen=True)
-class _Scope:
+class Scope:
+    """What a comparison is made under; see `diff`. One may serve any number of comparisons."""
+
     canonicalizer: Canonicalizer | None
     boundary: Boundary | None
     rule_names: RuleNames | None
     evidence: EvidenceIds
-    options: DiffOptions
+    options: DiffOptions = DEFAULTS
+    _views: dict[str, ComparisonView] = field(default_factory=dict)
+
+    def over(self, evidence: EvidenceIds) -> Scope:
+        """The same, of other readings."""
+        return Scope(
+            self.canonicalizer, self.boundary, self.rule_names, evidence, self.options, self._views
+        )
+
+    def view(self, name: str, fields: tuple[str, ...]) -> ComparisonView:
+        """The type as it is compared."""
+        known = self._views.get(name)
+        if known is None or known.fields != fields:
+            known = ComparisonView(name, fields, self.canonicalizer, self.boundary, self.rule_names)
+            self._views[name] = known
+        return known
 
 
 def _delta_order(delta: Delta) -> tuple[Any, ...]:
@@ -150,8 +184,14 @@ def _doubt_order(doubt: Doubt) -> tuple[Any, ...]:
 # --- one type ----------------------------------------------------------------------------------
 
 
-def _type_changes(name: str, before: State, after: State, scope: _Scope) -> Iterator[_Found]:
-    """What changed in one type, in any order."""
+def changes_of(
+    name: str,
+    before: State,
+    after: State,
+    scope: Scope,
+    rows: Sequence[RowChange] | None = None,
+) -> Iterator[Found]:
+    """What changed in one type, in any order; `rows` are its changed rows where they are known."""
     left, right = before.tables.get(name), after.tables.get(name)
     sources = {*before.schema.sources_of(name), *after.schema.sources_of(name)}
     source = next(iter(sources)) if len(sources) == 1 else ""
@@ -162,10 +202,9 @@ def _type_changes(name: str, before: State, after: State, scope: _Scope) -> Iter
                 yield Doubt(name, None, None, gap.cause or "not enumerated", _STAGE, source)
     if left is None or right is None or any(g.coverage is Coverage.UNOBSERVED for g in gaps):
         return
-    fields = (*left.type.by_name, *right.type.by_name)
-    view = ComparisonView(name, fields, scope.canonicalizer, scope.boundary, scope.rule_names)
+    view = scope.view(name, tuple(dict.fromkeys((*left.type.by_name, *right.type.by_name))))
     if left.type.key == right.type.key:
-        yield from _Comparison(left, right, view, scope, source).found()
+        yield from _Comparison(left, right, view, scope, source, rows).found()
     elif view.outside is None:
         cause = f"the key changed from {left.type.key} to {right.type.key}"
         yield Doubt(name, None, None, cause, "resolve", source)
@@ -184,8 +223,15 @@ class _Comparison:
     """
 
     def __init__(
-        self, before: Table, after: Table, view: ComparisonView, scope: _Scope, source: str
+        self,
+        before: Table,
+        after: Table,
+        view: ComparisonView,
+        scope: Scope,
+        source: str,
+        rows: Sequence[RowChange] | None,
     ) -> None:
+        self._rows = rows
         self._before = before
         self._after = after
         self._view = view
@@ -199,7 +245,7 @@ class _Comparison:
         self._deleted_when = after.type.deleted_when or before.type.deleted_when
         self._places_left = MAX_PLACES_OF_TYPE
 
-    def found(self) -> Iterator[_Found]:
+    def found(self) -> Iterator[Found]:
         """All deltas, hidden deltas and doubts of the type."""
         for found in self._keyless() if self._after.type.is_keyless else self._keyed():
             if self._view.outside is None:
@@ -209,7 +255,7 @@ class _Comparison:
             elif isinstance(found, HiddenDelta):
                 yield HiddenDelta(found.delta, self._view.outside, by_boundary=True)
 
-    def _keyed(self) -> Iterator[_Found]:
+    def _keyed(self) -> Iterator[Found]:
         for change in self._changes():
             if change.before is not None and change.after is not None:
                 yield from self._changed(change.key, change.before, change.after)
@@ -219,7 +265,7 @@ class _Comparison:
                 yield self._came_or_went(change)
                 yield from self._born_deleted(change)
 
-    def _keyless(self) -> Iterator[_Found]:
+    def _keyless(self) -> Iterator[Found]:
         """Rows added and removed that no row of the other side equals, or might equal."""
         stayed: list[Item] = []
         removed: list[Item] = []
@@ -251,7 +297,9 @@ class _Comparison:
                 else:
                     yield self._doubt(item.change.key, "", cause)
 
-    def _changes(self) -> Iterator[RowChange]:
+    def _changes(self) -> Iterable[RowChange]:
+        if self._rows is not None:
+            return self._rows
         return table_changes(self._before, self._after, trust_digests=self._options.trust_digests)
 
     # --- an entity on one side only ---
@@ -307,7 +355,7 @@ class _Comparison:
 
     # --- an entity on both sides ---
 
-    def _changed(self, key: Key, before: Row, after: Row) -> Iterator[_Found]:
+    def _changed(self, key: Key, before: Row, after: Row) -> Iterator[Found]:
         """Its deletion and creation where its identity was replaced, else one delta a field."""
         raw = self._view.whole(before), self._view.whole(after)
         canonical = self._view.canonical(raw[0]), self._view.canonical(raw[1])

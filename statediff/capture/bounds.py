@@ -19,10 +19,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import blake3
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from statediff.model.batches import Row, batch_rows, encode_rows
+from statediff.model.batches import TAGGED, Row, batch_rows, encode_rows, form_of
+from statediff.model.columns import table_changes
 from statediff.model.explanation import BY_AGENT
 from statediff.model.readings import Capture, History, SourceCapture
+from statediff.model.schema import Kind
 from statediff.model.state import (
     ChunkRef,
     Coverage,
@@ -72,7 +76,7 @@ def bound_captures(
         if last is None:
             sides[0].append(first)
             continue
-        states = _bounded(first.state, last.state, bounds)
+        states = bound_states(first.state, last.state, bounds)
         for side, part, state in zip(sides, (first, last), states, strict=True):
             side.append(part if state is part.state else replace(part, state=state))
     sides[1].extend(lasts.values())
@@ -100,14 +104,15 @@ def _ending(after: Capture, parts: Sequence[SourceCapture]) -> History:
     return replace(after.history, transactions=tuple(transactions))
 
 
-def _bounded(before: State, after: State, bounds: Bounds) -> tuple[State, State]:
+def bound_states(before: State, after: State, bounds: Bounds) -> tuple[State, State]:
+    """The states of one source, cut to the bounds; the same two where nothing goes beyond."""
     firsts, lasts = dict(before.tables), dict(after.tables)
     is_cut = False
     for name, last in after.tables.items():
         first = before.tables.get(name)
         if first is None:  # the run made the type: every row of it is new
             first = build_table(last.type, (), MemoryChunks(), like=last)
-        if not _may_go_beyond(first, last, bounds):
+        if not _may_go_beyond(first, last, bounds) or _are_few(first, last, bounds):
             continue
         cut = _Changes(first, last).cut(bounds)
         if cut is not None:
@@ -127,18 +132,59 @@ def _pairs(before: Table, after: Table) -> Iterator[tuple[ChunkRef, ChunkRef]]:
 
 def _may_go_beyond(before: Table, after: Table, bounds: Bounds) -> bool:
     """Whether the chunks that differ hold more than the bounds; without a look at their rows."""
+    if before.chunks is after.chunks:
+        return False
     if before.type.key != after.type.key or before.partition != after.partition:
         return False
-    differing = [(one, two) for one, two in _pairs(before, after) if one.digest != two.digest]
+    differing = [
+        (one, two)
+        for one, two in _pairs(before, after)
+        if one is not two and one.digest != two.digest
+    ]
     if sum(max(one.rows, two.rows) for one, two in differing) > bounds.rows:
         return True
-    size = sum(
-        table.store.get(ref).nbytes
+    batches = [
+        table.store.get(ref)
         for pair in differing
         for table, ref in zip((before, after), pair, strict=True)
         if ref.rows
+    ]
+    # What they lie in is told at once; columns that share it count for themselves.
+    if sum(b.get_total_buffer_size() * b.num_columns for b in batches) <= bounds.key_bytes:
+        return False
+    return bool(sum(batch.nbytes for batch in batches) > bounds.key_bytes)
+
+
+def _are_few(before: Table, after: Table, bounds: Bounds) -> bool:
+    """Whether all rows that may differ are within the bounds, by comparing columns."""
+    batches = (
+        table.store.get(ref)
+        for pair in _pairs(before, after)
+        if pair[0].digest != pair[1].digest
+        for table, ref in zip((before, after), pair, strict=True)
     )
-    return bool(size > bounds.key_bytes)
+    if any(map(_may_hold_nan, batches)):
+        return False  # row by row, such a cell counts as changed
+    key_bytes = size = 0
+    for number, change in enumerate(table_changes(before, after), start=1):
+        key_bytes += sum(map(_size, change.key))
+        size += sum(_size(cell) for row in change[1:] if row for cell in row.values())
+        if number > bounds.rows or key_bytes > bounds.key_bytes or size > bounds.bytes:
+            return False
+    return True
+
+
+def _may_hold_nan(batch: pa.RecordBatch) -> bool:
+    for index, column in enumerate(batch.columns):
+        if column.type == pa.float64():
+            cells = pc.is_nan(column)
+        elif form_of(batch, index) in (TAGGED, Kind.DECIMAL.value):
+            cells = pc.match_substring(column, "nan", ignore_case=True)
+        else:
+            continue
+        if pc.any(cells).as_py():
+            return True
+    return False
 
 
 class _Changes:

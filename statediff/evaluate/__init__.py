@@ -24,16 +24,15 @@ from statediff.evaluate.contracts import (
     schema_of,
 )
 from statediff.evaluate.libraries import library_of
+from statediff.evaluate.prepared import Prepared, prepare
 from statediff.evaluate.replaying import replay
 from statediff.evaluate.trial import (
     KERNEL,
     Evaluated,
-    Prepared,
     TrialFacts,
     check_null_run,
     evaluate,
     judgement_of,
-    prepare,
 )
 from statediff.model.verdict import Judgement, Truth, Verdict
 

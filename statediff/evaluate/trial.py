@@ -129,42 +129,6 @@ def judgement_of(
     return _tried(file, *captures, trace, answer, timeline, facts).judgement
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A contract over a state before, ready to judge any number of states after it.
-
-    Safe to share between threads.
-    """
-
-    file: ContractFile
-    before: Capture
-    facts: TrialFacts = NO_FACTS
-
-    def judgement(
-        self,
-        after: Capture,
-        *,
-        trace: Trace = NO_TRACE,
-        answer: Value | NoAnswer = NO_ANSWER,
-        timeline: Timeline | None = None,
-    ) -> Judgement:
-        """The judgement that `evaluate` makes of the same. Raises as that does."""
-        return judgement_of(
-            self.file,
-            self.before,
-            after,
-            trace=trace,
-            answer=answer,
-            timeline=timeline,
-            facts=self.facts,
-        )
-
-
-def prepare(file: ContractFile, before: Capture, *, facts: TrialFacts = NO_FACTS) -> Prepared:
-    """The contract over the state before. `ContractError` where it does not fit that state."""
-    return Prepared(file=file, before=before, facts=facts)
-
-
 @dataclass(frozen=True)
 class _Tried:
     compiled: Compiled
@@ -189,7 +153,7 @@ def _tried(
         {(r.side, r.source): r.cause for r in refusals},
         [r.source for r in contract.evidence] or None,
     )
-    _require_action(file, compiled, resolution, refusals)
+    require_action(file, compiled, resolution, refusals)
     rest = Rest(refusals, read_answer(contract.document.answer, answer), trace)
     decided = [
         _judge_states(compiled, matching, resolution, rest) for matching in resolution.matchings
@@ -234,9 +198,13 @@ def _judge_states(
 
 
 def judged(
-    compiled: Compiled, moments: IntermediateStates, found: Diff, rest: Rest, ledger: Ledger
+    compiled: Compiled,
+    moments: IntermediateStates,
+    found: Diff,
+    rest: Rest,
+    ledger: Ledger,
 ) -> Judgement:
-    """The judgement over the views of the moments, the ends among them."""
+    """The judgement over the views of the moments, the ends among them; its reads are noted."""
     evidence = Evidence(
         before=moments.views["before"],
         after=moments.views["after"],
@@ -310,7 +278,7 @@ _SOUND: Final[dict[_Still, None]] = {}
 """Null runs that do not match unasked, as judged before: the trials of a task begin alike."""
 
 
-def _require_action(
+def require_action(
     file: ContractFile, compiled: Compiled, resolution: Resolution, refusals: Iterable[Refusal]
 ) -> None:
     """A run in which nothing happens would not match unasked. `ContractError`."""

@@ -30,6 +30,8 @@ Runs: TypeAlias = tuple[tuple[int, int, int], ...]
 
 MAX_RUNS: Final = 16
 """Runs of rows of one chunk up to which slices beat a copy."""
+_LAYOUTS: Final = 16
+"""Layouts that are kept."""
 _FLOAT: Final = pa.float64()
 _BITS: Final = pa.int64()
 
@@ -46,7 +48,10 @@ class Layout:
 
 
 class Layouts:
-    """Layouts of batches; the last ones are kept, since the chunks of a table mostly share them."""
+    """Layouts of batches; the last ones are kept, since the chunks of a table mostly share them.
+
+    One may serve several threads: what is kept is replaced as a whole.
+    """
 
     def __init__(self) -> None:
         self._known: list[tuple[pa.Schema, Layout]] = []
@@ -55,7 +60,7 @@ class Layouts:
         """The layout of one batch."""
         schema = batch.schema
         for known, layout in self._known:
-            if schema.equals(known, check_metadata=True):
+            if schema is known or schema.equals(known, check_metadata=True):
                 return layout
         columns = range(batch.num_columns)
         floats = tuple(i for i in columns if schema.field(i).type == _FLOAT)
@@ -65,7 +70,7 @@ class Layouts:
             tuple(i for i in columns if unobserved_cells(batch, i) is not None),
             tuple((schema.field(i).name, form_of(batch, i)) for i in columns),
         )
-        self._known = [(schema, layout), *self._known[:3]]
+        self._known = [(schema, layout), *self._known[: _LAYOUTS - 1]]
         return layout
 
 
@@ -86,8 +91,12 @@ def match_keys(
 ) -> Matched | None:
     """How the rows pair up by key; None when row i pairs with row i throughout."""
     names = entity_type.key or (KEYLESS_KEY,)
-    forms = dict(layouts.of(before).forms), dict(layouts.of(after).forms)
-    columns = [comparable(before, after, name, forms) for name in names]
+    one, two = layouts.of(before), layouts.of(after)
+    if one is two:
+        columns = [(bits(before.column(name)), bits(after.column(name))) for name in names]
+    else:
+        forms = dict(one.forms), dict(two.forms)
+        columns = [comparable(before, after, name, forms) for name in names]
     if before.num_rows == after.num_rows and all(left.equals(right) for left, right in columns):
         return None
     same_start, same_end = _shared_ends(columns, before.num_rows, after.num_rows)
@@ -197,7 +206,7 @@ def _tagged(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def bits(array: pa.Array) -> pa.Array:
     """Floats as integers, bit for bit, so that -0.0 is not 0.0 and NaN is itself."""
-    return array.view(_BITS) if array.type == _FLOAT else array
+    return array.view(_BITS) if isinstance(array, pa.DoubleArray) else array
 
 
 def unequal(left: pa.Array, right: pa.Array) -> Mask:

@@ -18,6 +18,8 @@ from typing import Final, Self
 class Truth(Enum):
     """Strong Kleene truth."""
 
+    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
+
     HOLDS = "HOLDS"
     FAILS = "FAILS"
     UNKNOWN = "UNKNOWN"
@@ -25,6 +27,8 @@ class Truth(Enum):
 
 class Stage(Enum):
     """The stages of judgement, in the order of the report [SSD §VII]."""
+
+    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
 
     FORBID = "forbid"
     FRAME = "frame"

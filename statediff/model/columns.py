@@ -19,6 +19,7 @@ import bisect
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -71,19 +72,23 @@ class RowChange(NamedTuple):
 
 
 def table_changes(
-    before: Table, after: Table, *, trust_digests: bool = True
+    before: Table,
+    after: Table,
+    *,
+    trust_digests: bool = True,
+    layouts: Layouts | None = None,
 ) -> Iterator[RowChange]:
     """Every entity whose raw rows may differ or that holds an `Unobserved` cell, in key order.
 
     Both tables have the same key fields. With `trust_digests` off, chunks with equal digests are
-    loaded and compared all the same.
+    loaded and compared all the same. `layouts` are those that earlier comparisons met.
     """
     pairs = (
         _chunk_pairs(before, after, trust_digests)
         if _are_cut_alike(before.partition, after.partition)
         else _merged(before, after, trust_digests)
     )
-    layouts = Layouts()
+    layouts = layouts or Layouts()
     for left, right in pairs:
         yield from batch_changes(before.type, left, after.type, right, layouts)
 
@@ -147,6 +152,8 @@ def batches_equal(
 
 
 def _are_cut_alike(one: tuple[Key, ...], two: tuple[Key, ...]) -> bool:
+    if one is two or (all(map(is_, one, two)) and len(one) == len(two)):
+        return True
     kinds = {type(part) for cut in (*one, *two) for part in cut}
     if kinds in ({int}, {str}):
         return one == two  # what is equal among these is the same, unlike 1, 1.0 and True
@@ -313,16 +320,14 @@ def _rows_at(
         return list(batch_rows(entity_type, batch.take(pa.array(indexes)), None))
     if not len(indexes):
         return []
-    forms, columns = layouts.of(batch).forms, batch.columns
-    names, key = [field.name for field in entity_type.fields], entity_type.key
+    forms = layouts.of(batch).forms
+    columns = [(name, form, batch.column(at)) for at, (name, form) in enumerate(forms)]
+    names, key = list(entity_type.by_name), entity_type.key
     rows: _Rows = []
     for index in indexes.tolist():
-        cells = {
-            name: decode_cell(column, index, form)
-            for (name, form), column in zip(forms, columns, strict=True)
-        }
+        cells = {name: decode_cell(column, index, form) for name, form, column in columns}
         rows.append((
-            tuple(cells[name] for name in key) or cells[KEYLESS_KEY],
+            tuple([cells[name] for name in key]) or cells[KEYLESS_KEY],
             {name: cells.get(name, ABSENT) for name in names},
         ))  # fmt: skip
     return rows
@@ -333,8 +338,10 @@ def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts)
     rows = np.zeros(before.num_rows, dtype=np.bool_)
     one, two = layouts.of(before), layouts.of(after)
     if one is two and not one.tagged:
-        for at, pair in enumerate(zip(before.columns, after.columns, strict=True)):
-            left, right = map(bits, pair) if at in one.floats else pair
+        for at in range(before.num_columns):
+            left, right = before.column(at), after.column(at)
+            if at in one.floats:
+                left, right = bits(left), bits(right)
             if not left.equals(right):
                 rows |= unequal(left, right)
         return rows

@@ -27,6 +27,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_@.+/-]*|[0-9a-f]{32}")
 class Op(Enum):
     """What happened to an entity or relation."""
 
+    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
+
     CREATE = "create"
     UPDATE = "update"
     DELETE = "delete"
@@ -36,6 +38,8 @@ class Op(Enum):
 
 class Label(Enum):
     """Reversibility ℓ of a delta, in rising order of risk."""
+
+    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
 
     REVERSIBLE = "reversible"
     CONDITIONAL = "conditional"
@@ -96,13 +100,15 @@ def default_label(op: Op, entity_type: EntityType) -> Label:
     Deletion, permission change, outgoing message and rewritten history are irreversible, all else
     conditional: an `unlink` too, for the row of an association is its key and can be linked again.
     """
-    final: Mapping[Purpose | None, frozenset[Op]] = {
-        Purpose.PERMISSIONS: frozenset(Op),
-        Purpose.MESSAGES: frozenset({Op.CREATE, Op.LINK, Op.DELETE}),
-        Purpose.HISTORY: frozenset({Op.UPDATE, Op.UNLINK, Op.DELETE}),
-    }
-    is_final = op in final.get(entity_type.purpose, (Op.DELETE,))
+    is_final = op in _FINAL.get(entity_type.purpose, (Op.DELETE,))
     return Label.IRREVERSIBLE if is_final else Label.CONDITIONAL
+
+
+_FINAL: Final[Mapping[Purpose | None, tuple[Op, ...]]] = {
+    Purpose.PERMISSIONS: tuple(Op),
+    Purpose.MESSAGES: (Op.CREATE, Op.LINK, Op.DELETE),
+    Purpose.HISTORY: (Op.UPDATE, Op.UNLINK, Op.DELETE),
+}
 
 
 def delta_id(type_name: str, key: Key, path: str) -> str:

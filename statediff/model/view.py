@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from statediff.model.paths import Selection
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import Coverage, Enumeration, State
 from statediff.model.values import Key, key_order
+
+LASTING_ROWS: Final = 4096
+"""Entities that a lasting view keeps."""
 
 
 class Canonicalizer(Protocol):
@@ -121,6 +124,59 @@ class StateView:
         if self._canonicalizer is None or not self._canonicalizer.touches(type_name):
             return row
         return self._canonicalizer.row(type_name, row)
+
+
+class LastingView(StateView):
+    """A view that outlives one judgement: entities that were asked for stay in its hand."""
+
+    def __init__(self, state: State, canonicalizer: Canonicalizer | None = None) -> None:
+        super().__init__(state, canonicalizer)
+        self._rows: dict[tuple[str, tuple[Any, ...]], Row | None] = {}
+
+    def row(self, type_name: str, key: Key) -> Row | None:
+        place = type_name, key_order(key)
+        try:
+            return self._rows[place]
+        except KeyError:
+            pass
+        found = super().row(type_name, key)
+        if len(self._rows) >= LASTING_ROWS:
+            self._rows.clear()
+        self._rows[place] = found
+        return found
+
+
+class ChangedView(StateView):
+    """The state that a run left, seen beside the one before it.
+
+    `changed` has the rows, as captured, of the entities of a type that may differ, None for one
+    that is gone; of types that are not in it nothing differs. `apart` are types of which the two
+    states cannot be seen together.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        canonicalizer: Canonicalizer | None,
+        before: LastingView,
+        changed: Mapping[str, Mapping[tuple[Any, ...], Row | None]],
+        apart: frozenset[str],
+    ) -> None:
+        super().__init__(state, canonicalizer)
+        self._before = before
+        self._changed = changed
+        self._apart = apart
+
+    def row(self, type_name: str, key: Key) -> Row | None:
+        if type_name in self._apart:
+            return super().row(type_name, key)
+        rows = self._changed.get(type_name)
+        if rows is not None:
+            order = key_order(key)
+            if order in rows:
+                row = rows[order]
+                return None if row is None else self._canonical(type_name, row)
+        return self._before.row(type_name, key)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from statediff.policy.matching import (
     both,
     doubt_cause,
     selected,
-    speaks_of_each,
 )
 from statediff.policy.witness import cause_code, witness_of
 
@@ -216,7 +215,7 @@ def that_of_all(
     eval_context = context.eval_context(pattern.reads)
     entity_set = _crowd(pattern, matches, causes)
     try:
-        if speaks_of_each(pattern):
+        if pattern.speaks_of_each:
             mask = _each(pattern, matches, eval_context, entity_set)
         else:
             mask = outcomes(nodes[0], eval_context, {"them": entity_set})
@@ -239,7 +238,7 @@ def qualified(
     For clauses that forbid or allow: there such a `that` qualifies each entity, as `where` does, so
     that one more forbidden change can never make another one acceptable.
     """
-    if not speaks_of_each(pattern):
+    if not pattern.speaks_of_each:
         return matches
     entity_set = _crowd(pattern, matches, causes)
     found = []

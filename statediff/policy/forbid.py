@@ -40,7 +40,7 @@ from statediff.policy.findings import (
     unknown,
 )
 from statediff.policy.history.intermediate_states import IntermediateStates
-from statediff.policy.matching import TOO_COSTLY, Change, JudgingContext, both, speaks_of_each
+from statediff.policy.matching import TOO_COSTLY, Change, JudgingContext, both
 from statediff.policy.witness import deciding, first_change
 
 
@@ -59,7 +59,7 @@ def forbid_pattern(
     if not pattern.during_run:
         return at_ends
     gaps = moments.gaps(pattern.types)
-    counts = pattern.low > 1 or (any(pattern.that.values()) and not speaks_of_each(pattern))
+    counts = pattern.low > 1 or (any(pattern.that.values()) and not pattern.speaks_of_each)
     if counts and len(moments.moving(pattern.types)) > 1:
         gaps |= {Reason.ORDER_OF_SOURCES()}
     within = (
@@ -85,7 +85,7 @@ def _forbidden(
     if more is not None and len(matches) + more < threshold:
         return holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE())
     # A `that` about each entity has already decided which of them match.
-    each = speaks_of_each(pattern)
+    each = pattern.speaks_of_each
     that = That(TRUE) if each else that_of_all(pattern, context, matches, waiting)
     if that.mask == FALSE:
         return holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE())

@@ -42,7 +42,6 @@ from statediff.policy.matching import (
     Match,
     both,
     selects,
-    speaks_of_each,
 )
 from statediff.policy.witness import change, first_change
 
@@ -133,7 +132,7 @@ def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match],
         more = further(pattern, matches, doubts)
         if more is None or len(matches) + more > pattern.high:
             causes |= waiting.union(*(m.why for m in matches if not m.holds))
-    if not speaks_of_each(pattern):
+    if not pattern.speaks_of_each:
         that = that_of_all(pattern, context, matches, waiting)
         if that.mask == FALSE:
             return matches, KnownMask(FALSE)

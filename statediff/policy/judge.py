@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from statediff.contract.binding.bound import Contract
-from statediff.contract.clauses.conduct import Asserted, AtCalls, Occurrence
+from statediff.contract.clauses.conduct import Asserted
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta, Diff, Label, Op
+from statediff.model.delta import Delta, Diff
 from statediff.model.explanation import Reason, cause
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Observed
@@ -57,15 +57,18 @@ from statediff.policy.sections import ClauseRunner
 from statediff.policy.steps import step, turn
 from statediff.policy.transition import ID as TRANSITION
 from statediff.policy.transition import check_transition
+from statediff.policy.unaffected import Reuse
 
 NO_TRACE = Trace()
 NO_INTERMEDIATE_STATES = IntermediateStates()
 LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
-RISK = list(Label)
-"""Labels in rising order of risk."""
-
 _STAGES = list(Stage)
 _TRUTHS = {Truth.FAILS: 0, Truth.UNKNOWN: 1, Truth.HOLDS: 2}
+_VERDICTS = {
+    Truth.FAILS: Verdict.DIVERGE,
+    Truth.UNKNOWN: Verdict.INCONCLUSIVE,
+    Truth.HOLDS: Verdict.MATCH,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +86,8 @@ class Evidence:
     moments: IntermediateStates = NO_INTERMEDIATE_STATES
     hear: Callable[[frozenset[Read]], None] = lambda _reads: None
     """Called with what a clause reads of the trace and the answer."""
+    reuse: Reuse | None = None
+    """What is known already; None: each clause is evaluated and reads for itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +103,6 @@ class _Trial:
     """The changes with those that ν hides; what Ω excludes is not judged."""
     run: CallContext
     clauses: ClauseRunner
-
-    @property
-    def explaining(self) -> tuple[Pattern, ...]:
-        """The contract's own patterns that may explain a change."""
-        return tuple(p for p in self.contract.patterns if p.section is not Stage.FORBID)
 
 
 def judge(contract: Contract, evidence: Evidence) -> Judgement:
@@ -123,7 +123,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     trial = _trial(contract, evidence)
     forbidden = _forbidden(trial)
     kept = _kept(trial)
-    branches = judge_branches(contract, trial.clauses, trial.explaining, kept.votes)
+    branches = judge_branches(contract, trial.clauses, contract.explaining, kept.votes)
     framed = _framed(trial, kept.votes)
     required = list(trial.clauses.required(contract.require, {p.id: p for p in contract.patterns}))
     conduct = _conduct(trial)
@@ -147,12 +147,19 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
 def _trial(contract: Contract, evidence: Evidence) -> _Trial:
     diff, who = _attributed(contract, evidence)
     context = JudgingContext(
-        evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer, who
+        evidence.before,
+        evidence.after,
+        diff.deltas,
+        diff.doubts,
+        evidence.answer,
+        who,
+        evidence.reuse,
     )
     context.moments = evidence.moments.alone()
     _hear_attribution(contract, evidence)
     # ν may not hide what Γ matches or what lacks authorization.
-    everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
+    unseen = tuple(h.delta for h in diff.hidden if not h.by_boundary)
+    everything = changes((*diff.deltas, *unseen)) if unseen else context.changes
     after_calls = with_states_after_calls(evidence.moments, evidence.trace, who.claims)
     return _Trial(
         contract=contract,
@@ -183,17 +190,17 @@ def _hear_attribution(contract: Contract, evidence: Evidence) -> None:
 
 def _forbidden(trial: _Trial) -> list[Finding]:
     """The findings of Γ, then those of authorization and of retries."""
-    begin, hear = trial.evidence.begin, trial.evidence.hear
+    begin, hear, known = trial.evidence.begin, trial.evidence.hear, trial.clauses.known
     findings = list(trial.clauses.forbidden(trial.contract.forbid))
     for rule in trial.contract.effects:
         begin(rule.id)
-        asked = effect(rule, trial.context, trial.everything)
+        asked = known(rule.id) or effect(rule, trial.context, trial.everything)
         if asked is not None:
             findings.append(with_compensation(asked, rule, trial.run))
         if rule.is_judged_for_retries:
             begin(rule.retry_id)
             hear(LOG_READS)
-            doubled = repeated(rule, trial.run, trial.everything)
+            doubled = known(rule.retry_id) or repeated(rule, trial.run, trial.everything)
             findings.append(with_compensation(doubled, rule, trial.run))
     return findings
 
@@ -213,6 +220,9 @@ def _kept(trial: _Trial) -> _Kept:
     votes: list[ExplanationVote] = []
     for rule in trial.contract.derived:
         trial.evidence.begin(rule.id)
+        if (kept := trial.clauses.known(rule.id)) is not None:
+            findings.append(kept)
+            continue
         finding, explains = derived_clause(rule, trial.context)
         findings.append(finding)
         votes += explains
@@ -246,7 +256,7 @@ def _framed(trial: _Trial, votes: Iterable[ExplanationVote]) -> _Framed:
     evidence.begin("frame")
     # Whatever no branch explains is a violation in all of them, so the frame itself says it.
     branched = (p for branch in contract.branches for p in branch.explaining)
-    explaining = [*trial.explaining, *branched]
+    explaining = [*contract.explaining, *branched]
     explanations = explain(explaining, context, votes)
     missing = [
         refusal
@@ -302,12 +312,13 @@ def _conduct(trial: _Trial) -> list[Finding]:
 
 def _answered(trial: _Trial) -> list[Finding]:
     """The findings of the answer's form and of each claim."""
-    schema, evidence = trial.contract.document.answer.asked, trial.evidence
+    schema, evidence = trial.contract.asked, trial.evidence
     findings = [answer_shape(schema, evidence.answer)] if schema else []
     for claim in trial.contract.claims:
         evidence.begin(claim.id)
         evidence.hear(claim.reads)
-        findings.append(condition(claim, trial.context, evidence.moments))
+        known = trial.clauses.known(claim.id)
+        findings.append(known or condition(claim, trial.context, evidence.moments))
     return findings
 
 
@@ -375,12 +386,13 @@ def _folded(trial: _Trial, decided: _Decided) -> Judgement:
 
 def _clauses(contract: Contract, findings: Iterable[Finding]) -> tuple[ClauseTruth, ...]:
     """The truth of each clause, in the order of their first findings."""
-    about_calls = {s.id for s in contract.steps if isinstance(s, (AtCalls, Occurrence))}
     of_clause: dict[str, list[Finding]] = {}
     for finding in findings:
         of_clause.setdefault(finding.clause, []).append(finding)
     return tuple(
-        ClauseTruth(clause, own[0].stage, _kleene(f.truth for f in own), clause in about_calls)
+        ClauseTruth(
+            clause, own[0].stage, _kleene(f.truth for f in own), clause in contract.about_calls
+        )
         for clause, own in of_clause.items()
     )
 
@@ -396,7 +408,7 @@ def report_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _kleene(truths: Iterable[Truth]) -> Truth:
-    present = set(truths)
+    present = list(truths)
     if Truth.FAILS in present:
         return Truth.FAILS
     return Truth.UNKNOWN if Truth.UNKNOWN in present else Truth.HOLDS
@@ -407,12 +419,7 @@ def fold(clauses: Iterable[ClauseTruth]) -> Verdict:
     entries = list(clauses)
     if not entries:
         return Verdict.INCONCLUSIVE
-    truth = _kleene(entry.truth for entry in entries)
-    return {
-        Truth.FAILS: Verdict.DIVERGE,
-        Truth.UNKNOWN: Verdict.INCONCLUSIVE,
-        Truth.HOLDS: Verdict.MATCH,
-    }[truth]
+    return _VERDICTS[_kleene(entry.truth for entry in entries)]
 
 
 def cleared(clauses: Iterable[ClauseTruth], findings: Iterable[Finding]) -> tuple[ClauseTruth, ...]:
@@ -428,14 +435,7 @@ def _result(clauses: tuple[ClauseTruth, ...], result: Result) -> Verdict | None:
 
 def label(contract: Contract, diff: Diff) -> Diff:
     """The diff with the labels ℓ that the contract declares over the defaults."""
-    declared: dict[tuple[Op, str], Label] = {}
-    for rule in contract.effects:
-        if rule.label is None:
-            continue
-        for op in rule.operations:
-            # Of two labels the riskier one counts, whatever their order.
-            known = declared.get((op, rule.type), rule.label)
-            declared[op, rule.type] = max(known, rule.label, key=RISK.index)
+    declared = contract.labels
     if not declared:
         return diff
 

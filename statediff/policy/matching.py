@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, TypeAlias
 
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Pattern
@@ -29,10 +30,11 @@ from statediff.contract.language.context import (
     Undefined,
     Unknown,
 )
-from statediff.contract.language.syntax import Node, Read, Variable, walk
+from statediff.contract.language.syntax import Node, Read
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import Cause, Explanation, Reason, cause
 from statediff.model.paths import FieldPath, at, is_ambiguous
+from statediff.model.schema import Schema
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
     ABSENT,
@@ -47,6 +49,7 @@ from statediff.model.values import (
 from statediff.model.verdict import Stage
 from statediff.model.view import View
 from statediff.policy.attribution.changes import NOBODY, Attribution
+from statediff.policy.unaffected import Reuse
 
 TOO_COSTLY: Final = Reason.TOO_COSTLY()
 
@@ -108,20 +111,49 @@ def selects(pattern: Pattern, delta: Delta) -> bool:
 
     An object that is replaced as a whole changes what a clause forbids inside it.
     """
-    before, after = (ABSENT if isinstance(s, Entity) else s for s in (delta.before, delta.after))
+    before = ABSENT if isinstance(delta.before, Entity) else delta.before
+    after = ABSENT if isinstance(delta.after, Entity) else delta.after
     if pattern.section is Stage.FORBID:
         return pattern.touches(delta.path, delta.steps, before, after)
     return pattern.selects(delta.path, delta.steps, before, after)
 
 
-def speaks_of_each(pattern: Pattern) -> bool:
-    """Whether `that` is about each matched entity (`it`, `new`), not about all of them."""
-    return any(
-        isinstance(part, Variable) and part.name in ("it", "new")
-        for node in pattern.that.values()
-        if node is not None
-        for part in walk(node)
-    )
+_FieldsOf: TypeAlias = Callable[[str], tuple[str, ...]]
+
+
+def _fields_read(reads: frozenset[Read], schema: Schema) -> _FieldsOf:
+    """The fields of each type that a clause with these reads looks at, its key among them."""
+    fields: dict[str, set[str]] = {}
+    for read in reads:
+        if read.field and read.root in ("before", "after"):
+            fields.setdefault(read.type, set()).add(read.field)
+
+    def fields_of(type_name: str) -> tuple[str, ...]:
+        entity_type = schema.by_name[type_name]
+        wanted = fields.get(type_name, set()) | set(entity_type.key)
+        return tuple(f.name for f in entity_type.fields if f.name in wanted)
+
+    return fields_of
+
+
+class _WhenAsked(Mapping[tuple[str, str], EntitySet]):
+    """The entities of the changes, looked up when a clause first ranges over them."""
+
+    def __init__(self, make: Callable[[], Mapping[tuple[str, str], EntitySet]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[tuple[str, str], EntitySet]:
+        return self._make()
+
+    def __getitem__(self, place: tuple[str, str]) -> EntitySet:
+        return self._made[place]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 _CROWD_OF: Final = {
@@ -136,6 +168,18 @@ GONE: Final = (Op.DELETE, Op.UNLINK)
 COME: Final = (Op.CREATE, Op.LINK)
 
 
+@dataclass
+class _Asked:
+    """What was found of single changes; each is kept, so that no other one gets its place."""
+
+    matches: dict[tuple[int, int], tuple[Pattern, Change, Match | None]] = field(
+        default_factory=dict
+    )
+    sides: dict[int, tuple[Change, tuple[EntityRef, EntityRef | None]]] = field(
+        default_factory=dict
+    )
+
+
 class JudgingContext:
     """What every clause of one judgement reads: both views, the changes, the doubts, the answer."""
 
@@ -147,10 +191,13 @@ class JudgingContext:
         doubts: tuple[Doubt, ...],
         answer: Mapping[str, Observed] | NoAnswer,
         attribution: Attribution = NOBODY,
+        reuse: Reuse | None = None,
     ) -> None:
         self.before = before
         self.after = after
         self.changes = changes(deltas)
+        self.reuse = reuse
+        """Given where reads are noted for no clause: then what one asked serves the others."""
         self.doubts = doubts
         self.answer = answer
         self.attribution = attribution
@@ -158,7 +205,13 @@ class JudgingContext:
         """The states in between, by the name of their side."""
         self.names = ("before", "after")
         """The sides of which the changes are the difference."""
-        self.entity_sets = self._make_entity_sets()
+        self._fields: dict[frozenset[Read], _FieldsOf] = {} if reuse is None else reuse.fields
+        self.asked = _Asked()
+        self.entity_sets: Mapping[tuple[str, str], EntitySet]
+        if reuse is None:
+            self.entity_sets = self._make_entity_sets()
+        else:
+            self.entity_sets = _WhenAsked(self._make_entity_sets)
         self._walks: dict[Any, Any] = {}
 
     def between(
@@ -168,14 +221,20 @@ class JudgingContext:
 
         `it` and `new` are the versions there; every other root is what it is at the ends.
         """
-        other = copy(self)
+        other = self._apart()
         other.changes, other.doubts, other.names = changes(deltas), doubts, names
+        return other
+
+    def _apart(self) -> JudgingContext:
+        """The same, with nothing asked yet."""
+        other = copy(self)
+        other.asked = _Asked()
         return other
 
     def as_of(self, side: str) -> JudgingContext:
         """The run as if it had ended at one of its moments; what it had changed is not known."""
-        other = copy(self)
-        other.after = self.moments[side]
+        other = self._apart()
+        other.after, other.reuse = self.moments[side], None
         cause = frozenset[Cause]({Reason.CHANGES_BY_THEN(side=side)})
         other.entity_sets = {
             (root, name): EntitySet((), name, "after", cause)
@@ -186,16 +245,9 @@ class JudgingContext:
 
     def eval_context(self, reads: frozenset[Read]) -> EvalContext:
         """A fresh world for one clause."""
-        fields: dict[str, set[str]] = {}
-        for read in reads:
-            if read.field and read.root in ("before", "after"):
-                fields.setdefault(read.type, set()).add(read.field)
-        schema = self.after.schema.by_name
-
-        def fields_of(type_name: str) -> tuple[str, ...]:
-            wanted = fields.get(type_name, set()) | set(schema[type_name].key)
-            return tuple(f.name for f in schema[type_name].fields if f.name in wanted)
-
+        fields_of = self._fields.get(reads)
+        if fields_of is None:
+            fields_of = self._fields[reads] = _fields_read(reads, self.after.schema)
         return EvalContext(
             self.before,
             self.after,
@@ -204,6 +256,7 @@ class JudgingContext:
             fields_of,
             moments=self.moments,
             walks=self._walks,
+            memory=None if self.reuse is None else self.reuse.memory,
         )
 
     def entity_ref(self, side: str, type_name: str, key: Key) -> EntityRef:
@@ -250,6 +303,14 @@ class JudgingContext:
         """The outcomes of the pattern on the change; None if its shape already excludes it."""
         if change.type not in pattern.types or change.op not in pattern.operations:
             return None
+        if self.reuse is None:
+            return self._match(pattern, change)
+        known, place = self.asked.matches, (id(pattern), id(change))
+        if place not in known:
+            known[place] = pattern, change, self._match(pattern, change)
+        return known[place][2]
+
+    def _match(self, pattern: Pattern, change: Change) -> Match | None:
         if not selected(pattern, change):
             return None
         it, new = self.sides(change)
@@ -267,6 +328,14 @@ class JudgingContext:
 
     def sides(self, change: Change) -> tuple[EntityRef, EntityRef | None]:
         """`it` and `new`: the version a clause judges, and the version after, if there is one."""
+        if self.reuse is None:
+            return self._look_up(change)
+        known = self.asked.sides
+        if id(change) not in known:
+            known[id(change)] = change, self._look_up(change)
+        return known[id(change)][1]
+
+    def _look_up(self, change: Change) -> tuple[EntityRef, EntityRef | None]:
         if change.op in COME:
             it = self.entity_ref("after", change.type, change.key)
             return it, it

@@ -24,11 +24,18 @@ class ClauseRunner:
     moments: IntermediateStates
     begin: Callable[[str], None]
 
+    def known(self, clause: str) -> Finding | None:
+        """The finding of a clause that the run left as it was; None of others."""
+        reuse = self.context.reuse
+        return None if reuse is None else reuse.findings.get(clause)
+
     def forbidden(self, clauses: tuple[Pattern | Condition, ...]) -> Iterator[Finding]:
         """The finding of each clause of Γ."""
         for clause in clauses:
             self.begin(clause.id)
-            if isinstance(clause, Condition):
+            if (known := self.known(clause.id)) is not None:
+                yield known
+            elif isinstance(clause, Condition):
                 yield condition(clause, self.context, self.moments)
             else:
                 yield forbid_pattern(clause, self.context, self.everything, self.moments)
@@ -39,7 +46,9 @@ class ClauseRunner:
         """The finding of each clause of Φ."""
         for clause in clauses:
             self.begin(clause.id)
-            if isinstance(clause, Condition):
+            if (known := self.known(clause.id)) is not None:
+                yield known
+            elif isinstance(clause, Condition):
                 yield condition(clause, self.context, self.moments)
             else:
                 yield require_pattern(clause, self.context, by_id, self.moments)

@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
+from typing import Final
 
 from statediff.contract.clauses.alternatives import Alternatives, Branch
-from statediff.contract.clauses.conduct import ActionRule, Asserted, BoundStep, Gate
+from statediff.contract.clauses.conduct import (
+    ActionRule,
+    Asserted,
+    AtCalls,
+    BoundStep,
+    Gate,
+    Occurrence,
+)
 from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.contract.clauses.transition import BoundTransition
 from statediff.contract.clauses.visibility import BoundAccess
 from statediff.contract.document.contract import ContractDocument
-from statediff.model.delta import Label
+from statediff.model.codes import Stage
+from statediff.model.delta import Label, Op
 from statediff.model.schema import Schema
 from statediff.model.values import Value
+
+RISK: Final = list(Label)
+"""Labels in rising order of risk."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,7 @@ class Contract:
     def name(self) -> str:
         return self.document.contract
 
-    @property
+    @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
         """Every pattern of forbid, require and allow, in that order."""
         clauses = (*self.forbid, *self.require)
@@ -76,7 +89,35 @@ class Contract:
         """The branches of `any_of` or the readings of `disputed`."""
         return () if self.alternatives is None else self.alternatives.branches
 
-    @property
+    @cached_property
+    def explaining(self) -> tuple[Pattern, ...]:
+        """The patterns that may explain a change: all that forbid nothing."""
+        return tuple(p for p in self.patterns if p.section is not Stage.FORBID)
+
+    @cached_property
+    def about_calls(self) -> frozenset[str]:
+        """The steps that are about the calls alone."""
+        return frozenset(s.id for s in self.steps if isinstance(s, AtCalls | Occurrence))
+
+    @cached_property
+    def asked(self) -> Mapping[str, str]:
+        """The names that an answer must have, with their kinds."""
+        return self.document.answer.asked
+
+    @cached_property
+    def labels(self) -> Mapping[tuple[Op, str], Label]:
+        """The labels ℓ that the contract declares over the defaults, by operation and type."""
+        declared: dict[tuple[Op, str], Label] = {}
+        for rule in self.effects:
+            if rule.label is None:
+                continue
+            for op in rule.operations:
+                # Of two labels the riskier one counts, whatever their order.
+                known = declared.get((op, rule.type), rule.label)
+                declared[op, rule.type] = max(known, rule.label, key=RISK.index)
+        return declared
+
+    @cached_property
     def weights(self) -> Mapping[Label, int]:
         w = self.document.weights
         return {
@@ -87,4 +128,4 @@ class Contract:
 
     @property
     def needs_answer(self) -> bool:
-        return bool(self.document.answer.asked or self.claims)
+        return bool(self.asked or self.claims)

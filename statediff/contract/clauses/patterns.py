@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, Protocol
+from functools import cached_property
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field as Described
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -29,7 +30,9 @@ from statediff.contract.language.syntax import (
     Node,
     Read,
     Type,
+    Variable,
     footprint,
+    walk,
 )
 from statediff.contract.parts import (
     Count,
@@ -56,9 +59,6 @@ from statediff.model.paths import parse as parse_path
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Observed
 from statediff.model.verdict import Stage
-
-WHOLE: Final = ((),)
-"""The selection of all that is in a field."""
 
 # ---------------------------------------------------------------- as written
 
@@ -195,19 +195,31 @@ class Pattern:
     removed: tuple[tuple[str, Selection], ...] = ()
     """What Ω or ν removes inside the selected fields: it came and went with what is selected."""
 
+    @cached_property
+    def speaks_of_each(self) -> bool:
+        """Whether `that` is about each matched entity (`it`, `new`), not about all of them."""
+        return any(
+            isinstance(part, Variable) and part.name in ("it", "new")
+            for node in self.that.values()
+            if node is not None
+            for part in walk(node)
+        )
+
     def selects(self, field: str, steps: Steps, *sides: Observed) -> bool:
         """Whether all that is at the place, on each side, is selected."""
         if self.fields is None:
             return True
         inside = [selection for name, selection in self.places if name == field]
+        if not inside:
+            return field in self.fields
         beside = [selection for name, selection in self.removed if name == field]
-        return field in self.fields and covers((*(inside or WHOLE), *beside), steps, *sides)
+        return field in self.fields and covers((*inside, *beside), steps, *sides)
 
     def touches(self, field: str, steps: Steps, before: Observed, after: Observed) -> bool:
         """Whether something selected changed with the place."""
         inside = [selection for name, selection in self.places if name == field]
         return self.fields is None or (
-            field in self.fields and touches(inside or WHOLE, steps, before, after)
+            field in self.fields and (not inside or touches(inside, steps, before, after))
         )
 
 

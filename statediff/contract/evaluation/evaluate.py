@@ -36,6 +36,7 @@ from statediff.contract.evaluation.relations import (
     relate,
     settle,
 )
+from statediff.contract.evaluation.remembering import remembered
 from statediff.contract.evaluation.texts import (
     TEXT_FUNCTIONS,
     item_at,
@@ -102,6 +103,8 @@ _CUT: Final = 61
 def outcomes(node: Node, context: EvalContext, env: Env) -> int:
     """The mask of outcomes that the condition can have."""
     context.step()
+    if isinstance(node, Compare):
+        return _compare(node, context, env)
     match node:
         case And(parts=parts):
             return _junction(parts, context, env, stop=FALSE, go_on=TRUE)
@@ -109,12 +112,9 @@ def outcomes(node: Node, context: EvalContext, env: Env) -> int:
             return _junction(parts, context, env, stop=TRUE, go_on=FALSE)
         case Not(child=child):
             return negate(outcomes(child, context, env))
-        case Compare():
-            return _compare(node, context, env)
-        case Call(name="all" | "any"):
-            return quantify(_SELF, node, context, env)
-        case Call(name="unique"):
-            return unique(_SELF, node, context, env)
+        case Call(name="all" | "any" | "unique" as name):
+            work = unique if name == "unique" else quantify
+            return int(remembered(_SELF, work, node, context, env))
         case Call(name="exists"):
             return _exists(node, context, env)
         case Reaches(start=start, goal=goal):
@@ -163,36 +163,22 @@ def _compare(node: Compare, context: EvalContext, env: Env) -> int:
         right = Reason.KEYS(entity_type=node.right.entity)
     else:
         right = evaluate(node.right, context, env)
-        positive = {"!=": "==", "not in": "in"}.get(node.op, node.op)
-        mask = relate(positive, left, right, context)
+        mask = relate(_POSITIVE.get(node.op, node.op), left, right, context)
     if node.op in ("!=", "not in"):
         mask = negate(mask)
     context.seen.append(Seen(node, left, right, mask, _things(node, context, env)))
     return mask
 
 
-def _things(node: Node, context: EvalContext, env: Env) -> tuple[EntityRef, ...]:
+_POSITIVE: Final = {"!=": "==", "not in": "in"}
+
+
+def _things(node: Compare | Call, context: EvalContext, env: Env) -> tuple[EntityRef, ...]:
     found: dict[tuple[str, str, Key], EntityRef] = {}
-    stack: list[Node] = [node]
-    while stack:
-        at = stack.pop()
-        match at:
-            case Compare(left=left, right=right) | Arithmetic(left=left, right=right):
-                stack += [right, left]
-            case ItemOf(whole=whole, index=index):
-                stack += [index, whole]
-            case Call(arguments=arguments):
-                stack += arguments
-            case FieldOf(entity=holder):
-                entity_ref = evaluate(holder, context, env)
-                if isinstance(entity_ref, EntityRef) and entity_ref.row is not None:
-                    found.setdefault((entity_ref.side, entity_ref.type, entity_ref.key), entity_ref)
-                if isinstance(holder, Follow):
-                    stack.append(holder.reference)
-            case Canonical(child=child):
-                stack.append(child)
-            case _:
-                pass
+    for holder in node.holders:
+        entity_ref = evaluate(holder, context, env)
+        if isinstance(entity_ref, EntityRef) and entity_ref.row is not None:
+            found.setdefault((entity_ref.side, entity_ref.type, entity_ref.key), entity_ref)
     return tuple(found.values())
 
 
@@ -243,17 +229,17 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
 def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
     """The value of the expression: known, `Unknown` or `Undefined`."""
     context.step()
+    if isinstance(node, FieldOf):
+        return field_value(node, evaluate(node.entity, context, env))
+    if isinstance(node, Variable):
+        return env[node.name]
     match node:
         case Const(value=value) | InputOf(value=value):
             return value
         case AnswerOf(name=name):
             return _said(name, context)
-        case Variable(name=name):
-            return env[name]
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
             return _lookup(root, entity, keys, context, env)
-        case FieldOf():
-            return field_value(node, evaluate(node.entity, context, env))
         case Follow(reference=reference, type=EntityT(type=entity)):
             return _follow(reference, entity, context, env)
         case PartOf(whole=whole, step=step):
@@ -307,7 +293,7 @@ _OF_VALUES: Final = TEXT_FUNCTIONS | {"sum", "min", "max", "count", "abs", "len"
 def _function(node: Call, context: EvalContext, env: Env) -> Result:
     match node:
         case Call(name="count", arguments=(_,)) | Call(name="sum" | "min" | "max"):
-            return aggregate(node.name, *collected(_SELF, node, context, env))
+            return remembered(_SELF, _aggregated, node, context, env)
         case Call(name="abs" | "len" as name, arguments=(argument,)):
             return unary(name, evaluate(argument, context, env))
         case _:
@@ -384,3 +370,7 @@ def _follow(reference: FieldOf, entity: str, context: EvalContext, env: Env) -> 
 
 
 _SELF = Evaluator(outcomes, evaluate)
+
+
+def _aggregated(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Result:
+    return aggregate(node.name, *collected(by, node, context, env))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from statediff.contract.evaluation.columnar import NOTHING, Partial, plan
-from statediff.contract.evaluation.operations import as_condition
+from statediff.contract.evaluation.operations import aggregate, as_condition
 from statediff.contract.evaluation.ranges import crowd_of, deciding, elements, paid
 from statediff.contract.evaluation.relations import combine, comparison_key
 from statediff.contract.language.context import (
@@ -75,10 +75,30 @@ def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
         looked = Looked(1, False, held[0].type if held else "", ((tuple(held), parts),))
         context.seen.append(Seen(node, None, None, mask, tuple(held), lambda: looked))
     elif mask == FALSE:
-        context.seen.append(
-            Seen(node, None, None, mask, (), lambda: _nearest(by, body, context, env))
-        )
+        context.seen.append(unmet(by, node, context, env))
     return mask
+
+
+def unmet(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Seen:
+    """What an `any` over a comprehension leaves to be seen where nothing satisfies it."""
+    body: Any = node.arguments[0]
+    return Seen(node, None, None, FALSE, (), lambda: _nearest(by, body, context, env))
+
+
+def over_some(
+    by: Evaluator, node: Call, context: EvalContext, env: Env, entities: EntitySet
+) -> Result | None:
+    """The quantifier, count or sum as if these were all entities; None where more is to say."""
+    body = node.arguments[0]
+    if node.name in ("all", "any") and isinstance(body, Comprehension):
+        neutral = TRUE if node.name == "all" else FALSE
+        found = _elements(by, body.loops, context, env, body.element, neutral, entities)
+        return neutral if all(mask == neutral for mask, _, _ in found) else None
+    values, causes, reason = _collect(by, body, context, env, entities)
+    if causes or reason:
+        return None
+    result = aggregate(node.name, values, causes, reason)
+    return None if isinstance(result, Undefined) else result
 
 
 def _nearest(by: Evaluator, body: Comprehension, context: EvalContext, env: Env) -> Looked:

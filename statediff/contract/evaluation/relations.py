@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Final
 
 import re2
 
@@ -31,6 +31,9 @@ from statediff.contract.language.kinds import compile_regex
 from statediff.model.explanation import Reason
 from statediff.model.values import Absent, Map, Unobserved, Value, same, told_apart
 
+_EXACT: Final = (int, str)
+"""Kinds that are equal to each other as Python has it."""
+
 
 def _named(side: Result) -> Result:
     """An entity nobody has seen (it has no key) is some entity, equal to any or none."""
@@ -41,6 +44,8 @@ def _named(side: Result) -> Result:
 
 def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
     """The outcomes of `left op right` with op in == < <= > >= in."""
+    if op == "==" and type(left) is type(right) and type(left) in _EXACT:
+        return TRUE if left == right else FALSE
     left, right = _named(left), _named(right)
     for side in (left, right):
         if isinstance(side, Undefined):
@@ -247,6 +252,7 @@ def settle(value: Result) -> Value:
     return value  # type: ignore[no-any-return]  # every other result here is a Value
 
 
+@lru_cache(1024)  # there are no more of such masks
 def combine(stop: int, go_on: int, total: int, element: int) -> int:
     """Outcomes of a quantifier after one more element: undefined > stop > go_on."""
     mask = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from statediff.contract.language.syntax import Call, Compare, Hop, Reaches
 from statediff.model.batches import Row
@@ -96,8 +96,7 @@ class Way:
     """How many steps it has in all."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """One comparison that took part in the outcome, with both sides as evaluated."""
 
     node: Compare | Call | Reaches
@@ -117,6 +116,28 @@ class Looked:
     is_more: bool
     type: str
     elements: tuple[tuple[tuple[EntityRef, ...], tuple[Seen, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an expression came to, what was seen on the way, and what it cost."""
+
+    result: Result
+    seen: tuple[Seen, ...]
+    steps: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What expressions over one state before came to, in a run that touched these types."""
+
+    touched: frozenset[str] = frozenset()
+    kept: dict[tuple[int, bool], Kept] = field(default_factory=dict)
+    """By the id of the node, and whether its steps were paid for already."""
+    grounds: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    """Each node by its id, which it keeps, with what it stands on."""
+    changed: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
+    """Of touched types, the keys of all entities that may differ from the state before."""
 
 
 @dataclass
@@ -144,6 +165,8 @@ class EvalContext:
     """The side that `now` is, in clauses that are judged along the run."""
     moments: Mapping[str, View] = field(default_factory=dict)
     """The states between the two, by the name of their side."""
+    memory: Memory | None = None
+    """What earlier judgements came to; None where each clause is to read for itself."""
 
     def view(self, side: str) -> View:
         if side in self.moments:
@@ -153,7 +176,9 @@ class EvalContext:
     def step(self) -> None:
         """One step more, unless what is evaluated was paid for by `charge`."""
         if not self.is_paid:
-            self.charge(1)
+            self.steps += 1
+            if self.steps > MAX_STEPS:
+                raise TooCostly
 
     def charge(self, steps: int) -> None:
         """That many steps more; `TooCostly` where the clause has used up its own."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from statediff.model.paths import Step, Steps
 from statediff.model.schema import Kind
@@ -162,8 +163,35 @@ class Canonical(Node):
     apply: Callable[[Value], Observed]
 
 
+class _Told:
+    """An expression of which a witness shows the entities whose fields it compares."""
+
+    @cached_property
+    def holders(self) -> tuple[Node, ...]:
+        """The expressions of those entities, in the order of the text."""
+        found: list[Node] = []
+        stack: list[Any] = [self]
+        while stack:
+            match stack.pop():
+                case Compare(left=left, right=right) | Arithmetic(left=left, right=right):
+                    stack += [right, left]
+                case ItemOf(whole=whole, index=index):
+                    stack += [index, whole]
+                case Call(arguments=arguments):
+                    stack += arguments
+                case FieldOf(entity=holder):
+                    found.append(holder)
+                    if isinstance(holder, Follow):
+                        stack.append(holder.reference)
+                case Canonical(child=child):
+                    stack.append(child)
+                case _:
+                    pass
+        return tuple(found)
+
+
 @dataclass(frozen=True)
-class Compare(Node):
+class Compare(_Told, Node):
     """`left op right` with op in == != < <= > >= in, not in."""
 
     op: str
@@ -227,7 +255,7 @@ class Comprehension(Node):
 
 
 @dataclass(frozen=True)
-class Call(Node):
+class Call(_Told, Node):
     """A function of the closed list (`contract/language/names.py`)."""
 
     name: str

@@ -121,7 +121,7 @@ class Attribution:
 
     def with_makers(self, diff: Diff) -> Diff:
         """The diff whose deltas name the call that left them, where that is certain."""
-        return replace(diff, deltas=self.named(diff.deltas))
+        return replace(diff, deltas=self.named(diff.deltas)) if self.claims else diff
 
     def named(self, deltas: tuple[Delta, ...]) -> tuple[Delta, ...]:
         """The deltas with the calls that left them."""

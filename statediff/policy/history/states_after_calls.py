@@ -34,8 +34,10 @@ class Left(Mapping[str, View]):
     def __init__(self, trace: Trace, moments: IntermediateStates, claims: Claims) -> None:
         self._moments = moments
         self._ends: dict[str, int] = {}
-        places = None if trace.is_agent_influenced else _places(trace.actions)
-        if not claims or places is None:
+        if not claims or trace.is_agent_influenced:
+            return
+        places = _places(trace.actions)
+        if places is None:
             return
         self._ends = places
         for number, turn in enumerate(trace.turns or ()):
