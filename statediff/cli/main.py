@@ -13,6 +13,8 @@ from types import FrameType
 from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
+from typing_extensions import override
 
 from statediff._version import __version__
 from statediff.cli.faults import USAGE, Gone, Interrupted, exit_code_of
@@ -144,6 +146,17 @@ _GROUPS: Final[Sequence[tuple[str, str, str]]] = (
 """Name, help, module of this package, whose `COMMANDS` are in the group."""
 _PLAIN: Final = frozenset(("judge", "diff", "show", "replay", "verify", "lint", "explain"))
 """Commands that read what there is, and run no agent."""
+_SECTIONS: Final = {
+    "Begin": "demo tasks init watch judge capture diff",
+    "Run agents": "run retry record sandbox mcp mcp-proxy",
+    "Write contracts": "lint fmt explain mutate agree schema contract",
+    "Look at verdicts": "show open report export runs stats compare store",
+    "Keep evidence": "replay keygen sign verify redact raw expire log",
+    "Ask people": "review adjudicate resolve flag agreement rubric",
+    "Test the evaluator": "metatest study import reads conformance bench doctor",
+}
+"""Heading of `--help` → the commands under it."""
+_WIDEST: Final = 120
 _NAMES: Final = frozenset(name for name, *_ in (*_COMMANDS, *_GROUPS))
 
 
@@ -151,16 +164,33 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"statediff.cli.{name}")
 
 
+class _Sections(TyperGroup):
+    """The commands under their headings, each with its whole first sentence."""
+
+    @override
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for heading, names in _SECTIONS.items():
+            found = [(name, self.get_command(ctx, name)) for name in names.split()]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name, each.get_short_help_str(_WIDEST * 4)) for name, each in found if each]
+                )
+
+
 def parser(names: Collection[str] = _NAMES) -> typer.Typer:
     """The parser of the command line, for these commands and groups of commands."""
     made = typer.Typer(
         name="statediff",
+        cls=_Sections,
         help=_HELP,
         invoke_without_command=True,
         add_completion=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": _WIDEST,
+        },
     )
     made.callback()(_root)
     for name, module, function in _COMMANDS:

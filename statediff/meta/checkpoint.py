@@ -26,7 +26,7 @@ from statediff.packs import packs_folder
 
 SCHEMA: Final = "statediff/kept/1"
 _PACKS: Final = ("contracts", "sandboxes", "docs/examples/reads")
-_BESIDE: Final = frozenset({".yaml", ".yml", ".json", ".jsonl", ".py"})
+_BESIDE: Final = frozenset({".yaml", ".yml", ".json", ".jsonl", ".csv", ".tsv", ".py"})
 """Endings of the files beside a contract that may decide what a run of it does."""
 T = TypeVar("T")
 Json = Any

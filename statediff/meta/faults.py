@@ -155,11 +155,16 @@ def extras(world: World) -> Iterator[Fault]:
             if not entity.is_keyless and not all(isinstance(p, int | str) for p in key):
                 continue
             what = f"a {entity.name} is created"
+            place: Key = key or (0,)  # type: ignore[assignment]  # scalars
+            taken = {*world.reference.rows(entity.name), *world.reference.rows_before(entity.name)}
+            if place in taken:  # the run touched every row that there is
+                yield _creation(world, f"{operator}-create", entity, row, place, what)
+                continue
             yield world.faulty(
                 f"{operator}-create",
                 entity.name,
                 what,
-                {entity.name: put(key or (0,), row)},  # type: ignore[arg-type]  # scalars
+                {entity.name: put(place, row)},
             )
             continue
         key, row = found

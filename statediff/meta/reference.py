@@ -21,6 +21,7 @@ from pydantic import BaseModel, StrictBool, ValidationError
 from pydantic import Field as Described
 
 from statediff.capture.store import DiskChunks
+from statediff.contract.yaml.reader import read_document
 from statediff.errors import AdapterError, BundleError, InputError, StorageError, UsageError
 from statediff.evaluate import ContractFile, TrialFacts, judgement_of
 from statediff.evidence import documents as doc
@@ -224,39 +225,45 @@ _READ: Final = ("trace.json", "answer.json", "timeline.json", "trial.json")
 CoverageShape: TypeAlias = tuple[Coverage, Text | None]
 
 
-def recorded_trials(folder: Path, file: ContractFile) -> tuple[Reference, ...]:
-    """The trials of a run's folder, or the one of a trial's, that get MATCH under the contract.
+def recorded_trials(folder: Path, *files: ContractFile) -> tuple[Reference, ...]:
+    """The trials of a run's folder, or the one of a trial's, that get MATCH under their contract.
 
-    Trials of other contracts are passed over. Raises `UsageError` if none is left, or one that
-    should be there cannot be read.
+    A contract with cases has a file for each. Trials of other contracts are passed over. Raises
+    `UsageError` if none is left, or one that should be there cannot be read.
     """
     if (folder / "run.json").exists():
         folders = sorted(each for each in (folder / "trials").glob("*") if each.is_dir())
         store = DiskChunks(folder / "chunks")
+    elif runs := sorted(each.parent.name for each in folder.glob("*/run.json")):
+        raise UsageError(
+            f"{printable(str(folder))}: expected one run's folder, found a folder of {len(runs)}; "
+            f"the newest is {printable(str(folder / runs[-1]))}"
+        )
     else:
         folders, store = [folder], DiskChunks(folder.parent.parent / "chunks")
-    named = f"contract: {file.content.contract}\n"
+    by_name = {file.content.contract: file for file in files}
     found = [
-        trial
-        for each in folders
-        if (trial := _matching_trial(each, file, store, named)) is not None
+        trial for each in folders if (trial := _matching_trial(each, by_name, store)) is not None
     ]
     if not found:
+        first = files[0].content.contract
         raise UsageError(
-            f"{printable(str(folder))}: expected a trial of {file.content.contract} that gets "
+            f"{printable(str(folder))}: expected a trial of {first} that gets "
             f"MATCH; found none in {len(folders)}; name another run, or do the task right in one"
         )
     return tuple(found)
 
 
 def _matching_trial(
-    folder: Path, file: ContractFile, store: DiskChunks, named: str
+    folder: Path, by_name: Mapping[str, ContractFile], store: DiskChunks
 ) -> Reference | None:
     """The trial in a folder if it gets MATCH; its documents have the shapes that readers need."""
     where = printable(str(folder))
     try:
         bundle = load(folder / "bundle")
-        if named.encode() not in bundle.files["contract.yaml"]:
+        judged = read_document(bundle.files["contract.yaml"], "contract.yaml")
+        file = by_name.get(str(judged.value.get("contract")))
+        if file is None:
             return None
         captures = _document(folder / "captures.json")
         states = _states(_document(folder / "states.json"), store)

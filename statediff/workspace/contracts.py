@@ -241,9 +241,14 @@ class States:
             if key not in self._known:
                 self._known[key] = one_capture(self._before, refinements(schema, sandbox))
             return None, self._known[key]
+        pack = None if sandbox is None else sandbox_pack(sandbox)
+        if schema is None and pack is not None and pack.is_outside:
+            # A server is not asked: of its one source, the schema file says what there is.
+            described = [each.schema for each in pack.sources]
+            schema = described[0] if len(described) == 1 else None
         if schema is not None:
             return schema_of_file(schema), None
-        if sandbox is None or sandbox_pack(sandbox).is_outside:
+        if sandbox is None or pack is None or pack.is_outside:
             return None, None
         if sandbox not in self._known:
             with open_sandbox(sandbox) as running:

@@ -12,7 +12,7 @@ from statediff.errors import UsageError
 from statediff.evaluate import schema_of
 from statediff.evaluate.comparing import comparison
 from statediff.model.readings import Capture
-from statediff.model.state import State
+from statediff.model.state import Coverage, State
 from statediff.model.values import printable
 from statediff.packs import CONTRACT_FILE
 from statediff.workspace import folders
@@ -49,10 +49,23 @@ def seen_between(before: Capture, after: Capture | None, sandbox: str | None = N
     """What a draft is made of: a state, or what changed between two."""
     sources = tuple(part.reading.source for part in before.parts)
     if after is None:
-        return Seen(schema_of(before), sources, (), sandbox)
+        return Seen(schema_of(before), sources, (), sandbox, unseen=_unseen(before))
     found = comparison(before, after)
-    deltas, schema = found.diff.deltas, schema_of(before, after)
-    return Seen(schema, sources, deltas, sandbox, found.before, found.after)
+    deltas, schema, unseen = found.diff.deltas, schema_of(before, after), _unseen(before, after)
+    return Seen(schema, sources, deltas, sandbox, found.before, found.after, unseen)
+
+
+def _unseen(*captures: Capture) -> dict[str, str]:
+    """Each type of which no capture saw anything, and why."""
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    for part in (part for capture in captures for part in capture.parts):
+        for name, table in part.state.tables.items():
+            if table.enumeration.coverage is Coverage.UNOBSERVED:
+                found.setdefault(name, printable(table.enumeration.cause or "unread")[:200])
+            else:
+                seen.add(name)
+    return {name: cause for name, cause in found.items() if name not in seen}
 
 
 def files_of(schema_text: str, contract_text: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from statediff.meta.structure_faults import Damage
     from statediff.suite.campaign import SandboxPool
     from statediff.systems.base.protocol import Sandbox
+    from statediff.workspace.cases import Chosen
 
 
 REFERENCE_SECONDS: Final = 60.0
@@ -129,14 +130,20 @@ class Run(NamedTuple):
     schema: Path | None = None
 
 
-def recorded_runs(file: ContractFile, run: Run) -> tuple[Reference, ...]:
-    """The trials of a recorded run, or those in its folder that MATCH."""
+def recorded_runs(files: Sequence[ContractFile], run: Run) -> tuple[Reference, ...]:
+    """The trials in the folder of a run that MATCH, of each case; or the trial of two states.
+
+    `UsageError` where one trial may be of several cases.
+    """
+    from statediff.errors import UsageError
     from statediff.meta.reference import recorded_trials
 
     if run.folder is not None:
-        return tuple(recorded_trials(run.folder, file))
+        return recorded_trials(run.folder, *files)
+    if len(files) > 1:
+        raise UsageError(f"two states are a run of one case, and {len(files)} are meant: --case")
     states = list(run.before), list(run.after)
-    return (recorded_run(file, *states, run.answer, run.trace, run.schema),)
+    return (recorded_run(files[0], *states, run.answer, run.trace, run.schema),)
 
 
 # ---------------------------------------------------------------- pieces
@@ -154,6 +161,8 @@ class Wanted(NamedTuple):
     """The recorded run to seed into, in place of the references' trials."""
     keep: Path | None = None
     """Where what each piece gave is kept."""
+    cases: Chosen | None = None
+    """Which cases of the contracts; None for each of them."""
 
 
 class Piece(NamedTuple):
@@ -207,6 +216,9 @@ def cases_of(wanted: Wanted, piece: Piece) -> tuple[MetaCase, ...]:
     files = digest_of([piece.path]) if wanted.is_stored else contract_digest(piece.path)
     path = str(piece.path)
     asked: list[Any] = [path, piece.agent, piece.is_faulty, wanted.seed, wanted.sample, files]
+    if wanted.cases is not None:
+        rows = [] if wanted.cases.file is None else [wanted.cases.file]
+        asked += [wanted.cases.as_json(), digest_of(rows)]
     form = Form("metatest", case_of)
     return checkpoint(wanted.keep, piece.name, asked, lambda: _try(wanted, piece), form)
 
@@ -216,25 +228,35 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
     from statediff.meta.cases import read_cases, recordings
     from statediff.meta.corpus import replay_corpus
     from statediff.meta.metatest import faulty_agent_cases, metatest
-    from statediff.meta.structure_faults import structure_cases
-    from statediff.suite.campaign import SandboxPool
+    from statediff.workspace.cases import Chosen, load_cases
 
     path, seed, sample = piece.path, wanted.seed, wanted.sample
     if wanted.is_stored:
         yield from replay_corpus(path, sample, seed)
         return
-    file = load_contract(path)
+    files = load_cases(path, wanted.cases or Chosen())
     cases = read_cases(path.parent)
-    if wanted.run is not None:
-        yield from metatest(recorded_runs(file, wanted.run), seed, cases.argued, sample)
-        return
     kept = recordings(path)
-    if kept is not None:
+    if wanted.run is not None:
+        yield from metatest(recorded_runs(files, wanted.run), seed, cases.argued, sample)
+    elif kept is not None:
+        file = load_contract(path)
         runs = tuple(recorded_trial(file, kept, name) for name in kept.cases.references)
         yield from metatest(runs, seed, kept.cases.argued, sample)
         faulty = (recorded_trial(file, kept, wrong.agent) for wrong in kept.cases.faulty)
         yield from faulty_agent_cases(faulty, kept.cases)
-        return
+    else:
+        for file in files:
+            yield from _try_live(wanted, piece, file)
+
+
+def _try_live(wanted: Wanted, piece: Piece, file: ContractFile) -> Iterator[MetaCase]:
+    from statediff.meta.cases import read_cases
+    from statediff.meta.metatest import faulty_agent_cases, metatest
+    from statediff.meta.structure_faults import structure_cases
+    from statediff.suite.campaign import SandboxPool
+
+    path, cases = piece.path, read_cases(piece.path.parent)
     agents = [wrong.agent for wrong in cases.faulty] if piece.is_faulty else [piece.agent]
     with closing(SandboxPool()) as pool:
         trials = live_references(file, path, [name for name in agents if name], pool)
@@ -242,7 +264,7 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
             yield from faulty_agent_cases(trials, cases)
             yield from structure_cases(damaged_references(file, path, cases.references[:1], pool))
         else:
-            yield from metatest(tuple(trials), seed, cases.argued, sample)
+            yield from metatest(tuple(trials), wanted.seed, cases.argued, wanted.sample)
 
 
 def damaged_references(

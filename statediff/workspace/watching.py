@@ -115,9 +115,9 @@ class Watch:
 
     @property
     def urls(self) -> Mapping[str, str]:
-        """Source → where the program reaches it: its URL, or its path."""
+        """Source → the URL where the program reaches it; of a path, that of a sandbox like it."""
         return {
-            file.source: str(file.path.absolute()) if file.url is None else file.url
+            file.source: file.reader.url_of(file.path.absolute()) if file.url is None else file.url
             for file in self._files
         }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from statediff.cli import main
 from tests.cli.conftest import CONTRACT, JUDGE, PROGRAM, Call, Files, environment
 from tests.cli.test_judge import database
 
@@ -263,6 +264,10 @@ def test_help_is_fast_and_says_the_exit_codes(statediff: Call) -> None:
     said = statediff("--help", env={"COLUMNS": "200"})
     assert said.code == 0
     assert "Exit codes: 0 all MATCH" in said.out
+    assert "..." not in said.out.partition("\n")[2]
+    listed = [name for names in main._SECTIONS.values() for name in names.split()]
+    assert sorted(listed) == sorted(main._NAMES), "each command is under one heading"
+    assert all(f"\n  {name} " in said.out for name in listed)
     heavy = {"pyarrow", "numpy", "pydantic", "networkx", "rich.console", "sqlite3"}
     probe = f"import sys; from statediff.cli import main; print(sorted({heavy} & {{*sys.modules}}))"
     done = subprocess.run(

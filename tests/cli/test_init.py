@@ -49,6 +49,8 @@ def test_the_draft_of_a_right_run_matches_that_run_and_no_other(
     assert said.code == 0
     assert said.json["files"] == ["contract.yaml", "schema.yaml"]
     assert said.json["changes"] == 1
+    same = statediff("init", before, "--after", before, "--out", "same")
+    assert "nothing differs between the two states" in same.out
     schema = (tmp_path / "schema.yaml").read_text()
     assert "{column: customer_id, to: customer}  # no foreign key" in schema
     assert (

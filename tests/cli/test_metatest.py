@@ -5,6 +5,7 @@ from statediff.evaluate import load_contract
 from statediff.meta.read_faults import CODES, UNRECORDED
 from statediff.workspace.references import every_contract
 from tests.cli.conftest import Call
+from tests.own_sandboxes import make_project
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -108,6 +109,30 @@ def test_metatest_seeds_into_the_trials_that_a_run_kept(statediff: Call, tmp_pat
     broken = statediff("metatest", name, "--captures", str(trial))
     assert broken.code == 2
     assert "has another digest than it says" in broken.err
+
+
+def test_the_trials_of_a_run_are_tried_each_under_its_own_case(
+    statediff: Call, tmp_path: Path
+) -> None:
+    contract = make_project(tmp_path, "file")
+    named = "sandbox: app  # ours\ninputs: {n: 2}\ncases: n.csv"
+    text = contract.read_text().replace("sandbox: app", named).replace("== 1", "== input.n")
+    contract.write_text(text)
+    (tmp_path / "n.csv").write_text("case,n\none,1\ntwo,2\nthree,1\n")
+    assert statediff("run", "contract.yaml", "--agent", "right", "--out", "runs").code == 1
+    [run] = (tmp_path / "runs").glob("run-*")
+    said = statediff("mutate", "contract.yaml", "--captures", str(run), "--json")
+    tried = [each.get("contract") for each in said.lines]
+    assert tried == ["own/file/one@1.0.0", "own/file/three@1.0.0", None]
+    options = ("--captures", str(run), "--sample", "1", "--seed", "1", "--json")
+    one = statediff("metatest", "contract.yaml", *options, "--case", "three").json
+    both = statediff("metatest", "contract.yaml", *options).json
+    assert (one["faults"] + one["evidence_faults"], one["stage_cases"]) == (1, 1)
+    assert (both["faults"] + both["evidence_faults"], both["stage_cases"]) == (2, 2)
+    wrong = statediff("metatest", "contract.yaml", "--captures", str(run), "--case", "two")
+    assert "expected a trial of own/file/two that gets MATCH" in wrong.err
+    above = statediff("mutate", "contract.yaml", "--captures", "runs")
+    assert f"the newest is runs/{run.name}" in above.err
 
 
 def test_metatest_seeds_into_the_recorded_runs_beside_a_contract(statediff: Call) -> None:

@@ -25,7 +25,14 @@ from statediff.packs import find_sandbox, read_pack, sandbox_of
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.trials import clock
 from tests.integrations.conftest import options
-from tests.own_sandboxes import KINDS, make_project, project_tests, through_the_commands
+from tests.own_sandboxes import (
+    CONTRACT,
+    KINDS,
+    RENAMED,
+    make_project,
+    project_tests,
+    through_the_commands,
+)
 
 __all__ = ["options"]
 pytest_plugins = "pytester"
@@ -284,6 +291,22 @@ def test_four_commands_make_a_contract_from_two_folders_of_csv(
     done = statediff("run", "task", "--agent-cmd", right, "--agent-cmd", wrong, "--json")
     ended = [line["verdict"] for line in done.lines if "verdict" in line]
     assert ended == ["MATCH", "DIVERGE"], done.out + done.err
+
+
+def test_lint_knows_a_server_that_it_does_not_ask_by_its_schema_file(
+    tmp_path: Path, statediff: Any
+) -> None:
+    server = "{kind: postgres, url: 'postgresql://ada@127.0.0.1:1/x', schema: schema.yaml}"
+    (tmp_path / "sandbox.yaml").write_text(f"sources:\n  db: {server}\n")
+    entities = "{task: {table: tasks, fields: {title: {}}}}"
+    (tmp_path / "schema.yaml").write_text(f"schema: s\nversion: 1.0.0\nentities: {entities}\n")
+    text = CONTRACT.format(name="x", require=RENAMED)
+    text = text.replace("sandbox: app", "sandbox: ./sandbox.yaml")
+    (tmp_path / "contract.yaml").write_text(text)
+    wrong = statediff("lint", "contract.yaml")
+    assert (wrong.code, "unknown entity type `tasks`" in wrong.out) == (2, True), wrong.out
+    (tmp_path / "contract.yaml").write_text(text.replace("update: tasks", "update: task"))
+    assert "names, types and expressions" in statediff("lint", "contract.yaml").out
 
 
 def test_sandbox_init_finds_what_is_in_the_folder(tmp_path: Path, statediff: Any) -> None:

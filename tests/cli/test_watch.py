@@ -51,6 +51,22 @@ def test_it_shows_what_the_program_changed_and_not_its_exit_code(statediff: Call
     assert "the program ended with exit code 3" in done.err
 
 
+def test_the_program_finds_each_state_at_the_url_that_a_sandbox_would_give(
+    statediff: Call, application: Path
+) -> None:
+    (application / "out").mkdir()
+    where = f"u=sqlite:///{application}/app.sqlite"
+    states = ("--state", "db=app.sqlite", "--state", "files=out", "--state", where)
+    done = statediff("watch", *states, "--settle", "0", "--", "env")
+    found = dict(line.split("=", 1) for line in done.err.splitlines() if "_URL=" in line)
+    assert (
+        found["STATEDIFF_DB_URL"]
+        == found["STATEDIFF_U_URL"]
+        == f"sqlite:///{application}/app.sqlite"
+    )
+    assert found["STATEDIFF_FILES_URL"] == (application / "out").as_uri()
+
+
 @pytest.mark.parametrize(
     ("statement", "code"),
     [(RENAME, 0), ("UPDATE user SET name = 'Robert'", 1), ("SELECT 1", 1)],

@@ -138,8 +138,10 @@ class Application(DrawnApplication):
                 return self._gone(table, name, pick)
             case _ if role.startswith("ref "):
                 aim = next(t for t in self.tables if t.name == role[4:])
-                other = f"(SELECT {aim.id} FROM {aim.name} t WHERE t.{aim.id} <> coalesce({table.name}.{name}, '') ORDER BY 1 LIMIT 1)"
-                return "re-assigned", self._update(table, f"{name} = {other}", [], pick)
+                # To one that was there before: a new one's random key may be the first, or not.
+                there = ", ".join("?" * len(aim.keys))
+                other = f"coalesce((SELECT {aim.id} FROM {aim.name} t WHERE t.{aim.id} <> coalesce({table.name}.{name}, '') AND t.{aim.id} IN ({there}) ORDER BY 1 LIMIT 1), {name})"
+                return "re-assigned", self._update(table, f"{name} = {other}", [*aim.keys], pick)
         return None
 
     def _gone(self, table: Table, name: str, pick: int) -> tuple[str, Action]:

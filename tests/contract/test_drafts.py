@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from statediff.contract.authoring.drafting import draft_contract, draft_schema
+from statediff.evaluate import evaluate, parse_contract
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.state import Coverage, Enumeration, State
+from statediff.workspace.drafts import seen_between
 from tests.contract.applications import RIGHT, Application
 from tests.contract.drafts import drafted, judged, tried
+from tests.judging import capture, part, state
 
 _STAMP = re.compile(r"(\bat|_at|modified|created)$")
 SAMPLE = (6, 17, 25, 38, 98)
@@ -20,12 +26,74 @@ def test_a_draft_matches_its_own_run_and_the_same_run_at_another_hour(number: in
     assert (found.errors, found.own, found.again) == ([], "MATCH", "MATCH")
 
 
+def test_a_draft_of_captured_states_is_the_draft_of_their_system() -> None:
+    found = tried(9, is_seeded=False, form="state")  # a column declared TIMESTAMP, without a zone
+    assert (found.errors, found.own, found.again) == ([], "MATCH", "MATCH")
+
+
 def test_what_a_fault_alters_beside_a_stamp_the_draft_catches() -> None:
     found = tried(6)
     assert sum(found.seeded.values()) > 50
     assert set(found.survived) <= {"off-by-one", "wrong-value", "twin"}
     missed = [line.split(":")[0] for line in found.survivors if "is wrong" in line]
     assert all(_STAMP.search(target) for target in missed), missed
+
+
+SERVER = (
+    EntityType("db.role", ("name",), (Field("name", Kind.TEXT, is_nullable=False),)),
+    EntityType(
+        "db.sequence",
+        ("name",),
+        (Field("name", Kind.TEXT, is_nullable=False), Field("value", Kind.ANY)),
+    ),
+    EntityType("note", ("id",), (Field("id", Kind.INT, is_nullable=False),)),
+)
+
+
+def server(*, sequence: int | None, notes: int, is_whole: bool = False) -> State:
+    """A database whose roles the account does not see, and whose keys a sequence gives."""
+    rows = {
+        "db.sequence": [{"name": "note_id_seq", "value": sequence}],
+        "note": [{"id": number} for number in range(notes)],
+    }
+    unseen = Enumeration(Coverage.UNOBSERVED, "permission denied for table pg_authid")
+    return state(rows, None if is_whole else {"db.role": unseen}, SERVER)
+
+
+def test_what_the_account_does_not_see_is_excluded_by_name_and_a_sequence_may_have_gaps() -> None:
+    before = server(sequence=None, notes=1)
+    ends = [server(sequence=number, notes=notes) for number, notes in ((1, 2), (7, 2), (0, 1))]
+    first, *after = (
+        capture(moment, part(moment, each))
+        for moment, each in (("before", before), *(("after", end) for end in ends))
+    )
+    text = draft_contract("drafts/first", seen_between(first, after[0]))
+    assert 'because: "nothing is known of it: permission denied for table pg_authid"' in text
+    file = parse_contract(text.encode(), "contract.yaml")
+    found = [evaluate(file, first, each).judgement.verdict.value for each in after]
+    assert found == ["MATCH", "MATCH", "DIVERGE"]
+    seen = capture("after", part("after", server(sequence=1, notes=2, is_whole=True)))
+    assert "exclude:" not in draft_contract("drafts/first", seen_between(first, seen))
+    assert "exclude:" in draft_contract("drafts/first", seen_between(first, None))
+
+
+def test_a_counter_that_is_a_text_may_have_gaps_too() -> None:
+    ends = [
+        capture(
+            "x", part(moment, state({"db.sequence": [{"name": "t", "value": n}]}, types=SERVER))
+        )
+        for moment, n in (("before", "9"), ("after", "10"), ("after", "12"), ("after", "9"))
+    ]
+    text = draft_contract("drafts/first", seen_between(ends[0], ends[1]))
+    file = parse_contract(text.encode(), "contract.yaml")
+    found = [evaluate(file, ends[0], each).judgement.verdict.value for each in ends[1:]]
+    assert found == ["MATCH", "MATCH", "DIVERGE"]
+
+
+def test_the_drafted_schema_alone_says_what_a_zone_is_of() -> None:
+    at = EntityType("t", ("id",), (Field("id", Kind.INT), Field("at", Kind.LOCAL_TIMESTAMP)))
+    text = draft_schema("s", [("db", state({"t": [{"id": 1}]}, types=(at,)))])
+    assert "at: {type: timestamp, zone: UTC}" in text
 
 
 def test_one_number_is_one_application(tmp_path: Path) -> None:

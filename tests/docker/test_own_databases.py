@@ -167,13 +167,7 @@ def test_four_commands_lead_to_a_contract_that_tells_a_right_agent_from_a_wrong_
     agent = tmp_path / "agent.py"
     agent.write_text(AGENT.format(path=[str(CHECKOUT)], kind=own.kind))
     contract = tmp_path / "task" / "contract.yaml"
-    with EmbeddedSandbox(read_pack(tmp_path / "task"), tmp_path / "work") as sandbox:
-        parts = base_state(sandbox).parts
-    unseen = [n for p in parts for n, t in p.state.tables.items() if not t.enumeration.is_complete]
     text = contract.read_text().replace("reviewed: false", "# read").partition("forbid:")[0]
-    if unseen:
-        lines = (f"  - {{what: {name}, because: this account does not see it}}" for name in unseen)
-        text += "exclude:\n" + "\n".join(lines) + "\n"
     text += "require:\n  - {id: renamed, update: task, where: it.id == 1, set: {title: Done}}\n"
     contract.write_text(text)
     program = f"{sys.executable} {agent}"
@@ -230,6 +224,38 @@ def test_pytest_and_a_cluster_open_a_database_by_url(
     done = statediff("run", "contract.yaml", "--agent", "right", "--json", "--scheduler", "local")
     ended = [line["verdict"] for line in done.lines if "verdict" in line]
     assert ended == ["MATCH"], done.out + done.err
+
+
+INSPECTED = """
+from inspect_ai import Task, eval
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.solver import generate
+from statediff.integrations.inspect_provider import (
+    contract_samples, statediff_scorer, statediff_tools)
+script = [ModelOutput.for_tool_call("mockllm", *{call!r}),
+          ModelOutput.from_content("mockllm", "{{}}")]
+for said in script:
+    said.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+task = Task(dataset=contract_samples("contract.yaml"), solver=[statediff_tools(), generate()],
+            scorer=statediff_scorer(), sandbox="statediff")
+[log] = eval(task, model=get_model("mockllm/model", custom_outputs=script), display="none",
+             log_dir="logs", max_samples=1, max_sandboxes=1)
+[sample] = log.samples
+print(log.status, sample.scores["statediff_scorer"].answer)
+"""
+
+
+def test_a_model_of_inspect_works_in_a_database_by_url(own: Own, tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai")
+    if own.kind != "postgres":
+        pytest.skip("its door is the same")
+    make_project(own, tmp_path)
+    (tmp_path / "model.py").write_text(INSPECTED.format(call=DONE))
+    path = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    tried = subprocess.run(
+        [sys.executable, "model.py"], cwd=tmp_path, check=False, capture_output=True, env=path
+    )
+    assert tried.stdout == b"success MATCH\n", tried.stdout + tried.stderr
 
 
 @pytest.mark.parametrize(

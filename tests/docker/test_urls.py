@@ -62,6 +62,19 @@ def test_tables_are_chosen_by_pattern(url: str) -> None:
     assert own == {"orders", "order_lines"}
 
 
+@pytest.mark.docker("mariadb")
+def test_a_large_table_is_never_held_whole_and_is_the_same_state(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if urlsplit(url).scheme == "postgresql":
+        pytest.skip("it has a way of its own")
+    whole = one_capture([f"db={url}"], lambda _source: None).parts[0].state
+    monkeypatch.setattr("statediff.systems.mariadb.source.STREAMED_ABOVE", 3)
+    streamed = one_capture([f"db={url}"], lambda _source: None).parts[0].state
+    assert whole.tables["orders"].row_count > 3
+    assert whole.digest() == streamed.digest()
+
+
 def with_(url: str, **parts: str) -> str:
     return urlunsplit(urlsplit(url)._replace(**parts))
 

@@ -93,6 +93,18 @@ def test_a_tight_contract_catches_every_fault_and_lets_every_twin_pass():
     }  # fmt: skip
 
 
+def test_something_else_is_created_also_where_the_run_touched_every_row() -> None:
+    title = [{**BEFORE["doc"][0], "title": "y"}]
+    body = TIGHT.partition("answer:")[0] + "  - {id: named, update: doc, fields: [title]}\n"
+    of_docs = [
+        each
+        for each in mutate([reference(body, {**AFTER, "doc": title})], 0, {}).outcomes
+        if (each.fault.operator, each.fault.target) == ("extra-create", "doc")
+    ]
+    assert [len(each.fault.mutant.rows("doc")) for each in of_docs] == [2]
+    assert [each.verdict.value for each in of_docs] == ["DIVERGE"]
+
+
 def test_a_loose_contract_is_told_what_passes_and_what_would_close_it():
     found = report(LOOSE)
     names = {s.id: s for s in found.survivors}

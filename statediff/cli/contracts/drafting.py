@@ -89,8 +89,10 @@ def init(
         "entity_types": len(seen.schema.types),
         "changes": len(seen.deltas),
     }
-    lines = [*(f"wrote {file}" for file in written), _next_step(target)]
-    print_result(document, "\n".join(lines), as_json=as_json)
+    lines = [f"wrote {file}" for file in written]
+    if after and not seen.deltas:
+        lines.append("nothing differs between the two states: the draft requires nothing yet")
+    print_result(document, "\n".join([*lines, _next_step(target)]), as_json=as_json)
     return 0
 
 

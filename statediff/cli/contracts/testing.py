@@ -99,12 +99,17 @@ def mutate(
     tried = [(path, file) for path in paths for file in load_cases(path, cases.chosen)]
     run = _recorded(right, len(paths), len(tried))
     reports: list[MutationReport] = []
+    kept = _kept_trials(tried, run)
+    if run.folder is not None:
+        tried = [(path, file) for path, file in tried if file.content.contract in kept]
     with closing(SandboxPool()) as pool:
         for number, (path, file) in enumerate(tried, start=1):
             if not as_json:
                 progress().print(f"{number} of {len(tried)}: {file.content.contract}")
             with at_work("right runs") as count:
-                trials = _right_trials(path, file, right, run, pool)
+                trials = kept.get(file.content.contract) or _right_trials(
+                    path, file, right, run, pool
+                )
                 argued = read_cases(path.parent).argued
                 report = measure(trials, seed, argued, lambda: count("faults judged"))
             reports.append(report)
@@ -137,6 +142,18 @@ def _recorded(right: RightRuns, paths: int, cases: int) -> Run:
     return run
 
 
+def _kept_trials(
+    tried: Sequence[tuple[Path, ContractFile]], run: Run
+) -> dict[str, tuple[Reference, ...]]:
+    """The trials that a run's folder keeps, by the case that they are of."""
+    found: dict[str, tuple[Reference, ...]] = {}
+    if run.folder is not None:
+        for trial in recorded_runs([file for _, file in tried], run):
+            name = trial.contract.content.contract
+            found[name] = (*found.get(name, ()), trial)
+    return found
+
+
 def _right_trials(
     path: Path, file: ContractFile, right: RightRuns, run: Run, pool: SandboxPool
 ) -> tuple[Reference, ...]:
@@ -148,7 +165,7 @@ def _right_trials(
 
     if any(run):
         given = run._replace(schema=schema_of_contract(path, file, right.schema))
-        return tuple(recorded_runs(file, given))
+        return recorded_runs([file], given)
     own = [CommandAgent.parse(command, REFERENCE_SECONDS) for command in right.commands or ()]
     listed = () if own else read_cases(path.parent).references
     return tuple(live_references(file, path, (*(right.references or listed), *own), pool))

@@ -499,7 +499,7 @@ def retry(
     places: RunPlaces,
     as_json: JsonFlag = False,
 ) -> int:
-    """Make chosen trials of a run again; what there was is kept beside them, and told.
+    """Make chosen trials of a run again; earlier attempts are kept and marked.
 
     Without a choice, those that have no verdict. With several, those that fit all of them.
     """

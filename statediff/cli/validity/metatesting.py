@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.options import JsonFlag, Pieces, RecordedRun, SchemaFileOption
+from statediff.cli.options import CaseChoice, JsonFlag, Pieces, RecordedRun, SchemaFileOption
 from statediff.cli.output import emit, mark, progress, results
 from statediff.errors import UsageError
 from statediff.reports.said import said
@@ -80,6 +80,7 @@ def metatest(
         typer.Option("--trace", metavar="FILE", help="Every call of the recorded run."),
     ] = None,
     schema: SchemaFileOption = None,
+    cases: CaseChoice,
     pieces: Pieces,
     as_json: JsonFlag = False,
 ) -> int:
@@ -87,7 +88,7 @@ def metatest(
 
     Each reference agent runs once in its sandbox, or a recorded run is given. Faults of the world
     must get DIVERGE, faults of observation INCONCLUSIVE, twins MATCH, and what is wrong must be
-    named.
+    named. A contract with cases is tried in each of them.
     """
     import secrets
 
@@ -112,6 +113,7 @@ def metatest(
         seeding.corpus is not None,
         run if any(run) else None,
         pieces.keep,
+        cases.chosen if cases.is_given else None,
     )
     found = tally(_try(paths, wanted, pieces.jobs, tell))
     if as_json:

@@ -16,7 +16,7 @@ from keyword import iskeyword
 from typing import Final
 
 from statediff.contract.authoring.inferring import Inferred, Run
-from statediff.contract.authoring.requiring import derivations, requirements
+from statediff.contract.authoring.requiring import COUNTERS, derivations, requirements
 from statediff.contract.language.english import singular
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Op
@@ -35,7 +35,6 @@ from statediff.model.values import Observed, is_value, printable
 
 SAMPLED: Final = 1000
 """Rows of a table that are looked at; a draft is a proposal, not a proof."""
-_COUNTERS: Final = "db.sequence"
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 States = Sequence[tuple[str, State]]
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
@@ -186,8 +185,9 @@ def _field(
         drafted.told = {"type": "timestamp", **drafted.told}
     elif told.kind is Kind.LOCAL_TIMESTAMP and told.form not in (None, NO_FORM):
         drafted.told, drafted.why = _instants(str(told.form), "stored as text in this form")
+        drafted.told = {"type": "timestamp", **drafted.told}
     elif told.kind is Kind.LOCAL_TIMESTAMP:
-        drafted.told = {"zone": "UTC"}
+        drafted.told = {"type": "timestamp", "zone": "UTC"}
         drafted.why = "stored without a zone; the zone is a guess"
     elif told.kind is Kind.INT and values and _says_flag(told.name) and set(values) <= {0, 1}:
         drafted.told = {"type": "bool"}
@@ -266,11 +266,17 @@ class Seen:
     sandbox: str | None = None
     before: State | None = None
     after: State | None = None
+    unseen: Mapping[str, str] = field(default_factory=dict)
+    """Type → why nothing at all is known of it, before or after."""
 
 
 def draft_contract(name: str, seen: Seen) -> str:
     """A contract that forbids what nearly every task forbids and requires what the run changed."""
-    types = [t.name for t in seen.schema.types if _is_named(t.name) and t.outside is None]
+    types = [
+        t.name
+        for t in seen.schema.types
+        if _is_named(t.name) and t.outside is None and t.name not in seen.unseen
+    ]
     seen = replace(seen, deltas=tuple(_to_explain(seen)))
     touched = {(d.op, d.type) for d in seen.deltas}
     moved = {t for _, t in touched}
@@ -287,7 +293,7 @@ def draft_contract(name: str, seen: Seen) -> str:
     objects = [
         t
         for t in types
-        if t.startswith("db.") and t not in moved and t not in powers and t != _COUNTERS
+        if t.startswith("db.") and t not in moved and t not in powers and t != COUNTERS
     ]
     added_to = [
         t
@@ -309,6 +315,7 @@ def draft_contract(name: str, seen: Seen) -> str:
     requires = required[0].startswith("require:")
     if forbidden and not requires:
         lines.append("noop: true                    # remove it once something is required")
+    lines += _excluded(seen)
     if forbidden:
         lines += ["", "forbid:", *forbidden]
     lines += ["", *required]
@@ -318,11 +325,26 @@ def draft_contract(name: str, seen: Seen) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _excluded(seen: Seen) -> list[str]:
+    """What no clause can be about; with a run that shows it, the lines go."""
+    known = [t for t in seen.schema.types if t.name in seen.unseen and t.outside is None]
+    if not known:
+        return []
+    lines = [
+        "",
+        "exclude:                        # this account saw none of these; more rights are better",
+    ]
+    for each in known:
+        because = f"nothing is known of it: {seen.unseen[each.name]}"
+        lines += [f"  - what: {_quote(each.name)}", f"    because: {json.dumps(because)}"]
+    return lines
+
+
 def _to_explain(seen: Seen) -> Iterator[Delta]:
     """The changes that a contract has to speak of; neither what is outside nor what counts rows."""
     counters = {t.counter for t in seen.schema.types if t.counter is not None}
     for delta in seen.deltas:
-        is_counter = delta.type == _COUNTERS and delta.key[0] in counters
+        is_counter = delta.type == COUNTERS and delta.key[0] in counters
         if seen.schema.by_name[delta.type].outside is None and not is_counter:
             yield delta
 

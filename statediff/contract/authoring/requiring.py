@@ -24,6 +24,8 @@ from statediff.model.values import ABSENT, Key, Map, Observed, is_value, printab
 MAX_TEXT: Final = 4000
 """Characters of a text that is pinned; a longer one is named, not written out."""
 MAX_KEYS: Final = 200
+COUNTERS: Final = "db.sequence"
+_RAISED: Final = "(it.value == null or new.value > it.value)"
 _COME: Final = (Op.CREATE, Op.LINK)
 _GONE: Final = (Op.DELETE, Op.UNLINK)
 _WORDS: Final = {Op.CREATE: "new", Op.UPDATE: "changed", Op.DELETE: "gone"}
@@ -169,6 +171,12 @@ def _entities(run: Run, inferred: Inferred) -> Iterator[tuple[Said, Key]]:
             changed.setdefault((delta.op, delta.type, delta.key), []).append(delta)
     for (op, name, key), deltas in changed.items():
         entity = run.schema.by_name[name]
+        if name == COUNTERS and all(_is_raise(delta) for delta in deltas):
+            # Its numbers have gaps: what was rolled back, or was there already, took one too.
+            is_text = any(type(delta.after) is str for delta in deltas)
+            raised = "new.value != it.value" if is_text else _RAISED
+            yield Said(op, name, conditions=(raised,), free=("value",)), key
+            continue
         if op is Op.UPDATE:
             saying = _Saying(inferred, entity, "new")
             for path, steps, value in _places(run, entity, deltas):
@@ -178,6 +186,16 @@ def _entities(run: Run, inferred: Inferred) -> Iterator[tuple[Said, Key]]:
             for path, value in _fields(entity, op, deltas[0], inferred):
                 saying.add(path, (), value)
         yield saying.said(op), key
+
+
+def _is_raise(delta: Delta) -> bool:
+    """Whether a counter counted on."""
+    was, now = delta.before, delta.after
+    if delta.op is not Op.UPDATE or delta.path != "value":
+        return False
+    if isinstance(was, str) and isinstance(now, str):  # some servers say their numbers as texts
+        return was.isdecimal() and now.isdecimal() and int(was) < int(now)
+    return type(now) is int and (was is None or (type(was) is int and was < now))
 
 
 def _places(

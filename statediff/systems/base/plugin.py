@@ -103,6 +103,10 @@ class StateReader:
     unreadable: str = "cannot be read"
     """What messages say of a state of which not even the schema can be read."""
 
+    def url_of(self, path: Path) -> str:
+        """Where a program reaches a state of an absolute path, as sandboxes say it too."""
+        return f"sqlite:///{path}" if "sqlite" in self.schemes else path.as_uri()
+
 
 @dataclass(frozen=True, kw_only=True)
 class SystemPlugin:

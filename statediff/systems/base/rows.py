@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -58,9 +58,9 @@ def converter(field: Field) -> Convert | None:
             if form is None:
                 return lambda stored: instant(stored, zone)
             return lambda stored: (
-                instant(stored, zone)
-                if type(stored) is str and is_written_in(stored, form)
-                else stored
+                stored
+                if type(stored) is str and not is_written_in(stored, form)
+                else instant(stored, zone)
             )
         case _:
             return None
@@ -91,13 +91,15 @@ def _date(stored: Any) -> Any:
 def instant(stored: Any, zone: tzinfo | None) -> Any:
     """ISO 8601 text as an instant (UTC); without an offset and without `zone` a local timestamp.
 
+    A local timestamp that was read before, by a driver or for a captured state, takes the zone too.
+
     >>> instant("2024-03-01 10:00:00", None)
     datetime.datetime(2024, 3, 1, 10, 0)
     >>> instant("2024-03-01T10:00:00+02:00", None)
     datetime.datetime(2024, 3, 1, 8, 0, tzinfo=datetime.timezone.utc)
     """
-    parsed = parse_instant(stored) if type(stored) is str else None
-    if parsed is None:
+    parsed = parse_instant(stored) if type(stored) is str else stored
+    if type(parsed) is not datetime:
         return stored
     if parsed.tzinfo is not None or zone is None:
         return parsed

@@ -240,8 +240,7 @@ def agent_url(source: PackSource) -> str:
         raise SandboxError(f"{source.name}: cannot be reached: {error}") from error
     if place.url is not None:
         return place.url
-    path = place.path
-    return f"sqlite:///{path}" if "sqlite" in reader.schemes else path.as_uri()
+    return reader.url_of(place.path)
 
 
 def read_base(path: Path) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
-from statediff.model.values import Unobserved
+from statediff.model.values import Unobserved, printable
 from statediff.systems.base.rows import named_rows, source_schema
 from statediff.systems.mail.headers import departures
 from statediff.systems.mail.parsing import Parsed, parse_message
@@ -129,8 +129,13 @@ class MailboxSource:
         return self._name
 
     def schema(self) -> Schema:
-        with imap_session(self._name, self._url):
-            pass
+        with imap_session(self._name, self._url) as session:
+            names = [folder.name for folder in session.folders()] if self._patterns else []
+        for pattern in self._patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise SourceUnavailable(
+                    f"no folder is called {printable(pattern)}; correct `?folders=`"
+                )
         return self._schema()
 
     def _schema(self) -> Schema:

@@ -18,6 +18,7 @@ import contextlib
 from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain, islice
 from typing import Any, ClassVar, Final
 
 import pymysql
@@ -52,6 +53,8 @@ from statediff.systems.relational.structure import STRUCTURE, Checked, structure
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
 MAX_VALUE_BYTES: Final = 1024 * 1024
+STREAMED_ABOVE: Final = 100_000
+"""Rows of a table that are held at once; those of a larger one, where the server sorts them."""
 LOCK_SECONDS: Final = 2
 READ_SECONDS: Final = 300
 ATTEMPTS: Final = 3
@@ -275,9 +278,31 @@ class Scan:
                 cause = f"its key column {key} is gone"
         if cause is not None:
             return shelf.fail(shelf.empty(entity_type, like), cause)
-        found, cause = self._rows(Query(self._database, entity_type, entry))
+        query = Query(self._database, entity_type, entry)
+        if query.is_sorted:
+            return self._stream(query, entity_type, like)
+        found, cause = self._rows(query)
         table = shelf.distinct(entity_type, found, like)
         return table if cause is None else shelf.fail(table, cause)
+
+    def _stream(self, query: Query, entity_type: EntityType, like: Table | None) -> Table:
+        """The rows in the order of their key; of a large table never all at once."""
+        try:
+            with self._connection.cursor(SSCursor) as cursor:
+                cursor.execute(f"{query.text} ORDER BY {query.order}")
+                rows = map(query.row, cursor)
+                first = list(islice(rows, STREAMED_ABOVE))
+                if len(first) < STREAMED_ABOVE:
+                    return self.shelf.distinct(entity_type, first, like)
+                return self.shelf.build(entity_type, chain(first, rows), like, is_sorted=True)
+        except (pymysql.err.OperationalError, pymysql.err.ProgrammingError) as error:
+            if not self._connection.open:
+                raise
+            return self.shelf.fail(self.shelf.empty(entity_type, like), cause_of(error))
+        except UnicodeDecodeError:
+            raise SourceUnavailable("a value is not UTF-8") from None
+        except ValueError as error:  # a damaged index shows a row twice, or out of its order
+            return self.shelf.fail(self.shelf.empty(entity_type, like), str(error))
 
     def _rows(self, query: Query) -> tuple[list[Row], str | None]:
         rows: list[Row] = []
@@ -314,6 +339,15 @@ class Query:
         self.columns = tuple(column for _, column in stored)
         """What is asked for, in this order; sizes and digests of the `guarded` stand behind."""
         self._names = tuple(f.name for f, _ in stored)
+        places = {f.name: column for f, column in stored}
+        keys = [places[name] for name in self.key if name in places]
+        self.order = ", ".join(quoted(column.name) for column in keys)
+        self.is_sorted = (
+            tuple(column.name for column in keys) == entry.key
+            and bool(keys)
+            and all(column.kind is Kind.INT for column in keys)
+        )
+        """Whether the server has the rows in our order: by a primary key of integers."""
         self._absent = dict.fromkeys(
             (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
         )

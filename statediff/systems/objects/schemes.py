@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "r2"})
+STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci"})
 """Stores of objects: a folder there is no more than the beginning of names."""
 FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "webhdfs", "hdfs", "memory"})
 """Places with folders of their own."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,10 +54,11 @@ OBJECT: Final = EntityType(
     ),
     table="object",
 )
-"""One object. `path` is below the URL, parts joined by `/`; `kind` is file or directory (where the
-place has folders). Of a file: `size` in bytes, `digest` (SHA-256, hex), `text` where it is UTF-8 of
-at most `Limits.content_bytes`; `etag` and `version` as the store gives them. `attributes` maps the
-headers and the owner's metadata that the store keeps with it."""
+"""One object. `path` is below the URL, parts joined by `/`; `kind` is file, directory (where the
+place has folders), or what the driver says beside these, such as link. Of a file: `size` in bytes,
+`digest` (SHA-256, hex), `text` where it is UTF-8 of at most `Limits.content_bytes`; `etag` and
+`version` as the store gives them. `attributes` maps the headers and the owner's metadata that the
+store keeps with it."""
 
 _ETAG: Final = ("ETag", "etag", "e_tag")
 _VERSION: Final = ("VersionId", "version_id", "generation", "version_aware_id")
@@ -151,16 +153,16 @@ class ObjectsSource:
             like=None if like is None else like.tables.get(entity_type.name),
             enumeration=COMPLETE if cause is None else Enumeration(Coverage.INCOMPLETE, cause),
         )
-        unread = [c.cause for r in rows.values() for c in r.values() if isinstance(c, Unobserved)]
-        gaps = list(dict.fromkeys([*([] if cause is None else [cause]), *unread]))
-        return scanned(self._name, as_of, State(schema, {entity_type.name: table}), gaps=gaps[:3])
+        state = State(schema, {entity_type.name: table})
+        # What could not be read of one object is unobserved in its row: every other one is known.
+        return scanned(self._name, as_of, state, gaps=[] if cause is None else [cause])
 
     @contextlib.contextmanager
     def _opened(self, *, may_be_gone: bool = False) -> Iterator[tuple[Any, str]]:
         """The driver and the path below which it looks. Raises `SourceUnavailable`."""
         system, root = self._driver
         try:
-            if not system.exists(root if self._has_folders and not may_be_gone else _top(root)):
+            if not _is_there(system, root if self._has_folders and not may_be_gone else _top(root)):
                 raise SourceUnavailable("there is no such place, or this account may not see it")
             yield system, root
         except (SourceUnavailable, UsageError):
@@ -182,10 +184,15 @@ class ObjectsSource:
         try:
             from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
-            system, root = url_to_fs(
-                place, **options, skip_instance_cache=True, use_listings_cache=False
-            )
-        except (ImportError, TypeError, ValueError) as error:
+            system, root = url_to_fs(place, **options, skip_instance_cache=True)
+            # As an option, that of SFTP would hand it to its library, which has none of the name.
+            system.dircache.use_listings_cache = False
+        except ImportError as error:
+            raise UsageError(
+                f"{self._name}: {self._said(error)}; pip install it where statediff runs, "
+                f"{printable(sys.prefix)}"
+            ) from error
+        except (TypeError, ValueError) as error:
             raise UsageError(f"{self._name}: {self._said(error)}") from error
         except Exception as error:  # the driver of a third party may raise anything
             raise SourceUnavailable(self._said(error)) from error
@@ -198,27 +205,55 @@ class ObjectsSource:
     def _listing(self, system: Any, root: str) -> tuple[dict[str, _Listed], str | None]:
         """What is there by its path below the root, and why that may not be all."""
         system.invalidate_cache()
-        if not system.exists(root):
+        if not _is_there(system, root):
             return {}, None
-        found: Mapping[str, Mapping[str, Any]] = system.find(
-            root, detail=True, withdirs=self._has_folders
-        )
+        shut: list[str] = []
+        found: Mapping[str, Mapping[str, Any]]
+        if self._has_folders:
+            found = self._tree(system, root, shut)
+        else:
+            found = system.find(root, detail=True)
         base = root.rstrip("/")
         listed = {}
         for path, info in sorted(found.items()):
             below = path.rstrip("/").removeprefix(base).lstrip("/")
             if below or info["type"] == "file":
-                is_file = info["type"] == "file"
-                size = info.get("size") if is_file else None
+                kind = str(info["type"])
+                size = info.get("size") if kind == "file" else None
                 stamp = tuple(str(info[n]) for n in (*_ETAG, *_VERSION) if info.get(n) is not None)
-                listed[below or path.rpartition("/")[2]] = _Listed(
-                    path, "file" if is_file else "directory", size, stamp or None
-                )
+                listed[below or path.rpartition("/")[2]] = _Listed(path, kind, size, stamp or None)
         most = self._limits.entries
         if len(listed) > most:
             kept = dict(list(listed.items())[:most])
             return kept, f"{len(listed)} objects, of which {most} are read"
-        return listed, None
+        return listed, f"a folder cannot be listed: {shut[0]}" if shut else None
+
+    def _tree(self, system: Any, root: str, shut: list[str]) -> dict[str, Mapping[str, Any]]:
+        """All that is below the root; `shut` has why a folder was not listed.
+
+        The driver's own `find` takes a folder that it cannot list for an empty one.
+        """
+        top = system.info(root)
+        if top["type"] != "directory":
+            return {root: top}
+        found: dict[str, Mapping[str, Any]] = {}
+        folders = [root]
+        while folders and len(found) <= self._limits.entries:
+            folder = folders.pop()
+            try:
+                entries = system.ls(folder, detail=True)
+            except PermissionError as error:
+                shut.append(f"{printable(folder)}: {self._said(error)}")
+                continue
+            except FileNotFoundError:
+                continue  # the next listing of its parent shows that it went
+            for entry in entries:
+                path = entry["name"].rstrip("/")
+                if path != folder.rstrip("/"):
+                    found[path] = entry
+                    if entry["type"] == "directory":
+                        folders.append(path)
+        return found
 
     def _row(self, system: Any, path: str, listed: _Listed) -> Row:
         row: Row = {
@@ -227,8 +262,11 @@ class ObjectsSource:
             **dict.fromkeys(("size", "digest", "text", "etag", "version")),
             "attributes": Map(()),
         }
-        if listed.kind != "file":
+        if listed.kind == "directory":
             return row
+        if listed.kind != "file":
+            unseen = Unobserved(f"the driver does not show what a {printable(listed.kind)} holds")
+            return row | dict.fromkeys(("digest", "text"), unseen)
         whole = listed.place
         try:
             info = system.info(whole)
@@ -274,6 +312,15 @@ class ObjectsSource:
             if is_other:
                 moved.append(path)
         return moved
+
+
+def _is_there(system: Any, path: str) -> bool:
+    """Whether the path is there; the driver's own `exists` takes any failure for a no."""
+    try:
+        system.info(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _top(root: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from statediff.errors import InputError
+from statediff.errors import InputError, UsageError
 from statediff.model.values import printable
 from statediff.systems.base.plugin import (
     Refinement,
@@ -59,7 +59,13 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
 
 
 def _path(url: str) -> Path:
-    return Path(unquote(url.partition("?")[0].removeprefix("sqlite:///")))
+    place, _, query = url.partition("?")
+    if query:
+        raise UsageError(
+            f"{printable(place)}: a SQLite file is read whole, and `?{printable(query[:80])}` asks "
+            "for something else; leave it out, and `exclude:` in the contract what is not meant"
+        )
+    return Path(unquote(place.removeprefix("sqlite:///")))
 
 
 def _object_types() -> tuple[EntityType, ...]:

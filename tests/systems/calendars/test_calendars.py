@@ -187,6 +187,8 @@ def test_what_is_wrong_is_named_without_the_password(
     with pytest.raises(InputError, match=words) as caught:
         one_capture([f"c={url(port, password, path)}"], lambda _: None)
     assert password not in str(caught.value)
+    with pytest.raises(InputError, match=r"refused.*check the URL"):
+        one_capture([f"c={url(1, password, path)}"], lambda _: None)
 
 
 @pytest.mark.usefixtures("client")

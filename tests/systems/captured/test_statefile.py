@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 import statediff
 from statediff.cli.main import run
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import parse_schema_file
 from statediff.errors import InputError, StatediffError, UsageError
 from statediff.systems.captured.statefile import write_state
 from statediff.workspace.inputs import one_capture
@@ -90,6 +93,44 @@ entities:
     for before in (plain, refined):
         [delta] = statediff.changes(f"db={before}", f"db={database}", schema=schema)
         assert (delta["type"], delta["path"], delta["before"]) == ("person", "label", "Bob")
+
+
+def test_a_schema_says_the_same_of_a_captured_state_as_of_its_system(tmp_path: Path) -> None:
+    path, schema = tmp_path / "app.sqlite", tmp_path / "schema.yaml"
+    with sqlite3.connect(path) as connection:
+        connection.executescript("""
+            CREATE TABLE visit (id INTEGER PRIMARY KEY, at TIMESTAMP, said TEXT, day TEXT,
+                                paid TEXT, done INTEGER, more TEXT);
+            INSERT INTO visit VALUES
+                (1, '2026-03-29 02:30:00', '2026-03-01T10:00:00', '2026-03-01','1.5', 1, '{"a":1}'),
+                (2, '2026-03-01 10:00:00', 'soon', 'today', '01', 2, '{'),
+                (3, NULL, NULL, NULL, NULL, NULL, NULL);
+        """)  # fmt: skip
+    connection.close()
+    schema.write_text("""
+schema: app
+version: 1.0.0
+entities:
+  visit:
+    fields:
+      at: {type: timestamp, zone: Europe/Berlin}
+      said: {type: timestamp, zone: UTC, form: "YYYY-MM-DDThh:mm:ss[.ffffff]"}
+      day: {type: date}
+      paid: {type: decimal}
+      done: {type: bool}
+      more: {type: map}
+""")
+    plain = captured(path, tmp_path / "plain.state")
+    file = parse_schema_file(schema.read_bytes(), "schema.yaml")
+    same, there = (
+        one_capture([f"db={state}"], lambda source: refine(file, source)).parts[0].state
+        for state in (plain, path)
+    )
+    assert same.tables["visit"].type == there.tables["visit"].type
+    assert [*same.tables["visit"].rows()] == [*there.tables["visit"].rows()]
+    instants = [row["at"] for _, row in same.tables["visit"].rows()]
+    skipped = datetime.fromisoformat("2026-03-29 02:30")  # the hour that no clock showed
+    assert instants == [skipped, datetime(2026, 3, 1, 9, tzinfo=UTC), None]
 
 
 def test_a_type_that_the_other_side_lacks_is_never_taken_for_empty(

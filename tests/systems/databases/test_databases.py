@@ -96,6 +96,8 @@ def test_a_schema_is_chosen_and_tables_by_pattern(base: Path) -> None:
     assert set(part.state.tables) == {"db.table", "db.view", "elsewhere"}
     [part] = one_capture([f"db=duckdb:///{base}?tables=p*"], lambda _: None).parts
     assert set(part.state.tables) == {"db.table", "db.view", "pair", "plain"}
+    with pytest.raises(InputError, match=r"no table is called nosuch; correct `\?tables=`"):
+        one_capture([f"db=duckdb:///{base}?tables=pair,nosuch"], lambda _: None)
 
 
 def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:

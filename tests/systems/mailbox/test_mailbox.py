@@ -210,6 +210,10 @@ def test_what_is_wrong_is_named_without_the_password(
     with pytest.raises(InputError, match="AUTHENTICATIONFAILED") as caught:
         one_capture([f"m={url.replace(SECRET, 'wrong-' + SECRET)}"], lambda _: None)
     assert SECRET not in str(caught.value)
+    with pytest.raises(InputError, match=r"refused.*check the URL"):
+        one_capture([f"m=imap://ada:{SECRET}@127.0.0.1:1/"], lambda _: None)
+    with pytest.raises(InputError, match="no folder is called nosuch"):
+        one_capture([f"m={url}?folders=nosuch"], lambda _: None)
     bare = url.replace(f":{SECRET}", "")
     with pytest.raises(UsageError, match="STATEDIFF_PASSWORD_M"):
         one_capture([f"m={bare}"], lambda _: None)

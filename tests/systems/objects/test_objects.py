@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from statediff.capture.source import SourceUnavailable
 from statediff.errors import InputError, UsageError
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Map, Unobserved
+from statediff.systems.base.rows import source_schema
 from statediff.systems.objects.source import ObjectsSource
 from statediff.workspace.inputs import offline_clock, one_capture
 from tests.lines import verdict_where_the_line_is_cut
@@ -85,11 +87,17 @@ def test_a_bucket_that_is_not_there_is_no_empty_one(bucket: tuple[Any, str]) -> 
     with pytest.raises(InputError, match="no such place") as caught:
         one_capture([f"o={bucket[1].replace('bucket', 'nosuch')}"], lambda _: None)
     assert SECRET not in str(caught.value)
+    with pytest.raises(InputError, match=r"Could not connect.*check the URL"):
+        one_capture(["o=s3://bucket/in?endpoint_url=http://127.0.0.1:1"], lambda _: None)
 
 
 @pytest.mark.parametrize(
     ("url", "words"),
-    [("sftp://ada:hidden@127.0.0.1/x", "paramiko"), ("gs://b/x", "gcsfs")],
+    [
+        ("sftp://ada:hidden@127.0.0.1/x", "paramiko.*pip install it where statediff runs"),
+        ("gs://b/x", "gcsfs.*pip install"),
+        ("az://b/x", "adlfs.*pip install"),
+    ],
 )  # fmt: skip
 def test_a_missing_driver_is_named(url: str, words: str) -> None:
     with pytest.raises((UsageError, InputError), match=words) as caught:
@@ -104,6 +112,89 @@ def memory() -> Iterator[Any]:
     store.makedirs("/place/empty")
     yield store
     store.rm("/place", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (PermissionError("shut"), "a folder cannot be listed: /place/empty: shut"),
+        (ConnectionResetError("the line"), None),
+        (TimeoutError("the line"), None),
+    ],
+)
+def test_a_folder_that_cannot_be_listed_is_never_an_empty_one(
+    memory: Any, monkeypatch: pytest.MonkeyPatch, error: OSError, cause: str | None
+) -> None:
+    """Where fsspec's `find` leaves such a folder out, and its `exists` says no of what fails."""
+    listing = type(memory).ls
+
+    def ls(self: Any, path: str, *arguments: Any, **options: Any) -> Any:
+        if path.endswith("/empty"):
+            raise error
+        return listing(self, path, *arguments, **options)
+
+    monkeypatch.setattr(type(memory), "ls", ls)
+    source = ObjectsSource("o", "memory://place")
+    if cause is None:
+        with pytest.raises(SourceUnavailable, match="the line"):
+            source.read(MemoryChunks(), offline_clock, None)
+        seen = type(memory).info
+
+        def info(self: Any, path: str, **options: Any) -> Any:
+            if path.endswith("place"):
+                raise error
+            return seen(self, path, **options)
+
+        monkeypatch.setattr(type(memory), "info", info)
+        monkeypatch.setattr(type(memory), "ls", listing)
+        with pytest.raises(SourceUnavailable, match="the line"):
+            source.read(MemoryChunks(), offline_clock, State(source_schema("o", []), {}))
+        return
+    [table] = source.read(MemoryChunks(), offline_clock, None).state.tables.values()
+    assert table.enumeration.cause == cause
+    assert table.row_count == 2
+
+
+def test_a_driver_is_given_the_parameters_of_its_url_and_no_other(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of SFTP hands all that it is given to its library."""
+
+    class Strict(type(memory)):  # type: ignore[misc]  # the class of a third party
+        protocol = "ssh"
+
+        def __init__(self, host: str, username: str, *, key_filename: str) -> None:
+            assert (host, username, key_filename) == ("h", "ada", "k")
+            super().__init__()
+
+        @staticmethod
+        def _get_kwargs_from_urls(_: str) -> dict[str, str]:
+            return {"host": "h", "username": "ada"}
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> str:
+            return "/" + path.removeprefix("ssh://ada@h").strip("/")
+
+    monkeypatch.setitem(sys.modules["fsspec.registry"]._registry, "ssh", Strict)
+    assert set(rows("ssh://ada@h/place?key_filename=k")) == {"a.txt", "empty"}
+
+
+def test_what_is_no_file_and_no_folder_has_a_kind_and_an_unknown_content(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = type(memory).ls
+
+    def ls(self: Any, path: str, *arguments: Any, **options: Any) -> Any:
+        link = {"name": "/place/l", "size": 1, "type": "link"}
+        return [*listing(self, path, *arguments, **options), *([link] if path == "/place" else [])]
+
+    monkeypatch.setattr(type(memory), "ls", ls)
+    found = rows("memory://place")
+    assert (found["l"]["kind"], found["l"]["size"]) == ("link", None)
+    assert isinstance(found["l"]["digest"], Unobserved)
+    assert found["a.txt"]["text"] == "one"
+    before = ObjectsSource("o", "memory://place").read(MemoryChunks(), offline_clock, None)
+    assert before.reading.is_complete, "the other objects are known"
 
 
 @pytest.mark.usefixtures("memory")

@@ -14,11 +14,13 @@ from statediff.capture.source import SourceUnavailable
 from statediff.capture.store import DiskChunks
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
+from statediff.errors import UsageError
 from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks, State
 from statediff.model.values import ABSENT, Digested, same
 from statediff.systems.sqlite.scan import MAX_VALUE_BYTES
 from statediff.systems.sqlite.source import SqliteSource
+from statediff.workspace.inputs import StateFile
 
 
 def clock() -> datetime:
@@ -481,6 +483,13 @@ def test_a_missing_file_a_folder_and_a_nul_in_the_path_have_clear_causes(tmp_pat
     assert not (tmp_path / "no.db").exists()
     assert unavailable(tmp_path).endswith("is not a file")
     assert "null byte" in unavailable(tmp_path / "a\0b.db")
+
+
+def test_a_url_that_asks_for_a_part_of_a_file_is_refused_and_not_read_whole(tmp_path):
+    path = tmp_path / "app.sqlite"
+    sqlite3.connect(path).close()
+    with pytest.raises(UsageError, match="a SQLite file is read whole"):
+        StateFile.parse(f"db=sqlite:///{path}?tables=user")
 
 
 def test_a_file_that_is_no_database_has_a_clear_cause(tmp_path):
