@@ -12,7 +12,8 @@ import pytest
 from statediff.evaluate.worded import worded_judgement
 from statediff.model.explanation import BY_AGENT, CAUSE_CODES
 from statediff.model.state import Coverage, Enumeration, State
-from statediff.model.values import Unobserved
+from statediff.model.values import Digested, Unobserved
+from statediff.reports.plain import brief_findings
 from tests.judging import INCONCLUSIVE, run, state, user
 
 CODE: Final = Path(__file__).resolve().parents[1] / "statediff"
@@ -84,3 +85,33 @@ def test_every_cause_that_a_source_gives_says_whose_it_is() -> None:
         code = CAUSE_CODES.get(word) if colon else None
         expected = "environment" if code is None or code.origin is None else code.origin.value
         assert _origins(_of_a_value(cause)) == {expected}, cause
+
+
+BIG: Final = Digested.of("x" * 2_000_000)
+ALL_MATCH: Final = """
+require:
+  - id: said
+    that: all(matches(u.name, "x+y") for u in after.user)
+allow:
+  - any: user
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([user(1)], [user(1) | {"name": BIG}], "agent"),
+        ([], [user(1) | {"name": BIG}], "agent"),
+        ([user(1) | {"name": BIG}], [user(1) | {"name": BIG, "role": "z"}], "environment"),
+        ([user(1) | {"name": Unobserved("locked")}], [user(1) | {"name": BIG}], "environment"),
+    ],
+    ids=["written over", "written anew", "there before", "unknown before"],
+)
+def test_a_value_too_large_to_be_captured_is_of_the_agent_that_wrote_it(
+    before: list[Any], after: list[Any], expected: str
+) -> None:
+    done = run(ALL_MATCH, state({"user": before}), state({"user": after}))
+    assert done.judgement.verdict is INCONCLUSIVE
+    found = {f["clause"]: f["origin"] for f in worded_judgement(done.bundle)["findings"]}
+    assert found["said"] == expected
+    assert [f["origin"] for f in brief_findings(done.bundle) if f["clause"] == "said"] == [expected]

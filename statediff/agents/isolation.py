@@ -21,16 +21,17 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 from typing import IO, Any, Final, Self
 
 from statediff.errors import UsageError
+from statediff.systems.base import landlock
 from statediff.systems.base.privacy import allowed_environment
 
 VARIABLE: Final = "STATEDIFF_ISOLATION"
@@ -39,7 +40,27 @@ KINDS: Final = ("namespaces+landlock", "namespaces", "landlock", NONE)
 """From the strongest to none."""
 END_SECONDS: Final = 10.0
 """How long a supervisor may take to end what it began."""
-_PROGRAM: Final = Path(__file__).with_name("supervisor.py")
+_PROGRAM: Final = {
+    "landlock": Path(landlock.__file__),
+    "supervisor": Path(__file__).with_name("supervisor.py"),
+}
+"""The modules of the supervisor, in the order in which they are made."""
+_START: Final = """
+import marshal, os, sys
+line, size = map(int, sys.argv[1:])
+text = b""
+while len(text) < size:
+    piece = os.read(line, size - len(text))
+    if not piece:
+        os._exit(0)  # nobody wants it any more
+    text += piece
+codes, order = marshal.loads(text)
+for name, code in codes.items():
+    module = sys.modules[name] = type(sys)(name)
+    exec(code, vars(module))
+module.main(line, order)
+"""
+"""It runs what it is sent: to find and compile modules takes as long as all that they do."""
 _MAX_ANSWER: Final = 64 * 1024
 _NUMBERS: Final = frozenset({"pid", "status", "is_clean"})
 
@@ -79,6 +100,12 @@ def _causes() -> Mapping[str, str | None]:
         }
 
 
+@functools.cache
+def _codes() -> Mapping[str, CodeType]:
+    """The modules of the supervisor, compiled once a process."""
+    return {n: compile(path.read_bytes(), path, "exec") for n, path in _PROGRAM.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """What a supervisor is to begin, as it is told."""
@@ -110,9 +137,12 @@ class Supervised:
         self._kept = b""
         self.line, its = socket.socketpair()
         try:
+            sent: Any = (_codes(), vars(order))
+            text = marshal.dumps(sent)
             with its:
+                number, size = str(its.fileno()), str(len(text))
                 self.process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-B", str(_PROGRAM), str(its.fileno())],
+                    [sys.executable, "-I", "-S", "-B", "-c", _START, number, size],
                     env=allowed_environment(),
                     cwd="/",
                     stdin=stdin,
@@ -121,8 +151,7 @@ class Supervised:
                     pass_fds=(its.fileno(),),
                     start_new_session=True,
                 )
-            text = marshal.dumps(vars(order))
-            self.line.sendall(struct.pack("!I", len(text)) + text)
+            self.line.sendall(text)
         except BaseException:
             self.line.close()
             raise

@@ -1,11 +1,10 @@
-"""The program that an agent's program runs below: started by path, never imported by statediff.
+"""The program that an agent's program runs below: sent as code, never imported by statediff.
 
-It gets one order over a socket, whose number is its argument, and answers there, a word and what it
-is about in a line: the program's process, then what kept it from starting, or how it ended once
-nothing of it runs any more. Whatever closes the other end of the socket, the evaluator's own death
-too, ends the program.
+It gets one order with a socket, and answers there, a word and what it is about in a line: the
+program's process, then what kept it from starting, or how it ended once nothing of it runs any
+more. Whatever closes the other end of the socket, the evaluator's own death too, ends the program.
 
-1. `main` reads the order, makes new namespaces where the order asks for them, and forks.
+1. `main` makes new namespaces where the order asks for them, and forks.
 2. With namespaces the child is the first process of the program's own world (`_rule`). It mounts
    what the program may see: everything read-only but the writable folders, a `/tmp` and a `/proc`
    of its own. Nobody in that world can end it, and nothing in it outlives it.
@@ -21,7 +20,6 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # the one that loads no enumerations
 import ctypes
-import marshal
 import os
 import select
 import stat
@@ -40,8 +38,7 @@ if TYPE_CHECKING:
         landlock_version,
         new_rules,
     )
-else:  # the file alone: nothing else of statediff is loaded
-    sys.path.append(f"{os.path.dirname(os.path.dirname(__file__))}/systems/base")
+else:  # sent with it: nothing else of statediff is loaded
     from landlock import allow_below, bind_rules, landlock_version, new_rules
 
 _NEW_USER, _NEW_PID, _NEW_IPC, _NEW_MOUNTS = 0x10000000, 0x20000000, 0x08000000, 0x00020000
@@ -81,11 +78,9 @@ _KILLED = -int(signal.SIGKILL)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main() -> None:
+def main(line: int, order: dict[str, Any]) -> None:
     """The order is carried out; the exit code says nothing."""
-    line = int(sys.argv[1])
     os.set_inheritable(line, False)
-    order = marshal.loads(_read_order(line))  # noqa: S302 - our own, from the same Python
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -120,17 +115,6 @@ def _carry_out(order: dict[str, Any], line: int, wake: int) -> dict[str, object]
     if word == "failed":
         return {"failed": rest}
     return {"status": int(rest) if word == "ended" else status, "is_clean": int(is_clean)}
-
-
-def _read_order(line: int) -> bytes:
-    (size,) = struct.unpack("!I", os.read(line, 4))
-    order = b""
-    while len(order) < size:
-        piece = os.read(line, size - len(order))
-        if not piece:
-            os._exit(0)  # nobody wants it any more
-        order += piece
-    return order
 
 
 def _send(line: int, answer: dict[str, object]) -> None:
@@ -443,7 +427,3 @@ def _check(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
     return result
-
-
-if __name__ == "__main__":
-    main()

@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from statediff.atomic import PART, write_atomically
 from statediff.errors import StorageError, UsageError
-from statediff.model.batches import batch_digest, is_fully_observed
+from statediff.model.batches import batch_digest, facts_of
 from statediff.model.state import ChunkRef
 from statediff.model.values import printable
 
@@ -70,12 +70,13 @@ class DiskChunks:
         return Path(self._path(digest))
 
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
-        digest = batch_digest(batch)
+        facts = facts_of(batch)
+        digest = facts.digest
         if digest not in self._stored:
             self._store(digest, batch)
             self._stored.add(digest)
             self._keep(digest, batch)
-        return ChunkRef(digest, batch.num_rows, is_fully_observed(batch))
+        return ChunkRef(digest, batch.num_rows, facts.is_fully_observed)
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
         batch = self._cached.get(ref.digest)

@@ -22,7 +22,7 @@ Json: TypeAlias = Any
 Names: TypeAlias = Mapping[tuple[str, str], str]
 """(type, its key as a bundle writes it) → what the row is called."""
 
-_FRAGMENTS: Final = "fragments.json"
+FRAGMENTS: Final = "fragments.json"
 _LIMIT: Final = 40
 """Characters of one field in a name."""
 
@@ -30,12 +30,12 @@ _LIMIT: Final = 40
 def natural_names(bundle: Bundle) -> Names:
     """The names of the rows of types that the contract identifies; none where there is no such."""
     contract = bundle.files.get("contract.yaml")
-    if contract is None or b"identify" not in contract or _FRAGMENTS not in bundle.files:
+    if contract is None or b"identify" not in contract or FRAGMENTS not in bundle.files:
         return {}
     try:
         file = parse_contract(contract, "contract.yaml", lambda _name: b"")
         fields = {rule.type: tuple(rule.match_on) for rule in file.content.identify}
-        return _found(bundle.document(_FRAGMENTS), fields)
+        return _found(bundle.document(FRAGMENTS), fields)
     except (UsageError, AdapterError, BundleError, KeyError, TypeError, ValueError):
         return {}  # a report of a damaged bundle, or of another version's, needs no names
 

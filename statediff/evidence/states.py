@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from statediff.evidence import documents as doc
 from statediff.model.readings import Capture
+from statediff.model.schema import EntityType
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
 
 Json = Any
@@ -66,11 +67,19 @@ class _Kept:
         self._tables: dict[tuple[Any, ...], int] = {}
         self._last: dict[tuple[int, str], tuple[int, Table]] = {}
         self._same: dict[tuple[int, int], int] = {}
+        """By the identity of a table and of its type: equal in every schema that has this type."""
         self._alive: list[Any] = []
 
     def state(self, state: State) -> Json:
         schema = self._schema(state)
-        return [schema, [self._table(schema, state.tables[name]) for name in sorted(state.tables)]]
+        named = state.schema.by_name
+        return [
+            schema,
+            [
+                self._table(schema, state.tables[name], named.get(name))
+                for name in sorted(state.tables)
+            ],
+        ]
 
     def _schema(self, state: State) -> int:
         # By identity first: the states of a run share their schema. A schema may not be hashed.
@@ -84,11 +93,11 @@ class _Kept:
             self._alive.append(state.schema)  # or another might get its id
         return at
 
-    def _table(self, schema: int, table: Table) -> int:
-        at = self._same.get((schema, id(table)))
+    def _table(self, schema: int, table: Table, named: EntityType | None) -> int:
+        at = self._same.get((id(table), id(named)))
         if at is None:
-            at = self._same[schema, id(table)] = self._told(schema, table)
-            self._alive.append(table)  # or another might get its id
+            at = self._same[id(table), id(named)] = self._told(schema, table)
+            self._alive.append((table, named))  # or others might get their ids
         return at
 
     def _told(self, schema: int, table: Table) -> int:

@@ -9,8 +9,9 @@ from statediff.meta.reference import Reference, differs, rows_of
 from statediff.meta.world import Fault, World
 from statediff.model.batches import Row
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta
+from statediff.model.delta import Delta, Entity
 from statediff.model.explanation import Explanation, Reason
+from statediff.model.schema import EntityType
 from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Finding, Judgement, Stage, Truth
 
@@ -97,6 +98,10 @@ def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
     deltas = (*judgement.deltas, *(hidden.delta for hidden in judgement.hidden))
     if any(_hits(_entities(finding, deltas), seeded) for finding in found):
         return True
+    gone = missing_entities(world.reference, fault.mutant)
+    types = world.reference.types
+    if gone and any(_hits(_led_to(finding, deltas, types), gone) for finding in found):
+        return True
     # What did not happen is in no delta: the clause that asked for it says so.
     explained = dict(world.judgement.explained_by)
     asked = {
@@ -119,6 +124,12 @@ def names_ambiguous(type_name: str, judgement: Judgement) -> bool:
 def altered_entities(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key]]:
     """The entities whose rows after the run are others, by type and key; read from the rows."""
     return frozenset((name, key) for name, key, _, _ in _altered_rows(reference, mutant))
+
+
+def missing_entities(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key]]:
+    """Of the altered entities those that are not there after the mutant's run."""
+    rows = _altered_rows(reference, mutant)
+    return frozenset((name, key) for name, key, _, after in rows if after is None)
 
 
 def alters_nothing(fault: Fault, world: World) -> bool:
@@ -210,6 +221,21 @@ def _entities(finding: Finding, deltas: tuple[Delta, ...]) -> Iterator[tuple[str
     named = set(finding.deltas)
     yield from ((delta.type, delta.key) for delta in deltas if delta.id in named)
     yield from ((row.type, row.key) for row in finding.witness.rows)
+
+
+def _led_to(
+    finding: Finding, deltas: tuple[Delta, ...], types: Mapping[str, EntityType]
+) -> Iterator[tuple[str, Key]]:
+    """The entities that what the finding shows refers to: where there is none, it says which."""
+    named = set(finding.deltas)
+    cells = [(d.type, d.path, d.after) for d in deltas if d.id in named]
+    cells += [(row.type, name, value) for row in finding.witness.rows for name, value in row.fields]
+    for type_name, name, value in cells:
+        field = types[type_name].by_name.get(name) if type_name in types else None
+        if field is None or field.reference is None or isinstance(value, Entity):
+            continue
+        if is_value(value):
+            yield field.reference, (value,)  # type: ignore[misc]  # a value
 
 
 def _hits(pointed: Iterator[tuple[str, Key]], seeded: frozenset[tuple[str, Key]]) -> bool:

@@ -19,14 +19,17 @@ from contextlib import closing
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from statediff.contract.document.contract import ContractDocument
 from statediff.errors import ContractError
+from statediff.meta import server_faults
 from statediff.meta.metatest import MetaCase, Part, domain_of
 from statediff.model.verdict import Truth, Verdict
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.mail.source import MailSource
 from statediff.systems.sqlite.copy import with_log
 
@@ -281,6 +284,30 @@ def _program(place: Place) -> bool:
     return True
 
 
+def _in_postgres(operator: str) -> Callable[[Place], bool]:
+    def apply(place: Place) -> bool:
+        # The driver is of an extra.
+        from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: PLC0415
+        from statediff.systems.postgres.session import connected  # noqa: PLC0415
+
+        if operator not in server_faults.AS_OWNER:
+            agent = partial(connected, place.url, server_faults.SECONDS)
+            return server_faults.change_postgres(agent, server_faults.POSTGRES[operator])
+        if not isinstance(place.sandbox, EmbeddedSandbox):
+            return False
+        system = place.sandbox.system(place.source)
+        if not isinstance(system, PostgresSystem):
+            return False
+        return server_faults.change_postgres(system.as_owner, server_faults.POSTGRES[operator])
+
+    return apply
+
+
+def _in_mariadb(operator: str) -> Callable[[Place], bool]:
+    statements = server_faults.MARIADB[operator]
+    return lambda place: server_faults.change_mariadb(place.url, statements)
+
+
 _MAIL: Final = ("message", "message_part", "message_header")
 BELOW: Final[Mapping[str, Below]] = {
     **{
@@ -299,6 +326,14 @@ BELOW: Final[Mapping[str, Below]] = {
     **{
         f"tracker:{name}": Below("http://", _in_tracker(name), ("db.structure",))
         for name in ("index-entries", "free-list", "cell-order")
+    },
+    **{
+        f"postgres:{name}": Below("postgresql://", _in_postgres(name), ())
+        for name in server_faults.POSTGRES
+    },
+    **{
+        f"mariadb:{name}": Below("mysql://", _in_mariadb(name), ())
+        for name in server_faults.MARIADB
     },
 }
 """Class and operator → what it does. Where no type is named, any change of the source shows it."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import bisect
 import json
+import weakref
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 import blake3
@@ -234,6 +236,29 @@ def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array | None:
     return pc.starts_with(batch.column(index), pattern=_UNOBSERVED_PREFIX)
 
 
+@dataclass(frozen=True)
+class BatchFacts:
+    """What a chunk store says of a batch."""
+
+    digest: str
+    is_fully_observed: bool
+    """Whether no cell of the batch is `Unobserved`."""
+
+
+_facts: dict[int, tuple[weakref.ref[pa.RecordBatch], BatchFacts]] = {}
+"""By the identity of a batch, as long as there is one: nothing ever changes it."""
+
+
+def facts_of(batch: pa.RecordBatch) -> BatchFacts:
+    """The facts of the batch; of the same object they are worked out once."""
+    at = id(batch)
+    found = _facts.get(at)
+    if found is None or found[0]() is not batch:
+        facts = BatchFacts(batch_digest(batch), is_fully_observed(batch))
+        found = _facts[at] = weakref.ref(batch, lambda _: _facts.pop(at, None)), facts
+    return found[1]
+
+
 def is_fully_observed(batch: pa.RecordBatch) -> bool:
     """Whether no cell of the batch is `Unobserved`."""
     tagged = (at for at, head in enumerate(heads_of(batch.schema)) if head.form == TAGGED)
@@ -283,17 +308,17 @@ def heads_of(schema: pa.Schema) -> tuple[Head, ...]:
     for seen, heads in _heads_seen:
         if schema.equals(seen, check_metadata=True):
             return heads
-    heads = tuple(_head(field) for field in schema)
+    heads = tuple(_head(each.name, each.metadata[_FORM], each.type) for each in schema)
     _heads_seen = ((schema, heads), *_heads_seen[: _HEADS_KEPT - 1])
     return heads
 
 
-def _head(spec: pa.Field) -> Head:
-    form = bytes(spec.metadata[_FORM]).decode()
-    start = json.dumps([spec.name, form, str(spec.type)])[:-1].encode()
-    has_places = pa.types.is_string(spec.type) or pa.types.is_binary(spec.type)
-    width = _OFFSET_BYTES if has_places else int(spec.type.bit_width) // 8
-    return Head(spec.name, form, start, width, spec.type in _NUMBERS)
+@lru_cache(maxsize=4096)
+def _head(name: str, form: bytes, kind: pa.DataType) -> Head:
+    start = json.dumps([name, form.decode(), str(kind)])[:-1].encode()
+    has_places = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    width = _OFFSET_BYTES if has_places else int(kind.bit_width) // 8
+    return Head(name, form.decode(), start, width, kind in _NUMBERS)
 
 
 def _normal_buffers(array: pa.Array, head: Head) -> list[memoryview]:

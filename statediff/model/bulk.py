@@ -59,8 +59,9 @@ def build_from_blocks(
 ) -> Table:
     """The table of the rows of all blocks, cut like `like`, else by `CHUNK_KEYS` and `CHUNK_BYTES`.
 
-    `encode` gives the batch in normal form of the rows of one chunk. Raises `NotInBulk` where the
-    keys do not ascend.
+    `encode` gives the batch in normal form of the rows of one chunk, in memory of its own: what is
+    kept of a slice would keep all of the block alive. Raises `NotInBulk` where the keys do not
+    ascend.
     """
     cuts = None if like is None else like.partition
     orders = None if cuts is None else [key_order(cut) for cut in cuts]
@@ -73,7 +74,7 @@ def build_from_blocks(
 
     def flush() -> None:
         nonlocal held, room
-        chunks.append(store.put(_own(encode(pending) if held else encode_rows(entity_type, ()))))
+        chunks.append(store.put(encode(pending) if held else encode_rows(entity_type, ())))
         pending.clear()
         held, room = 0, CHUNK_BYTES
 
@@ -123,8 +124,3 @@ def _below(block: Block, start: int, cut: tuple[Any, ...]) -> int:
         else:
             end = middle
     return start
-
-
-def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in memory of its own: what is kept of a slice would keep all of the block alive."""
-    return pa.ipc.read_record_batch(batch.serialize(), batch.schema)

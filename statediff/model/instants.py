@@ -91,7 +91,12 @@ def spelling_of(text: str) -> str | None:
     The separator, whether there are seconds, how many digits their fraction has, whether it is zero
     or ends in one, and the offset.
     """
-    found = _TEXT.fullmatch(text) if len(text) <= _LONGEST else None
+    return _spelling_of(text) if len(text) <= _LONGEST else None
+
+
+@lru_cache(maxsize=8192)
+def _spelling_of(text: str) -> str | None:
+    found = _TEXT.fullmatch(text)
     if found is None or parse_instant(text) is None:
         return None
     separator, seconds, fraction, offset = found.groups()

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final, Protocol
 
 import blake3
@@ -23,11 +24,10 @@ import pyarrow as pa
 from statediff.model.batches import (
     BatchKeys,
     Row,
-    batch_digest,
     batch_keys,
     batch_rows,
     encode_rows,
-    is_fully_observed,
+    facts_of,
 )
 from statediff.model.explanation import Explanation
 from statediff.model.graph import MAX_NODES, Graph, state_graph
@@ -80,7 +80,7 @@ class ChunkRef:
     """A chunk by content: `digest` (BLAKE3, hex) and how many rows it holds.
 
     `is_fully_observed` says that no cell is `Unobserved`: two equal chunks then hold no doubt, and
-    a comparison need not load them. False is always safe; `is_fully_observed(batch)` tells.
+    a comparison need not load them. False is always safe; `facts_of` tells.
     """
 
     digest: str
@@ -105,12 +105,13 @@ class MemoryChunks:
         self._schemas: dict[bytes, pa.Schema] = {}
 
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
-        digest = batch_digest(batch)
+        facts = facts_of(batch)
+        digest = facts.digest
         if digest not in self._batches:
             self._batches[digest] = batch
             if batch.get_total_buffer_size() > _SPARE * batch.nbytes:
                 self._in_one_piece(digest)  # a slice would hold all it was cut from
-        return ChunkRef(digest, batch.num_rows, is_fully_observed(batch))
+        return ChunkRef(digest, batch.num_rows, facts.is_fully_observed)
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
         return self._batches[ref.digest]
@@ -306,13 +307,16 @@ def build_table(
     are consumed as a stream. Raises `ValueError` on a duplicate key or, with `is_sorted`, on a key
     out of order.
     """
-    keyed: Iterable[tuple[Key, Mapping[str, Observed]]]
+    pairs: Iterable[tuple[Key, Mapping[str, Observed]]]
     if entity_type.is_keyless:
-        keyed = _count_keyless(rows)
+        pairs = _count_keyless(rows)
     else:
-        keyed = ((_key_of(entity_type, row), row) for row in rows)
-        if not is_sorted:
-            keyed = sorted(keyed, key=lambda pair: key_order(pair[0]))
+        pairs = ((_key_of(entity_type, row), row) for row in rows)
+    keyed: Iterable[tuple[tuple[Any, ...], Key, Mapping[str, Observed]]] = (
+        (key_order(key), key, row) for key, row in pairs
+    )
+    if not (is_sorted or entity_type.is_keyless):
+        keyed = sorted(keyed, key=itemgetter(0))
     cuts = None if like is None else [key_order(cut) for cut in like.partition]
     chunks: list[ChunkRef] = []
     partition: list[Key] = []
@@ -326,8 +330,7 @@ def build_table(
         pending.clear()
         size = 0
 
-    for key, row in keyed:
-        order = key_order(key)
+    for order, key, row in keyed:
         if previous is not None and order <= previous:
             reason = "duplicate key" if order == previous else "key out of order"
             raise ValueError(f"{reason} {key!r} in {entity_type.name}")

@@ -284,6 +284,8 @@ def _value(observed: Observed) -> Value:
 
 def order_key(value: Value) -> tuple[Any, ...]:
     """A total order over values of all kinds: numbers, text by code point, then others."""
+    if type(value) is str:  # as most are
+        return (4, value)
     match value:
         case None:
             return (0,)

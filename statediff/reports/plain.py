@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from statediff.errors import BundleError, InputError, Problem
-from statediff.evaluate.worded import origin_in, worded_judgement
+from statediff.evaluate.worded import origins_in, worded_judgement
 from statediff.evidence.documents import fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Delta, Diff, Doubt, Entity, HiddenDelta
@@ -242,10 +242,11 @@ def _judgement(bundle: Bundle, where: str) -> Json:
 
 def brief_findings(bundle: Bundle) -> Json:
     """The findings that do not hold, by name only: for one line a trial."""
+    whose = origins_in(bundle)
     return [
         {
             **{name: finding[name] for name in ("code", "clause", "truth", "stage")},
-            "origin": origin_in(finding),
+            "origin": whose(finding),
         }
         for finding in bundle.document("judgement.json")["findings"]
         if finding["truth"] != "HOLDS"

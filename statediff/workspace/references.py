@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from statediff.packs import EMBEDDED
+
 if TYPE_CHECKING:
     from statediff.agents.command import CommandAgent
     from statediff.evaluate import ContractFile
@@ -33,8 +35,9 @@ def live_references(
     agents: Sequence[str | CommandAgent],
     pool: SandboxPool,
     disturb: Callable[[Sandbox], None] | None = None,
+    variant: str = EMBEDDED,
 ) -> Iterator[Reference]:
-    """Each agent's trial, run live in the pool's sandboxes; `disturb` comes after the agent.
+    """Each agent's trial, run live in the pool's sandboxes of a variant; then comes `disturb`.
 
     An agent is a program, or the name of one of the contract's folder.
     """
@@ -43,7 +46,7 @@ def live_references(
     from statediff.errors import UsageError
     from statediff.harness import Hooks, TrialPlan, trial_facts
     from statediff.meta.reference import Reference
-    from statediff.packs import EMBEDDED, sandbox_of
+    from statediff.packs import sandbox_of
     from statediff.workspace.agents import packed_agent
     from statediff.workspace.trials import TrialRequest, lend, make_trial
 
@@ -60,7 +63,7 @@ def live_references(
         agent = program.name
         with (
             tempfile.TemporaryDirectory(prefix="statediff-") as folder,
-            pool.lease(sandbox_name, EMBEDDED) as sandbox,
+            pool.lease(sandbox_name, variant) as sandbox,
         ):
             plan = TrialPlan(agent, Path(folder) / "trial")
             hooks = Hooks(before_capture_after=disturb)
@@ -163,6 +166,8 @@ class Wanted(NamedTuple):
     """Where what each piece gave is kept."""
     cases: Chosen | None = None
     """Which cases of the contracts; None for each of them."""
+    variant: str = EMBEDDED
+    """Of the contracts' sandboxes."""
 
 
 class Piece(NamedTuple):
@@ -215,7 +220,15 @@ def cases_of(wanted: Wanted, piece: Piece) -> tuple[MetaCase, ...]:
         return tuple(_try(wanted, piece))
     files = digest_of([piece.path]) if wanted.is_stored else contract_digest(piece.path)
     path = str(piece.path)
-    asked: list[Any] = [path, piece.agent, piece.is_faulty, wanted.seed, wanted.sample, files]
+    asked: list[Any] = [
+        path,
+        piece.agent,
+        piece.is_faulty,
+        wanted.seed,
+        wanted.sample,
+        wanted.variant,
+        files,
+    ]
     if wanted.cases is not None:
         rows = [] if wanted.cases.file is None else [wanted.cases.file]
         asked += [wanted.cases.as_json(), digest_of(rows)]
@@ -259,16 +272,22 @@ def _try_live(wanted: Wanted, piece: Piece, file: ContractFile) -> Iterator[Meta
     path, cases = piece.path, read_cases(piece.path.parent)
     agents = [wrong.agent for wrong in cases.faulty] if piece.is_faulty else [piece.agent]
     with closing(SandboxPool()) as pool:
-        trials = live_references(file, path, [name for name in agents if name], pool)
+        names, variant = [name for name in agents if name], wanted.variant
+        trials = live_references(file, path, names, pool, variant=variant)
         if piece.is_faulty:
             yield from faulty_agent_cases(trials, cases)
-            yield from structure_cases(damaged_references(file, path, cases.references[:1], pool))
+            damaged = damaged_references(file, path, cases.references[:1], pool, variant)
+            yield from structure_cases(damaged)
         else:
             yield from metatest(tuple(trials), wanted.seed, cases.argued, wanted.sample)
 
 
 def damaged_references(
-    file: ContractFile, path: Path, agents: Sequence[str], pool: SandboxPool
+    file: ContractFile,
+    path: Path,
+    agents: Sequence[str],
+    pool: SandboxPool,
+    variant: str = EMBEDDED,
 ) -> Iterator[tuple[Damage, Reference]]:
     """The right agent's trial, once for each fault below the rows of a system of its sandbox."""
     from statediff.meta.structure_faults import BELOW, Damage
@@ -278,7 +297,7 @@ def damaged_references(
         if below.scheme in without:
             continue
         damage = Damage(operator)
-        for trial in live_references(file, path, agents, pool, damage):
+        for trial in live_references(file, path, agents, pool, damage, variant):
             if not damage.has_system:
                 without.add(below.scheme)
                 break

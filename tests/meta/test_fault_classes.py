@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from statediff.meta.fault_classes import alters_nothing
+from statediff.meta.fault_classes import alters_nothing, names
 from statediff.meta.metatest import fault_case, metatest
 from statediff.meta.mutate import Argued
 from statediff.meta.reference import Rows
 from statediff.meta.world import Fault, World, drop, put
 from statediff.model.values import Map
+from statediff.model.verdict import Truth
 from tests.meta.test_mutate import LOOSE, TIGHT, reference
 
 OUTSIDE = """\
@@ -80,3 +81,25 @@ def test_what_the_judge_overlooks_is_a_fault_that_was_not_caught(world: World):
     case = fault_case(other(world, "doc", title="y"), world, {})
     assert case is not None
     assert not case.is_right, "the frame is open: the judge lets it pass, and it counts"
+
+
+OWNED = """\
+frame: {open: only the owner matters to this test}
+require:
+  - id: owned
+    create: item
+    that: any(u.id == it.owner and u.name == "Bo" for u in after.user)
+"""
+
+
+def test_what_is_missing_is_named_by_what_refers_to_it():
+    run = reference(OWNED)
+    world = World(run, run.judged(), 3)
+    missing = world.fault("drop-required", "user", "gone", user=drop((2,)))
+    judged = missing.mutant.judged()
+    assert [f.clause for f in judged.findings if f.truth is Truth.FAILS] == ["owned"]
+    shown = {(row.type, row.key) for finding in judged.findings for row in finding.witness.rows}
+    assert ("user", (2,)) not in shown
+    assert names(missing, "missing-change", world, judged)
+    elsewhere = world.fault("drop-required", "doc", "gone", doc=drop((1,)))
+    assert not names(elsewhere, "missing-change", world, judged)

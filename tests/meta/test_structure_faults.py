@@ -9,17 +9,18 @@ import pytest
 from statediff.evaluate import load_contract
 from statediff.meta.metatest import MetaCase, Part
 from statediff.meta.structure_faults import BELOW, Damage, structure_cases
-from statediff.packs import contract_folder
+from statediff.packs import EMBEDDED, contract_folder
 from statediff.suite.campaign import SandboxPool
 from statediff.workspace.references import damaged_references, live_references
 
 
-def cases(task: str, operators: list[str]) -> Iterator[MetaCase]:
+def cases(task: str, operators: list[str], variant: str = EMBEDDED) -> Iterator[MetaCase]:
     path = contract_folder(task).contract
     with closing(SandboxPool()) as pool:
         for operator in operators:
             damage = Damage(operator)
-            trials = live_references(load_contract(path), path, ["careful"], pool, damage)
+            file = load_contract(path)
+            trials = live_references(file, path, ["careful"], pool, damage, variant)
             yield from structure_cases((damage, trial) for trial in trials)
 
 
@@ -46,6 +47,15 @@ def test_every_fault_below_the_rows_diverges_by_what_it_was_done_to(
     if os.geteuid() == 0:
         assert [case.kind for case in tried] == operators
     assert [(c.kind, c.verdict) for c in tried if not (c.is_right and c.is_named)] == []
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("server", ["postgres", "mariadb"])
+def test_every_fault_below_the_rows_of_a_server_diverges_by_its_changes(server: str) -> None:
+    operators = of(f"{server}:")
+    found = list(cases("shop/correct-address", operators, server))
+    assert [case.kind for case in found if case.part is Part.FAULT] == operators
+    assert [(c.kind, c.verdict) for c in found if not (c.is_right and c.is_named)] == []
 
 
 def test_what_has_no_place_is_counted_as_untried() -> None:

@@ -27,7 +27,7 @@ def by_rows(rows: list[tuple[int, bytes | None]], like: Table | None = None) -> 
 
 
 def in_bulk(rows: list[tuple[int, bytes | None]], like: Table | None = None) -> Table:
-    reader = BulkReader(PAGE, ("id", "body"), {})
+    reader = BulkReader(PAGE, ("id", "body"), {}, ("INTEGER", "BLOB"))
     blocks = reader.blocks(rows[at : at + 7] for at in range(0, len(rows), 7))
     return build_from_blocks(PAGE, blocks, reader.encode, MemoryChunks(), like)
 

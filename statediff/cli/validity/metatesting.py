@@ -13,6 +13,7 @@ import typer
 from statediff.cli.options import CaseChoice, JsonFlag, Pieces, RecordedRun, SchemaFileOption
 from statediff.cli.output import emit, mark, progress, results
 from statediff.errors import UsageError
+from statediff.packs import EMBEDDED
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ class Seeding:
         bool,
         typer.Option("--live", help="Run the faulty agents of every cases.yaml as well."),
     ] = False
+    sandbox: Annotated[
+        str,
+        typer.Option(
+            "--sandbox", metavar="VARIANT", help="Of the contracts' sandboxes, e.g. `postgres`."
+        ),
+    ] = EMBEDDED
     corpus: Annotated[
         Path | None,
         typer.Option(
@@ -114,6 +121,7 @@ def metatest(
         run if any(run) else None,
         pieces.keep,
         cases.chosen if cases.is_given else None,
+        seeding.sandbox,
     )
     found = tally(_try(paths, wanted, pieces.jobs, tell))
     if as_json:

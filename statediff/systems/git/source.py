@@ -18,7 +18,8 @@ from __future__ import annotations
 import tempfile
 from bisect import bisect_right
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -106,11 +107,14 @@ class GitSource:
         try:
             with Folder.open(self._path) as root:
                 found = self._listings(root, like)
+                lost = _lost(root, is_bare=self._is_bare is True)
         except NotRead as error:
             is_ruined = is_no_folder(self._path) and not self.is_unplugged
             raise (SourceRuined if is_ruined else SourceUnavailable)(str(error)) from error
-        state = self._state(found, store, like)
-        return scanned(self._name, as_of, state)
+        part = scanned(self._name, as_of, self._state(found, store, like))
+        if like is None or lost is None or not _was_whole(like, f"{self._prefix}.ref"):
+            return part
+        return replace(part, spoiled=(f"git takes it for no repository: {lost}",))
 
     def at(self, refs: Refs, store: ChunkStore, like: State) -> State:
         """The bare repository as it would be if these were its refs. `SourceUnavailable`."""
@@ -146,6 +150,37 @@ class GitSource:
         except NotRead as error:
             found = {name: unread(str(error)) for name in TYPE_NAMES}
         return {**found, "work_file": read_work_tree(root, has_folder)}
+
+
+def _lost(root: Folder, *, is_bare: bool) -> str | None:
+    """What git asks of every repository and is not there; None where nothing is missing."""
+    if not is_bare and root.kind(GIT_FOLDER) is not EntryKind.DIRECTORY:
+        return ".git is no folder"
+    try:
+        with nullcontext(root) if is_bare else root.folder(GIT_FOLDER) as git:
+            if git.kind(b"commondir") is not None:
+                return None  # the rest is elsewhere
+            for name, kind in _ASKED:
+                if git.kind(name) not in (kind, EntryKind.LINK):
+                    return f"{name.decode()} is not there, or is something else"
+    except NotRead:
+        return None
+    return None
+
+
+_ASKED: Final = (
+    (b"HEAD", EntryKind.FILE),
+    (b"objects", EntryKind.DIRECTORY),
+    (b"refs", EntryKind.DIRECTORY),
+)
+
+
+def _was_whole(like: State, table: str) -> bool:
+    return any(
+        entity_type.source_table == table and like.tables[entity_type.name].enumeration.is_complete
+        for entity_type in like.schema.types
+        if entity_type.name in like.tables
+    )
 
 
 def _was_bare(like: State, table: str) -> bool | None:

@@ -201,11 +201,11 @@ class BulkReader:
         return TextBlock(self.type.key, batch)
 
     def encode(self, parts: Sequence[TextBlock]) -> pa.RecordBatch:
-        """The rows of one chunk as a batch in normal form."""
+        """The rows of one chunk as a batch in normal form, in memory of its own."""
         batch = pa.concat_batches([part.batch for part in parts])
         stored = {c.field.name: c for c in self.columns}
         absent = (ABSENT,) * batch.num_rows
-        return batch_of(
+        found = batch_of(
             [
                 (f.name, *stored[f.name].normal(batch.column(f.name)))
                 if f.name in stored
@@ -213,6 +213,7 @@ class BulkReader:
                 for f in self.type.fields
             ]
         )
+        return pa.ipc.read_record_batch(found.serialize(), found.schema)
 
 
 OUTSIDE_BYTES: Final = MAX_VALUE_BYTES // 256

@@ -84,6 +84,11 @@ class PostgresSystem(DatabaseSystem["PostgresServer"]):
         server = self._running()
         return (PostgresSource(self.source, server.reader_url, self._refined, server.own),)
 
+    def as_owner(self) -> AbstractContextManager[Connection]:
+        """The database for once, by the server's owner, which no agent can be."""
+        server = self._running()
+        return server.apart(server.database)
+
     def feeds(self) -> tuple[Feed, ...]:
         """The server's log tells every commit."""
         server = self._running()

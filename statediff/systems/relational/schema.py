@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from statediff.model.batches import Row
 from statediff.model.bulk import Block, build_from_blocks
 from statediff.model.schema import EntityType, Field, Schema
-from statediff.model.state import ChunkRef, ChunkStore, Coverage, Enumeration, Table, build_table
+from statediff.model.state import ChunkStore, Coverage, Enumeration, Table, build_table
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
 from statediff.systems.base.rows import distinct_rows
 
@@ -36,23 +35,41 @@ class Bulk(Protocol[B]):
     def encode(self, parts: Sequence[B]) -> pa.RecordBatch: ...
 
 
-@dataclass(frozen=True)
-class _Put:
-    """Rows that were encoded and put into a store, and what became of them."""
-
-    type: EntityType
-    partition: tuple[Key, ...]
-    chunks: tuple[ChunkRef, ...]
-    content: bytes
-
-
-_known: WeakKeyDictionary[ChunkStore, dict[str, _Put]] = WeakKeyDictionary()
-"""Per chunk store: the rows that were last put of each type. Of no use without a state that holds
-the same chunks, so that nothing is taken for stored that a store may have let go of."""
 MAX_KNOWN_BYTES: Final = 1024 * 1024
+"""Rows of one table that are not encoded twice; all of them take sixteen times as much at most."""
 
 
-def _content(rows: list[Row]) -> bytes | None:
+class Encoded:
+    """What rows became, by their place and their content, for this process.
+
+    Most tables of a run are those of the state before it, and of the run before that.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[object, bytes], tuple[object, Any]] = {}
+        self._size = 0
+
+    def of(self, place: object, content: bytes | None, how: object) -> Any:
+        """What `keep` was given for the same rows, encoded in the same way; None for nothing."""
+        if content is None:
+            return None
+        found = self._found.get((place, content))
+        return found[1] if found is not None and found[0] == how else None
+
+    def keep(self, place: object, content: bytes | None, how: object, what: Any) -> None:
+        """`what` became of these rows, which nothing but `how` decides beside them."""
+        if content is None:
+            return
+        if self._size + len(content) > 16 * MAX_KNOWN_BYTES:
+            self._found, self._size = {}, 0
+        self._found[place, content] = how, what
+        self._size += len(content)
+
+
+_tables: Final = Encoded()
+
+
+def plain_form(rows: Any) -> bytes | None:
     """A form that tells any two lists of rows apart; None for other than simple or few values."""
     try:
         content = marshal.dumps(rows, _PLAIN_FORM)
@@ -92,19 +109,18 @@ class Shelf:
     ) -> Table:
         """The rows as a table, without those that share a key: nobody can say which one it is.
 
-        With `may_be_keyless`, where some do, an empty table of the type without its key. Rows that
-        were put as the chunks of `like` before, in the same order, are not encoded again.
+        With `may_be_keyless`, where some do, an empty table of the type without its key.
         """
-        known = _known.setdefault(self.store, {})
-        content = _content(rows)
-        if like is not None and content is not None and like.store is self.store:
-            put = _Put(entity_type, like.partition, like.chunks, content)
-            if known.get(entity_type.name) == put:
-                return Table(entity_type, like.chunks, like.partition, self.store)
+        content = plain_form(rows)
+        place = entity_type.name, None if like is None else like.partition
+        found = _tables.of(place, content, entity_type)
+        if found is not None:
+            partition, batches = found
+            return Table(entity_type, tuple(map(self.store.put, batches)), partition, self.store)
         try:
             table = build_table(entity_type, rows, self.store, like=like)
-            if content is not None:
-                known[entity_type.name] = _Put(entity_type, table.partition, table.chunks, content)
+            what = table.partition, tuple(map(self.store.get, table.chunks))
+            _tables.keep(place, content, entity_type, what)
             return table
         except ValueError:
             if may_be_keyless:
@@ -177,8 +193,10 @@ def continued(
         )
         if table not in known:
             name = names[raw.name]
-            made = replace(raw, name=name, table=raw.source_table, fields=fields)
-            types[name] = raw if made == raw else made  # one object is soon compared with itself
+            is_same = (name, raw.source_table, fields) == (raw.name, raw.table, raw.fields)
+            types[name] = (  # one object is soon compared with itself
+                raw if is_same else replace(raw, name=name, table=raw.source_table, fields=fields)
+            )
             continue
         own = known[table]
         columns = {fold(f.source_column) for f in own.fields}
@@ -189,7 +207,8 @@ def continued(
             else f
             for f in new
         )
-        types[own.name] = replace(own, fields=own.fields + added)
+        if added:
+            types[own.name] = replace(own, fields=own.fields + added)
     ordered = tuple(types[name] for name in sorted(types))
     delivered = tuple(t.name for t in ordered)
     return replace(before, types=ordered, sources=tuple((s, delivered) for s, _ in before.sources))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 from statediff.model.batches import KEYLESS_KEY, Row
@@ -113,7 +114,11 @@ class TableEntry:
         return tuple(c for c in ordered if c.key_position)
 
     def column(self, name: str) -> Column | None:
-        return next((c for c in self.columns if folded(c.name) == folded(name)), None)
+        return self._by_name.get(folded(name))
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Column]:
+        return {folded(column.name): column for column in reversed(self.columns)}
 
 
 @dataclass(frozen=True)
@@ -146,10 +151,7 @@ def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = Non
     objects: dict[str, list[Row]] = {
         name: [] for name in ("db.table", "db.column", "db.index", "db.trigger", "db.view")
     }
-    listed = connection.execute(
-        "SELECT type, name, tbl_name, rootpage, sql FROM main.sqlite_schema"
-    )
-    every = listed.fetchall()
+    every = _lines(connection)
     lines: dict[str, list[tuple[Any, ...]]] = {}
     for line in every:
         lines.setdefault(folded(_text(line[1])), []).append(line)
@@ -182,6 +184,20 @@ def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = Non
         ]
     objects.update({"db.role": [], "db.grant": [], "db.membership": []})
     return Catalogue(tables, objects, lines, {} if known is None else known.types)
+
+
+def _lines(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """The lines of the catalogue; the driver decodes faster by itself, where all is UTF-8."""
+    text = "SELECT type, name, tbl_name, rootpage, sql FROM main.sqlite_schema"
+    before = connection.text_factory
+    connection.text_factory = str
+    try:
+        return connection.execute(text).fetchall()
+    except sqlite3.OperationalError:
+        connection.text_factory = before
+        return connection.execute(text).fetchall()
+    finally:
+        connection.text_factory = before
 
 
 def kind_of(stored: Any) -> str:

@@ -80,6 +80,8 @@ class _Layout:
     """Folded name → the column that is the row id, so that a leaf's rows are a range of keys."""
     indexes: Mapping[int, TableIndexes] | None = None
     """Root page → the table that it belongs to, with all of its indexes; None until asked for."""
+    ordered: Collection[int] = ()
+    """The roots whose row ids were found in order, as far as their pages were not written since."""
 
 
 _Chunks = frozenset[int] | None
@@ -275,8 +277,10 @@ class Replay:
         try:
             usable = size - self._copy.page(1)[20]
             owners = PageOwners(self._page, usable, self._copy.size // size)
+            ordered: Collection[int] = ()
             if earlier is not None and earlier.owners is not None:
                 owners.learn(earlier.owners, written)
+                ordered = earlier.ordered
             owners.grow(_SCHEMA_ROOT)
             listed = connection.execute(
                 "SELECT type, name, tbl_name, rootpage FROM main.sqlite_schema WHERE rootpage <> 0"
@@ -284,17 +288,21 @@ class Replay:
             for kind, name, table, root in listed.fetchall():
                 owners.grow(root)
                 parts[root] = str(table)
-                if self._unchecked and node_of(self._page(root), root, usable).is_of_table:
-                    above = owners.with_above({root, *self._unchecked} & {*owners.of_tree(root)})
+                own = owners.of_tree(root)
+                is_open = root not in ordered or not self._unchecked.isdisjoint(own)
+                is_open &= bool(self._unchecked)
+                if is_open and node_of(self._page(root), root, usable).is_of_table:
+                    above = owners.with_above({root, *self._unchecked} & {*own})
                     tree = Tree(self._page, usable, are_row_ids=True)
                     check_order(tree, root, RowIds(), above, above)
                 if kind_of(kind) == "table":
                     tables[root] = folded(name)
         except (Tangled, TypeError, AttributeError, IndexError):
             return _Layout(catalogue, None, {})  # not as SQLite would have written it
+        ordered = parts.keys() if self._unchecked else ()
         self._unchecked.clear()
         row_ids = _row_ids(connection, catalogue, earlier)
-        return _Layout(catalogue, owners, tables, parts, row_ids)
+        return _Layout(catalogue, owners, tables, parts, row_ids, ordered=ordered)
 
     # Reading
 

@@ -39,9 +39,11 @@ from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, 
 from statediff.systems.base.rows import Convert
 from statediff.systems.relational.schema import (
     MAX_KEY_LENGTH,
+    Encoded,
     Refine,
     Shelf,
     continued,
+    plain_form,
     quoted,
     with_types,
 )
@@ -110,6 +112,9 @@ class BulkReader:
     type: EntityType
     names: tuple[str, ...]
     converters: Mapping[str, Convert]
+    declared: tuple[str, ...]
+    """The types of the columns as the database declares them; with `type`, they say how a stored
+    value is read."""
 
     @property
     def is_possible(self) -> bool:
@@ -123,14 +128,21 @@ class BulkReader:
             yield ValueBlock(self.type.key, dict(zip(self.names, columns, strict=True)))
 
     def encode(self, parts: Sequence[ValueBlock]) -> pa.RecordBatch:
-        """The rows of one chunk as a batch in normal form."""
+        """The rows of one chunk as a batch in normal form; one object for rows met before."""
+        how = self.type, self.names, self.declared
+        content = plain_form([[part.columns[name] for name in self.names] for part in parts])
+        known: pa.RecordBatch | None = _chunks.of(self.type.name, content, how)
+        if known is not None:
+            return known
         absent = (ABSENT,) * sum(map(len, parts))
-        return batch_of(
+        batch = batch_of(
             [
                 (f.name, *encode_column(f.kind, self._values(f.name, parts) or absent))
                 for f in self.type.fields
             ]
         )
+        _chunks.keep(self.type.name, content, how, batch)
+        return batch
 
     def _values(self, name: str, parts: Sequence[ValueBlock]) -> Sequence[Any]:
         if name not in self.names:
@@ -141,6 +153,7 @@ class BulkReader:
         return values if convert is None else list(map(convert, values))
 
 
+_chunks: Final = Encoded()
 _PIECE_BYTES: Final = 1024 * 1024
 _ROW_IDS: Final = ("rowid", "_rowid_", "oid")
 
@@ -552,7 +565,8 @@ class _Query:
             and f.reference is None
             and (convert := column_reader(f, column.declared)) is not None
         ]
-        self.bulk = BulkReader(entity_type, self._names, dict(self._converters))
+        declared = tuple(column.declared for _, column in found)
+        self.bulk = BulkReader(entity_type, self._names, dict(self._converters), declared)
         columns = [expression for _, expression in stored]
         if is_guarded:
             columns = [

@@ -72,6 +72,8 @@ class SqliteSource:
         self.path = Path(path)
         self.scanner = Scanner(name, refine)
         self._in_place = in_place
+        self._catalogue: Catalogue | None = None
+        """As it was last read: what it said of a table, it says again for the same definition."""
         self.is_unplugged = False
         """The environment took the file away: that it cannot be read says nothing of the run."""
 
@@ -109,7 +111,8 @@ class SqliteSource:
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
         with closing(self._open()) as connection:
-            found = self.scanner.scan(connection, begin(connection), store, like)
+            self._catalogue = begin(connection, self._catalogue)
+            found = self.scanner.scan(connection, self._catalogue, store, like)
         part = scanned(self.name, as_of, found.state, gaps=found.failures)
         return replace(part, spoiled=found.spoiled)
 

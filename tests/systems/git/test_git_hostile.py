@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from statediff.capture.source import SourceUnavailable
+from statediff.capture.take import read_source
 from statediff.model.delta import Op
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Unobserved
@@ -389,6 +390,22 @@ def test_a_removed_git_folder_is_unobserved_never_absent(repo):
     after = state(repo, before)
     assert unobserved(after) == EVERYTHING - {"work_file"}
     assert deltas(before, after) == ()
+
+
+@pytest.mark.parametrize("lost", [".git", ".git/HEAD", ".git/objects", ".git/refs"])
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["gone", "a pipe"])
+def test_what_git_takes_for_no_repository_any_more_is_a_change(repo, lost, is_replaced):
+    source, store = GitSource("code", repo), MemoryChunks()
+    before = read_source(source, store, clock, None, "before")
+    place = repo / lost
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    if is_replaced:
+        os.mkfifo(place)
+    after = read_source(source, store, clock, before.state, "after")
+    [(_, row)] = after.state.tables["source.code"].rows()
+    assert lost.rpartition("/")[2] in row["problem"]
+    anew = read_source(source, store, clock, None, "after")
+    assert "source.code" not in anew.state.tables
 
 
 def test_a_common_folder_elsewhere_is_not_followed(repo, tmp_path):

@@ -141,3 +141,16 @@ def test_a_declared_key_that_is_not_unique_is_told(file: Path) -> None:
     table = part.state.tables["t"]
     assert table.enumeration.is_complete is (not table.type.key)
     assert table.row_count == (3 if not table.type.key else 1)
+
+
+def test_rows_met_before_are_read_as_their_own_columns_declare(tmp_path: Path) -> None:
+    found = []
+    for scale in (1, 2, 1):
+        file = tmp_path / f"{len(found)}.db"
+        with closing(sqlite3.connect(file)) as db:
+            db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, cost DECIMAL(9, {scale}))")
+            db.execute("INSERT INTO t VALUES (1, 1.5)")
+            db.commit()
+        [(_, row)] = read(file).tables["t"].rows()
+        found.append(str(row["cost"]))
+    assert found == ["1.5", "1.50", "1.5"]
