@@ -20,7 +20,6 @@ from statediff.model.batches import Row
 from statediff.model.boundary import Boundary
 from statediff.model.columns import (
     Item,
-    RowChange,
     batch_changes,
     batches_equal,
     cancel,
@@ -48,7 +47,7 @@ from statediff.model.nested import (
 )
 from statediff.model.paths import Steps, at
 from statediff.model.schema import marks_deletion
-from statediff.model.state import Coverage, Enumeration, State, Table
+from statediff.model.state import Coverage, Enumeration, RowChange, State, Table
 from statediff.model.values import (
     ABSENT,
     Absent,

@@ -54,6 +54,15 @@ class PageReader(Source, Protocol):
         Raises `SourceUnavailable` where pages do not tell all of it: `read` then does.
         """
 
+    def beside(self, source: Source) -> Source:
+        """`source`, another place of the same system, read by what differs from the kept pages.
+
+        Its `read` gives what that of `source` gives, for a `like` of what `read` here showed; it is
+        `source` itself where pages tell nothing. Threads and forked processes may share it, each
+        with a store of its own over that of `read` (`LayeredChunks`). Nobody closes the reader
+        before its last use.
+        """
+
     def close(self) -> None:
         """Nothing is kept any more."""
 

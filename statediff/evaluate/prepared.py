@@ -33,11 +33,11 @@ from statediff.evaluate.trial import (
 )
 from statediff.model.batches import Row
 from statediff.model.cells import Layouts
-from statediff.model.columns import RowChange, table_changes
+from statediff.model.columns import table_changes
 from statediff.model.delta import Doubt
 from statediff.model.readings import NO_HISTORY, Capture, Timeline
 from statediff.model.schema import Schema
-from statediff.model.state import Coverage, State, Table
+from statediff.model.state import Coverage, RowChange, State, Table
 from statediff.model.timelines import Matching, Resolution
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value, key_order, same

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from statediff.model.batches import (
     heads_of,
 )
 from statediff.model.schema import EntityType
-from statediff.model.state import Table, row_digest
+from statediff.model.state import Origin, RowChange, Table, row_digest
 from statediff.model.values import Key, key_order, same
 
 _MOST: Final = 2**62
@@ -60,7 +61,16 @@ def patched(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> Table:
     for (at, (out, into)), fresh in zip(places.items(), new, strict=True):
         batch = _cut_and_joined(table, table.store.get(chunks[at]), out, into, fresh)
         chunks[at] = table.store.put(batch)
-    return table.with_chunks(tuple(chunks))
+    made = table.with_chunks(tuple(chunks))
+    changes = tuple(_change(removed.get(o), added.get(o)) for o in sorted({*removed, *added}))
+    return replace(made, origin=Origin(table.chunks, made.chunks, changes))
+
+
+def _change(before: _Entry | None, after: _Entry | None) -> RowChange:
+    [key, *_] = [entry[0] for entry in (before, after) if entry is not None]
+    return RowChange(
+        key, None if before is None else before[1], None if after is None else after[1]
+    )
 
 
 _Entry = tuple[Key, Row]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import blake3
 import pyarrow as pa
@@ -154,6 +154,32 @@ _SPARE: Final = 1.25
 """How much more memory than its own a batch may hold while it lies in a store."""
 
 
+class RowChange(NamedTuple):
+    """An entity whose rows may differ: None on a side where no row is stored."""
+
+    key: Key
+    before: Row | None
+    after: Row | None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a table was made of another: by these changes alone, in key order."""
+
+    before: tuple[ChunkRef, ...]
+    after: tuple[ChunkRef, ...]
+    changes: tuple[RowChange, ...]
+
+    def leads(self, before: Table, after: Table) -> bool:
+        """Whether it is said of these two tables, and every cell of both was observed."""
+        return (
+            (self.before is before.chunks or self.before == before.chunks)
+            and (self.after is after.chunks or self.after == after.chunks)
+            and (before.type is after.type or before.type == after.type)
+            and all(ref.is_fully_observed for ref in (*before.chunks, *after.chunks))
+        )
+
+
 @dataclass(frozen=True)
 class Table:
     """All captured entities of one type.
@@ -167,6 +193,8 @@ class Table:
     partition: tuple[Key, ...]
     store: ChunkStore = field(repr=False, compare=False)
     enumeration: Enumeration = COMPLETE
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """What the table was made of, where that is known: comparing the two then costs nothing."""
 
     @property
     def row_count(self) -> int:
@@ -243,6 +271,12 @@ class Table:
             del seen[next(iter(seen))]
         return found
 
+    @cached_property
+    def digested(self) -> bytes:
+        """What the digest of a state says of the table, after its name."""
+        chunks = [chunk.digest for chunk in self.chunks if chunk.rows]
+        return json.dumps([self.enumeration.coverage.value, chunks]).encode()[1:]
+
     def unobserved(self, cause: str) -> Table:
         """The same type with nothing known of it."""
         return replace(self, enumeration=Enumeration(Coverage.UNOBSERVED, cause))
@@ -263,13 +297,7 @@ class State:
     def _digest(self) -> str:
         hasher = blake3.blake3()
         for name in sorted(self.tables):
-            table = self.tables[name]
-            part = [
-                name,
-                table.enumeration.coverage.value,
-                [c.digest for c in table.chunks if c.rows],
-            ]
-            hasher.update(json.dumps(part).encode())
+            hasher.update(b"[%b, %b" % (json.dumps(name).encode(), self.tables[name].digested))
         return hasher.hexdigest()
 
     @property

@@ -22,7 +22,7 @@ from typing import Final
 from statediff.agents.handover import MAX_ANSWER_BYTES, answer_in, read_handed_file
 from statediff.agents.tracefile import read_trace_file
 from statediff.capture.feed import Seen, history_of, with_history
-from statediff.capture.source import Clock, Source, SourceUnavailable
+from statediff.capture.source import Clock, PagedSource, Source, SourceUnavailable
 from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
@@ -348,6 +348,9 @@ def _pair(
         first, *others, last = reader.series(before.source, states, refinement)
         return first, last, others
     one, two = before.read_by(refinement), after.read_by(refinement)
+    if isinstance(one, PagedSource):
+        pages = one.by_pages()
+        one, two = pages, pages.beside(two)
     backed = Backed(one, two), Backed(two, one)
     require_schema(backed[0], before, after)
     return *backed, [file.read_by(refinement) for file in between]

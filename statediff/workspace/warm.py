@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from statediff.capture.source import Clock, Source
+from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.errors import InputError, UsageError
 from statediff.model.readings import Capture, SourceCapture
@@ -174,6 +174,7 @@ class _KeptPlace:
         self._refinement = refinement
         self._copy: StateInput | None = None
         self._source: Source | None = None
+        self._reader: PageReader | None = None
         if file.reader.series is not None:
             folder = tempfile.mkdtemp(prefix="statediff-before-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -181,6 +182,8 @@ class _KeptPlace:
             return
         source = file.read_by(refinement)
         inputs.require_schema(source, file)
+        if isinstance(source, PagedSource):
+            source = self._reader = source.by_pages()
         [part] = take([source], *inputs.room_and_clock([file]), None, "before").parts
         self._source = _Read(part)
 
@@ -194,7 +197,8 @@ class _KeptPlace:
         one = self._source or open_state(
             self.file.reader, self.file.source, self._copy or self.file.input(), self._refinement
         )
-        return one, inputs.Backed(after.read_by(self._refinement), one)
+        two = after.read_by(self._refinement)
+        return one, inputs.Backed(two if self._reader is None else self._reader.beside(two), one)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 INTERIOR_INDEX: Final = 2
 INTERIOR_TABLE: Final = 5
@@ -41,14 +44,31 @@ class Rest(NamedTuple):
 class Cells:
     """The cells of a node, in lists beside each other: there are many, and most are just passed."""
 
-    sizes: list[int]
-    """Bytes on the page, at least four."""
+    sizes: Any
+    """Bytes on the page, at least four; an array."""
     row_ids: list[int]
     """Empty in an index."""
     locals: list[bytes]
     """The part of each payload that is on the page; empty in an interior node of a table."""
     rests: dict[int, Rest]
     """Place → the rest, of the cells whose payload is longer than that."""
+    former: Any = None
+    """Of each cell, the place that it had on the page as it was, -1 for none: an array. None where
+    nobody knows."""
+
+    def new(self) -> list[int]:
+        """The places of the cells that are not known to have been on the page."""
+        if self.former is None:
+            return [*range(len(self.sizes))]
+        return [*map(int, (self.former < 0).nonzero()[0])]
+
+    def gone(self, before: Cells) -> list[int]:
+        """The places before of the cells that are not known to be on the page."""
+        if self.former is None:
+            return [*range(len(before.sizes))]
+        stayed = np.zeros(len(before.sizes), bool)
+        stayed[self.former[self.former >= 0]] = True
+        return (~stayed).nonzero()[0].tolist()
 
 
 @dataclass(frozen=True)
@@ -68,63 +88,108 @@ class Node:
     def is_of_table(self) -> bool:
         return self.kind in OF_TABLES
 
-    def cells(self) -> Cells:
-        """Its cells in order. Raises `Tangled`."""
+    @cached_property
+    def places(self) -> Any:
+        """Where its cells begin, as an array."""
+        list_of = self.at + (12 if self.kind in INTERIOR else 8)
+        found = np.frombuffer(self.content, ">u2", len(self.starts), list_of)
+        return found.astype(np.int64)
+
+    def cells(self, before: tuple[Node, Cells] | None = None) -> Cells:
+        """Its cells in order. Raises `Tangled`.
+
+        `before` is the page as it was: cells in the same place, of the same bytes, are taken over.
+        """
         try:
             if self.kind == INTERIOR_TABLE:
                 told = [varint(self.content, start + 4) for start in self.starts]
                 sizes = [end - start for start, (_, end) in zip(self.starts, told, strict=True)]
-                return Cells(sizes, [signed(row_id) for row_id, _ in told], [], {})
-            return self._with_payloads()
+                return Cells(np.array(sizes, int), [signed(row_id) for row_id, _ in told], [], {})
+            if before is not None and before[0].kind == self.kind and not before[1].rests:
+                return self._taken_over(*before)
+            return self._with_payloads(self.places)
         except (struct.error, IndexError) as error:
             raise Tangled("a cell is beyond its page") from error
 
-    def _with_payloads(self) -> Cells:
-        content, is_table = self.content, self.kind == LEAF_TABLE
+    def _taken_over(self, before: Node, known: Cells) -> Cells:
+        here, there = (np.frombuffer(each.content, np.uint8) for each in (self, before))
+        changed = np.zeros(len(here) + 1, np.int32)  # how many bytes up to each were changed
+        np.cumsum(here != there, out=changed[1:])
+        begins = before.places
+        is_same = changed.take(begins + known.sizes, mode="clip") == changed[begins]
+        place = np.full(len(here), -1)
+        place[begins[is_same]] = is_same.nonzero()[0]
+        former = place[self.places]
+        is_new = former < 0
+        new = is_new.nonzero()[0].tolist()
+        added = self._with_payloads(self.places[is_new])
+        if len(new) == len(former):
+            return replace(added, former=former)
+        at_of = former.tolist()
+        for number, at in enumerate(new):
+            at_of[at] = len(known.locals) + number
+        locals_, row_ids = known.locals + added.locals, known.row_ids + added.row_ids
+        return Cells(
+            np.concatenate((known.sizes, added.sizes))[at_of],
+            [row_ids[at] for at in at_of] if row_ids else [],
+            [locals_[at] for at in at_of],
+            {new[number]: rest for number, rest in added.rests.items()},
+            former,
+        )
+
+    def _with_payloads(self, begins: Any) -> Cells:
+        """The cells that begin there, read all at once: byte by byte of their numbers."""
+        is_table = self.kind == LEAF_TABLE
         most = most_local(self.usable, is_table=is_table)
-        skip = 4 if self.kind == INTERIOR_INDEX else 0
-        found = Cells([], [], [], {})
-        for start in self.starts:
-            at = start + skip + 1
-            length = content[at - 1]
-            if length >= 128:  # most take one byte
-                length, at = varint(content, at - 1)
-            if is_table:
-                row_id, at = varint(content, at)
-                found.row_ids.append(signed(row_id))
-            end = at + length
-            if length > most:
-                end = at + local_bytes(length, self.usable, is_table=is_table)
-                (page,) = struct.unpack_from(">I", content, end)
-                found.rests[len(found.locals)] = Rest(length, page)
-            found.locals.append(content[at:end])
-            found.sizes.append(max(end - start + (4 if length > most else 0), _LEAST_BLOCK))
-        return found
+        at = begins + (4 if self.kind == INTERIOR_INDEX else 0)
+        stored = np.frombuffer(self.content + _NO_BYTES, np.uint8)
+        lengths, at = _varints(stored, at)
+        row_ids = np.empty(0, int)
+        if is_table:
+            row_ids, at = _varints(stored, at)
+        ends = at + lengths
+        rests: dict[int, Rest] = {}
+        sizes = ends - begins
+        if len(lengths) and (lengths < 0).any():
+            raise Tangled("a cell is beyond its page")
+        for place in (lengths > most).nonzero()[0].tolist():
+            length = int(lengths[place])
+            end = int(at[place]) + local_bytes(length, self.usable, is_table=is_table)
+            (page,) = struct.unpack_from(">I", self.content, end)
+            rests[place] = Rest(length, page)
+            ends[place], sizes[place] = end, end - int(begins[place]) + 4
+        content = self.content
+        locals_ = [content[one:two] for one, two in zip(at.tolist(), ends.tolist(), strict=True)]
+        return Cells(np.maximum(sizes, _LEAST_BLOCK), row_ids.tolist(), locals_, rests)
 
     def check_space(self, cells: Cells) -> None:
         """Each byte is in one cell or free, and the header counts those that are lost."""
         content, at = self.content, self.at
         free, count, begin, lost = struct.unpack_from(">HHHB", content, at + 1)
         begin = begin or 65536
-        spans = list(zip(self.starts, cells.sizes, strict=True))
+        blocks: list[tuple[int, int]] = []
         while free:
             following, size = (
                 struct.unpack_from(">HH", content, free) if free < len(content) - 3 else (0, 0)
             )
             if size < _LEAST_BLOCK or (following and following <= free + size + 3):
                 raise Tangled("a free block is of no use")
-            spans.append((free, size))
+            blocks.append((free, size))
             free = following
-        spans.sort()
         if at + (12 if self.children else 8) + 2 * count > begin:
             raise Tangled("cells begin in their own list")
+        starts, sizes = self.places, cells.sizes
+        if blocks:
+            starts = np.concatenate((starts, [start for start, _ in blocks]))
+            sizes = np.concatenate((sizes, [size for _, size in blocks]))
+        order = starts.argsort()
+        starts, ends = starts[order], (starts + sizes)[order]
         end = begin
-        for start, size in spans:
-            if start < end:
+        if len(starts):
+            if starts[0] < begin or (starts[1:] < ends[:-1]).any():
                 raise Tangled("two cells share a byte")
-            lost -= start - end
-            end = start + size
-        if end > self.usable or lost != self.usable - end:
+            end = int(ends[-1])
+        if end > self.usable or lost != self.usable - begin - int(sizes.sum()):
             raise Tangled("bytes of a page are in no cell")
 
 
@@ -187,6 +252,24 @@ def varint(content: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at + length + 1
     return value << 8 | content[at + 8], at + 9
+
+
+def _varints(stored: Any, at: Any) -> tuple[Any, Any]:
+    """The numbers that begin at these places, signed, and where the next things begin."""
+    found = stored[at].astype(np.int64)
+    values, more, at = found & 127, found >= 128, at + 1
+    for length in range(2, 10):
+        if not more.any():
+            break
+        found = stored[np.where(more, at, 0)].astype(np.int64)
+        longer = values << 7 | found & 127 if length < 9 else values << 8 | found
+        values, at = np.where(more, longer, values), at + more
+        more = more & (found >= 128)
+    return values, at
+
+
+_NO_BYTES: Final = bytes(16)
+"""After the page, so that a number at its very end can be read."""
 
 
 def signed(value: int) -> int:

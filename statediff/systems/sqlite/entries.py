@@ -90,6 +90,28 @@ def _collated(value: Value, collation: str) -> Value:
 
 
 @dataclass(frozen=True)
+class Plain:
+    """How the records of a table with row ids are read: they hold all its columns, in order."""
+
+    alias: int | None
+    """Place of the column that is the row id: its records hold null there."""
+    are_reals: tuple[bool, ...]
+    """Which columns show the whole numbers they hold as reals."""
+    places: tuple[tuple[int, tuple[int, ...]], ...] | None
+    """(root, place of each value of its entries) of each index; -1 of the row id. None where an
+    index computes or leaves out something."""
+
+    def values(self, row_id: int, content: bytes) -> Entry:
+        """The stored values of each column. Raises `Uncertain`, `Tangled`."""
+        values = record(content)
+        if len(values) != len(self.are_reals):
+            raise Uncertain("a row is shorter than its table")
+        if self.alias is not None:
+            return (*values[: self.alias], (1, row_id), *values[self.alias + 1 :])
+        return values
+
+
+@dataclass(frozen=True)
 class TableIndexes:
     """A table with its indexes; `primary` is the tree of one without row ids."""
 
@@ -105,7 +127,24 @@ class TableIndexes:
     """Of a table without row ids: by what name SQLite knows its tree."""
     hidden_by: str | None = None
     """Why entries cannot be asked for."""
+    plain: Plain | None = None
+    """How a row's record tells its entries; None where only SQLite can."""
     _queries: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def plain_entries(self, rows: Iterable[tuple[int, bytes]]) -> dict[int, Counter[Entry]]:
+        """The same, for row ids with their records, where the table is plain."""
+        if self.plain is None or self.plain.places is None:
+            raise Uncertain("only SQLite can tell its entries")
+        found: dict[int, Counter[Entry]] = {index.root: Counter() for index in self.indexes}
+        for row_id, content in rows:
+            values = self.plain.values(row_id, content)
+            for column, is_real, value in zip(
+                self.columns, self.plain.are_reals, values, strict=True
+            ):
+                _check_stored(column, is_real, value)
+            for root, places in self.plain.places:
+                found[root][tuple((1, row_id) if at < 0 else values[at] for at in places)] += 1
+        return found
 
     def entries(
         self, connection: sqlite3.Connection, rows: Iterable[Any]
@@ -117,17 +156,20 @@ class TableIndexes:
         if self.hidden_by is not None:
             raise Uncertain(self.hidden_by)
         found: dict[int, Counter[Entry]] = {index.root: Counter() for index in self.indexes}
-        connection.text_factory = _as_text
-        for row in rows:
-            values = self._asked(connection, row)
-            at = len(self.columns)
-            for column, kind in zip(self.columns, values, strict=False):
-                _check_kind(column, kind)
-            for index in self.indexes:
-                entry = tuple(map(_value, values[at : at + len(index.terms)]))
-                at += len(index.terms) + 1
-                if values[at - 1]:
-                    found[index.root][entry] += 1
+        former, connection.text_factory = connection.text_factory, _as_text
+        try:
+            for row in rows:
+                values = self._asked(connection, row)
+                at = len(self.columns)
+                for column, kind in zip(self.columns, values, strict=False):
+                    _check_kind(column, kind)
+                for index in self.indexes:
+                    entry = tuple(map(_value, values[at : at + len(index.terms)]))
+                    at += len(index.terms) + 1
+                    if values[at - 1]:
+                        found[index.root][entry] += 1
+        finally:
+            connection.text_factory = former
         return found
 
     def _asked(self, connection: sqlite3.Connection, row: Any) -> tuple[Any, ...]:
@@ -182,6 +224,18 @@ def _check_kind(column: tuple[str, str, bool], told: Any) -> None:
             is_fine &= kind in (allowed, "null")
     if not is_fine:
         raise Uncertain(f"a value of {name} may be of a wrong kind")
+
+
+def _check_stored(column: tuple[str, str, bool], is_real: bool, value: Value) -> None:
+    """The same, of a value as it is stored."""
+    kind, content = value
+    if kind == 2 and column[1] == "numeric":
+        _check_kind(column, value)
+    elif kind == 1:
+        is_float = is_real or isinstance(content, float)
+        _check_kind(column, b"real" if is_float else b"integer")
+    else:
+        _check_kind(column, (b"null", b"", b"text", b"blob")[kind])
 
 
 def _as_text(content: bytes) -> tuple[int, bytes]:
@@ -254,6 +308,7 @@ def _table(
     primary: Index | None = None
     keys: tuple[tuple[int, str], ...] = ()
     key_index: str | None = None
+    has_key_index = False
     indexes: list[Index] = []
     for _, index, is_unique, origin, *_ in connection.execute(
         f"PRAGMA main.index_list({quoted(name)})"
@@ -261,6 +316,7 @@ def _table(
         if not isinstance(index, str):
             raise Uncertain("a name is not UTF-8")
         is_primary = is_without and origin == "pk"
+        has_key_index |= origin == "pk"
         root = roots.get(name if is_primary else index)
         parts = connection.execute(f"PRAGMA main.index_xinfo({quoted(index)})").fetchall()
         if root is None or not parts:
@@ -273,7 +329,45 @@ def _table(
             indexes.append(one)
     if (primary is None) is is_without or (row_id is None and not is_without):
         raise Uncertain("its rows have no name to be asked for by")
-    return TableIndexes(name, primary, tuple(indexes), columns, row_id, keys, key_index)
+    plain = None if is_without else _plain(described, columns, indexes, row_id, has_key_index)
+    return TableIndexes(
+        name, primary, tuple(indexes), columns, row_id, keys, key_index, plain=plain
+    )
+
+
+def _plain(
+    described: list[tuple[Any, ...]],
+    columns: tuple[tuple[str, str, bool], ...],
+    indexes: list[Index],
+    row_id: str | None,
+    has_key_index: bool,
+) -> Plain | None:
+    if any(row[6] for row in described):
+        return None
+    key = [at for at, row in enumerate(described) if row[5]]
+    is_alias = len(key) == 1 and described[key[0]][2].upper() == "INTEGER" and not has_key_index
+    at_of: dict[str | None, int] = {
+        row_id: -1,
+        **{name: at for at, (name, _, _) in enumerate(columns)},
+    }
+    is_simple = not any(index.condition for index in indexes) and all(
+        term in at_of for index in indexes for term in index.terms
+    )
+    return Plain(
+        key[0] if is_alias else None,
+        tuple(_is_real(row[2]) for row in described),
+        tuple((index.root, tuple(at_of[term] for term in index.terms)) for index in indexes)
+        if is_simple
+        else None,
+    )
+
+
+def _is_real(declared: str) -> bool:
+    """Whether a column of that type has the affinity of reals."""
+    name = declared.upper()
+    if any(word in name for word in ("INT", "CHAR", "CLOB", "TEXT", "BLOB")):
+        return False
+    return any(word in name for word in ("REAL", "FLOA", "DOUB"))
 
 
 def _index(

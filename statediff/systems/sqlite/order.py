@@ -10,11 +10,15 @@ was not written, where its bounds are others than before.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, Protocol
+
+import numpy as np
 
 from statediff.systems.sqlite.btree import Cells, Node, ReadPage, Tangled, node_of, payload
 
+OtherPages = tuple["Tree", Collection[int], Collection[int]]
+"""A tree as it was, the pages that were written since, and its nodes among them."""
 _Bounds = tuple[Any, Any]
 """What lies below and above; None where nothing does."""
 
@@ -44,27 +48,41 @@ class RowIds:
 class Tree:
     """One tree at one moment, of which each node is parsed once."""
 
-    def __init__(self, read: ReadPage, usable: int, *, are_row_ids: bool) -> None:
+    def __init__(
+        self, read: ReadPage, usable: int, *, are_row_ids: bool, over: OtherPages | None = None
+    ) -> None:
+        """`over` is the tree as it was, with the pages that were written since."""
         self.read, self.usable = read, usable
         self._are_row_ids = are_row_ids
+        self._over = over
         self._nodes: dict[int, tuple[Node, Cells]] = {}
         self._keys: dict[int, list[Any]] = {}
 
     def node(self, page: int) -> tuple[Node, Cells]:
         """The node and its cells. Raises `Tangled`."""
+        if self._over is not None and page not in self._over[1]:
+            return self._over[0].node(page)
         found = self._nodes.get(page)
         if found is None:
             node = node_of(self.read(page), page, self.usable)
             if node.is_of_table is not self._are_row_ids:
                 raise Tangled(f"page {page} is of another kind of tree")
-            found = self._nodes[page] = node, node.cells()
+            found = self._nodes[page] = node, node.cells(self._former(page))
         return found
+
+    def _former(self, page: int) -> tuple[Node, Cells] | None:
+        """The node that the page was; None where it was none of this tree."""
+        if self._over is None or page not in self._over[2]:
+            return None
+        return self._over[0].node(page)
 
     def keys(self, page: int) -> list[Any]:
         """The keys of its cells: row ids, or whole entries. Raises `Tangled`."""
         found = self._keys.get(page)
         if found is None:
             cells = self.node(page)[1]
+            if self._over is not None and page not in self._over[1] and not cells.rests:
+                return self._over[0].keys(page)
             if self._are_row_ids:
                 found = cells.row_ids
             else:
@@ -81,6 +99,19 @@ class Tree:
             return
         keys = [bounds[0], *self.keys(page), bounds[1]]
         yield from zip(node.children, itertools.pairwise(keys), strict=True)
+
+    def some_parts(
+        self, page: int, bounds: _Bounds, of: Collection[int]
+    ) -> Iterator[tuple[int, _Bounds]]:
+        """Each child that is one of these, with its bounds."""
+        children = self.node(page)[0].children
+        if not children:
+            return
+        keys = self.keys(page)
+        for child in {*children}.intersection(of):
+            at = children.index(child)
+            low = keys[at - 1] if at else bounds[0]
+            yield child, (low, keys[at] if at < len(keys) else bounds[1])
 
     def end(self, page: int, at: int) -> Any:
         """The first (0) or last (-1) key below the page; None where there is none."""
@@ -103,45 +134,59 @@ def check_order(
     `touched` are the nodes that were written or taken in, `above` these and all above them.
     `before` is the tree as it was, with the nodes that were written and all above them.
     """
-    known = frozenset[Hashable]() if before is None else _known(*before, root)
+    former = {} if before is None else _bounds(*before, root)
+    known: frozenset[Hashable] | None = None
     waiting: list[tuple[int, _Bounds]] = [(root, (None, None))] if root in above else []
     while waiting:
         page, bounds = waiting.pop()
         if page in touched:
-            former = None
+            keys_before = None
             if before is not None and page in before[1]:
-                former = before[0].keys(page)
-            _check_node(tree, page, keys, bounds, former)
+                keys_before = before[0].keys(page)
+            _check_node(tree, page, keys, bounds, keys_before)
+        elif former.get(page) == bounds:  # so that its children have the bounds that they had
+            waiting.extend(tree.some_parts(page, bounds, above))
+            continue
         for child, between in tree.parts(page, bounds):
             if child in above:
                 waiting.append((child, between))
-            elif (child, between) not in known:
+                continue
+            if known is None:
+                known = frozenset[Hashable]() if before is None else _known(before[0], former)
+            if (child, between) not in known:
                 _check_ends(tree, child, keys, between)
 
 
-def _known(tree: Tree, above: Collection[int], root: int) -> frozenset[Hashable]:
-    found: list[Hashable] = []
+def _bounds(tree: Tree, above: Collection[int], root: int) -> dict[int, _Bounds]:
+    """The bounds of each of these nodes, which are all that are above any of them."""
+    found: dict[int, _Bounds] = {}
     waiting: list[tuple[int, _Bounds]] = [(root, (None, None))] if root in above else []
     while waiting:
         page, bounds = waiting.pop()
-        for child, between in tree.parts(page, bounds):
-            if child in above:
-                waiting.append((child, between))
-            else:
-                found.append((child, between))
-    return frozenset(found)
+        found[page] = bounds
+        waiting.extend(tree.some_parts(page, bounds, above))
+    return found
+
+
+def _known(tree: Tree, former: Mapping[int, _Bounds]) -> frozenset[Hashable]:
+    """The other children of these nodes, with their bounds."""
+    return frozenset(
+        part
+        for page, bounds in former.items()
+        for part in tree.parts(page, bounds)
+        if part[0] not in former
+    )
 
 
 def _check_node(
     tree: Tree, page: int, keys: Keys, bounds: _Bounds, former: list[Any] | None
 ) -> None:
-    found = tree.keys(page)
-    place = {} if former is None else {key: at for at, key in enumerate(former)}
-    for one, other in itertools.pairwise(found):
-        first, second = place.get(one), place.get(other)
-        if first is not None and second is not None and first < second:
-            continue
-        if not keys.precedes(one, other):
+    found, places = tree.keys(page), tree.node(page)[1].former
+    if places is None:
+        place = {} if former is None else {key: at for at, key in enumerate(former)}
+        places = np.fromiter((place.get(key, -1) for key in found), int, len(found))
+    for at in ((places[:-1] < 0) | (places[1:] <= places[:-1])).nonzero()[0].tolist():
+        if not keys.precedes(found[at], found[at + 1]):
             raise Tangled(f"the keys of page {page} are out of order")
     if found:
         _check_between(keys, bounds, found[0], found[-1], page)

@@ -27,7 +27,7 @@ from statediff.systems.sqlite.btree import (
     varint,
 )
 
-_Links = tuple[tuple[int, bool], ...]
+Links = tuple[tuple[int, bool], ...]
 """The pages a page leads to; True for the next page of an overflow chain."""
 _ROOT, _FREE, _CHAIN, _NEXT, _NODE = range(1, 6)
 """What a map of pages says of a page: a root, free, first or later in a chain, or a node."""
@@ -62,7 +62,7 @@ class PageOwners:
         self._owner: dict[int, int] = {}
         self._parent: dict[int, int] = {}
         self._pages: dict[int, dict[int, bool]] = {}
-        self._links: dict[tuple[int, bool], _Links] = {}
+        self._links: dict[tuple[int, bool], Links] = {}
 
     def learn(self, other: PageOwners, written: Collection[int]) -> None:
         """What the other knows of pages that were not written since holds here as well."""
@@ -83,13 +83,56 @@ class PageOwners:
             pages[page] = is_overflow
             links = self._links.get((page, is_overflow))
             if links is None:
-                links = self._links[page, is_overflow] = self._follow(page, is_overflow)
+                links = self._links[page, is_overflow] = links_of(
+                    self._read(page), page, is_overflow, self.usable
+                )
             waiting.extend((link, follows, page, depth + 1) for link, follows in links)
             if not is_overflow and (not links or all(follows for _, follows in links)):
                 leaves = depth if leaves is None else leaves
                 if leaves != depth:
                     raise Tangled(f"page {page} is a leaf at another depth than others")
         self._pages[root] = pages
+
+    def __contains__(self, page: object) -> bool:
+        return page in self._owner
+
+    def __len__(self) -> int:
+        return len(self._owner)
+
+    @property
+    def roots(self) -> Collection[int]:
+        """The roots that were grown."""
+        return self._pages.keys()
+
+    def root(self, page: int) -> int:
+        """Of the tree that the page is in."""
+        return self._owner[page]
+
+    def parent(self, page: int) -> int:
+        """The page that leads there; 0 of a root."""
+        return self._parent[page]
+
+    def is_overflow(self, page: int) -> bool:
+        """Whether the page is in an overflow chain."""
+        return self._pages[self._owner[page]][page]
+
+    def links(self, page: int) -> Links:
+        """The pages that the page leads to."""
+        return self._links[page, self.is_overflow(page)]
+
+    def depth(self, page: int) -> int:
+        """How many pages lead there from the root, one by one."""
+        depth = 0
+        while page := self._parent[page]:
+            depth += 1
+        return depth
+
+    def leaf_depth(self, root: int) -> int:
+        """The depth of every leaf of the tree."""
+        page, depth = root, 0
+        while below := [child for child, is_overflow in self.links(page) if not is_overflow]:
+            page, depth = below[0], depth + 1
+        return depth
 
     def size(self, root: int) -> int:
         """How many pages the tree has."""
@@ -180,30 +223,32 @@ class PageOwners:
                 page = self._parent[page]
         return found
 
-    def _follow(self, page: int, is_overflow: bool) -> _Links:
-        content = self._read(page)
-        try:
-            if is_overflow:
-                (following,) = struct.unpack_from(">I", content)
-                return ((following, True),) if following else ()
-            node = node_of(content, page, self.usable)
-            return (*((child, False) for child in node.children), *self._chains(node))
-        except (struct.error, IndexError) as error:
-            raise Tangled(f"page {page} is damaged") from error
 
-    def _chains(self, node: Node) -> Iterator[tuple[int, bool]]:
-        if node.kind == INTERIOR_TABLE:
-            return
-        is_table = node.kind == LEAF_TABLE
-        skip = 4 if node.children else 0
-        most = most_local(self.usable, is_table=is_table)
-        for start in _large(node.content, [s + skip for s in node.starts], most):
-            length, at = varint(node.content, start)
-            if length > most:
-                if is_table:
-                    _, at = varint(node.content, at)
-                at += local_bytes(length, self.usable, is_table=is_table)
-                yield struct.unpack_from(">I", node.content, at)[0], True
+def links_of(content: bytes, page: int, is_overflow: bool, usable: int) -> Links:
+    """The pages that a page leads to. Raises `Tangled`."""
+    try:
+        if is_overflow:
+            (following,) = struct.unpack_from(">I", content)
+            return ((following, True),) if following else ()
+        node = node_of(content, page, usable)
+        return (*((child, False) for child in node.children), *_chains(node))
+    except (struct.error, IndexError) as error:
+        raise Tangled(f"page {page} is damaged") from error
+
+
+def _chains(node: Node) -> Iterator[tuple[int, bool]]:
+    if node.kind == INTERIOR_TABLE:
+        return
+    is_table = node.kind == LEAF_TABLE
+    skip = 4 if node.children else 0
+    most = most_local(node.usable, is_table=is_table)
+    for start in _large(node, skip, most):
+        length, at = varint(node.content, start)
+        if length > most:
+            if is_table:
+                _, at = varint(node.content, at)
+            at += local_bytes(length, node.usable, is_table=is_table)
+            yield struct.unpack_from(">I", node.content, at)[0], True
 
 
 def _nodes(
@@ -221,13 +266,13 @@ def _nodes(
             yield page
 
 
-def _large(content: bytes, starts: list[int], most: int) -> list[int]:
+def _large(node: Node, skip: int, most: int) -> list[int]:
     """The cells whose payload may be larger than `most`, by the first two bytes of its size."""
-    if not starts:
+    stored, at = np.frombuffer(node.content, np.uint8), node.places + skip
+    first = stored[at]
+    if first.max(initial=0) < 128 and most >= 127:  # as most are
         return []
-    at = np.array(starts)
-    stored = np.frombuffer(content, np.uint8).astype(np.int64)
-    first, second = stored[at], stored[at + 1]
+    first, second = first.astype(np.int64), stored[at + 1].astype(np.int64)
     is_long = (second >= 128) | ((first & 127) * 128 + second > most)
     is_large = np.where(first < 128, first > most, is_long)
     return [int(start) for start in at[is_large]]

@@ -17,24 +17,24 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statediff.systems.sqlite.btree import (
+    Cells,
     ReadPage,
     Rest,
     Tangled,
     chain_pages,
     check_shape,
+    payload,
     record,
 )
-from statediff.systems.sqlite.copy import DatabaseCopy
 from statediff.systems.sqlite.entries import Entry, TableIndexes, Uncertain, all_trees
-from statediff.systems.sqlite.order import Tree, check_order
+from statediff.systems.sqlite.order import Keys, RowIds, Tree, check_order
 from statediff.systems.sqlite.owners import PageOwners, Rewritten
-from statediff.systems.sqlite.scan import prepare
 from statediff.systems.sqlite.structure import limits
 from statediff.systems.sqlite.wal import Commit
 
@@ -46,98 +46,112 @@ _PART: Final = 8
 _MAP_ENTRY_BYTES: Final = 5
 
 
+@dataclass(frozen=True)
+class Stored:
+    """A row as it is stored."""
+
+    local: bytes
+    rest: Rest | None
+
+    @property
+    def length(self) -> int:
+        return len(self.local) if self.rest is None else self.rest.length
+
+    def content(self, read: ReadPage, usable: int) -> bytes:
+        """All of its record."""
+        return self.local if self.rest is None else payload(self.local, self.rest, read, usable)
+
+
 @dataclass
-class _Difference:
+class Difference:
     """How the rows and entries of one table differ on the pages that a commit wrote."""
 
     table: TableIndexes
-    gone: list[Any] = field(default_factory=list)
-    new: list[Any] = field(default_factory=list)
-    """Row ids, or whole entries of a table without them."""
+    gone: dict[Any, Stored | None] = field(default_factory=dict)
+    new: dict[Any, Stored | None] = field(default_factory=dict)
+    """Row ids with what is stored under them, or whole entries of a table without them."""
     entries: dict[int, Counter[Entry]] = field(default_factory=dict)
     """Root of an index → how many more of each entry there are; less than none where it is gone."""
 
 
 class Preservation:
-    """One commit. Made while `copy` is as it was; `holds` is asked when it is as it became.
+    """One commit. Raises `Uncertain`, `Tangled`, `sqlite3.Error`.
 
-    Raises `Uncertain`, `Tangled`, `sqlite3.Error`.
+    `differences` has the tables whose rows or entries are others than before. `before` gives a page
+    as it was for as long as it was so, `after` as it is.
     """
 
     def __init__(
         self,
-        copy: DatabaseCopy,
         commit: Commit,
-        owners: PageOwners,
+        usable: int,
         rewritten: Mapping[int, Rewritten],
         tables: Mapping[int, TableIndexes],
+        before: ReadPage,
+        after: ReadPage,
+        former: Callable[[int, bool], Tree] | None = None,
     ) -> None:
-        """`tables` has the table that each root belongs to."""
+        """`tables` has the table that each root belongs to; `former` gives the trees before."""
         if len(commit.pages) > max(_FEW_PAGES, commit.page_count // _PART):
             raise Uncertain("it wrote too much of the file")
-        self._copy, self._commit, self._owners = copy, commit, owners
-        self._usable = owners.usable
-        self._check_places(rewritten)
-        self._found: dict[str, _Difference] = {}
+        self._commit, self._usable = commit, usable
+        self._before, self._after, self._former = before, after, former
+        self.differences: dict[str, Difference] = {}
         for root, nodes in rewritten.items():
             table = tables.get(root)
             if table is None:
                 raise Uncertain("a tree belongs to no table")
-            self._compare(root, nodes, self._found.setdefault(table.name, _Difference(table)))
-        with closing(copy.connect()) as connection:
-            self._subtract(connection, -1)
+            found = self.differences.setdefault(table.name, Difference(table))
+            self._compare(root, nodes, found)
 
     def holds(self) -> bool:
-        """Whether the file is sound. Raises as the class does."""
-        with closing(self._copy.connect()) as connection:
-            self._subtract(connection, 1)
+        """Whether the file is sound, when what the rows make of entries was taken off."""
         return not any(
             any(counts.values())
-            for each in self._found.values()
+            for each in self.differences.values()
             for counts in each.entries.values()
         )
 
-    def _after(self, page: int) -> bytes:
-        return self._commit.pages.get(page) or self._copy.page(page)
+    def subtract(
+        self, connect: Callable[[], AbstractContextManager[sqlite3.Connection]], sign: int
+    ) -> None:
+        """What the rows that are gone (-1) or new (1) make of the entries is taken off.
 
-    # Whose each page is
-
-    def _check_places(self, rewritten: Mapping[int, Rewritten]) -> None:
-        size, count = self._copy.page_size, self._commit.page_count
-        head = self._after(1)
-        if head[24:28] != head[92:96] or int.from_bytes(head[28:32], "big") != count:
-            raise Uncertain("its header does not say how many pages it has")
-        free = _free_pages(self._after, count, self._usable)
-        locks = LOCK_BYTE // size + 1
-        has_locks = locks <= count
-        others = {*free, locks} if has_locks else set(free)
-        maps: dict[int, bytes] = {}
-        if any(head[52:56]):
-            if has_locks:
-                raise Uncertain("its maps of pages are moved by its page for locks")
-            step = self._usable // _MAP_ENTRY_BYTES + 1
-            maps = {page + 1: self._after(page) for page in range(2, count + 1, step)}
-            others.update(page - 1 for page in maps)
-        is_apart = len(others) == len(free) + len(maps) + has_locks
-        if not is_apart or not self._owners.account_for_all(others):
-            raise Tangled("a page is nobody's, or has two places")
-        if maps:
-            asked = set(free).union(*(self._owners.of_tree(root) for root in rewritten))
-            step = self._usable // _MAP_ENTRY_BYTES
-            for first in maps:
-                if first - 1 in self._commit.pages:
-                    asked.update(range(first, min(first + step, count + 1)))
-            if not self._owners.are_mapped(maps, frozenset(free), asked - {1}):
-                raise Tangled("a map of pages is wrong")
+        `connect` gives a connection to the database as it was or is, for rows that only SQLite
+        can tell the entries of; it is not closed here.
+        """
+        read = self._after if sign > 0 else self._before
+        for each in self.differences.values():
+            if each.table.hidden_by is not None:
+                raise Uncertain(each.table.hidden_by)
+            rows = each.new if sign > 0 else each.gone
+            if not rows:
+                continue
+            try:
+                found = each.table.plain_entries(
+                    (row_id, stored.content(read, self._usable))
+                    for row_id, stored in rows.items()
+                    if stored is not None
+                )
+            except Uncertain:  # ask SQLite
+                with connect() as connection, limits(connection):
+                    found = each.table.entries(connection, rows)
+            for root, entries in found.items():
+                counts = each.entries.setdefault(root, Counter())
+                for entry, count in entries.items():
+                    counts[entry] -= sign * count
 
     # What became of rows and entries
 
-    def _compare(self, root: int, nodes: Rewritten, found: _Difference) -> None:
+    def _compare(self, root: int, nodes: Rewritten, found: Difference) -> None:
         index = next((each for each in all_trees(found.table) if each.root == root), None)
-        before, after = (
-            Tree(read, self._usable, are_row_ids=index is None)
-            for read in (self._copy.page, self._after)
-        )
+        are_row_ids = index is None
+        if self._former is None:
+            before = Tree(self._before, self._usable, are_row_ids=are_row_ids)
+        else:
+            before = self._former(root, are_row_ids)
+        over = before, self._commit.pages, nodes.before
+        after = Tree(self._after, self._usable, are_row_ids=are_row_ids, over=over)
         for page in sorted(nodes.after):
             node, cells = after.node(page)
             node.check_space(cells)
@@ -145,69 +159,139 @@ class Preservation:
                 ends = [end for _, end in _chain(self._after, cells.locals[at], rest, self._usable)]
                 if ends[-1]:
                     raise Tangled("an overflow chain is too long")
-        if index is None:  # the order of row ids is checked before any row is read
-            self._compare_rows(before, after, nodes, found)
-            return
+        keys: Keys = RowIds() if index is None else index
         try:
             check_order(
-                after, root, index, nodes.after, nodes.above_after, (before, nodes.above_before)
+                after, root, keys, nodes.after, nodes.above_after, (before, nodes.above_before)
             )
         finally:
-            index.forget()
-        old, new = (
-            {
-                entry for page in pages for entry in tree.keys(page)
-            }  # where keys ascend, none is twice
-            for tree, pages in ((before, nodes.before), (after, nodes.after))
-        )
+            if index is not None:
+                index.forget()
+        if index is None:
+            self._compare_rows(before, after, nodes, found)
+            return
+        # Where keys ascend, none is twice.
+        old = {entry for page in nodes.before for entry in _gone(before, after, page, nodes)}
+        new = {entry for page in nodes.after for entry in _new(after, page)}
+        old, new = old - new, new - old
         if index is found.table.primary:
-            found.gone += sorted(old - new)
-            found.new += sorted(new - old)
+            found.gone.update(dict.fromkeys(sorted(old)))
+            found.new.update(dict.fromkeys(sorted(new)))
             return
         counts = found.entries.setdefault(root, Counter())
-        counts.update(map(record, new - old))
-        counts.subtract(map(record, old - new))
+        counts.update(map(record, new))
+        counts.subtract(map(record, old))
 
-    def _compare_rows(
-        self, before: Tree, after: Tree, nodes: Rewritten, found: _Difference
-    ) -> None:
-        old, new = (
-            dict(self._rows(tree, pages))
-            for tree, pages in ((before, nodes.before), (after, nodes.after))
+    def _compare_rows(self, before: Tree, after: Tree, nodes: Rewritten, found: Difference) -> None:
+        old: dict[int, _Row] = {}
+        new: dict[int, _Row] = {}
+        for page in nodes.before:
+            old.update(self._rows(before, page, _places_gone(before, after, page, nodes)))
+        for page in nodes.after:
+            new.update(self._rows(after, page, after.node(page)[1].new()))
+        found.gone.update(
+            (row_id, _stored(row)) for row_id, row in old.items() if new.get(row_id) != row
         )
-        found.gone += [row_id for row_id, told in old.items() if new.get(row_id) != told]
-        for row_id, told in new.items():
-            if old.get(row_id) != told:
-                check_shape(*told[:2], len(found.table.columns))
-                found.new.append(row_id)
+        for row_id, row in new.items():
+            if old.get(row_id) != row:
+                stored = found.new[row_id] = _stored(row)
+                check_shape(stored.local, stored.length, len(found.table.columns))
 
-    def _rows(
-        self, tree: Tree, pages: Collection[int]
-    ) -> Iterator[tuple[int, tuple[bytes, int, Any]]]:
-        """Row id → the row on its page, its length, and what is equal where the rest is."""
-        for page in pages:
-            node, cells = tree.node(page)
-            if node.children:
-                continue
-            for at, (row_id, local) in enumerate(zip(cells.row_ids, cells.locals, strict=True)):
-                rest = cells.rests.get(at)
-                if rest is None:
-                    yield row_id, (local, len(local), None)
-                else:
-                    chain = _chain(tree.read, local, rest, self._usable)
-                    is_written = any(page in self._commit.pages for page, _ in chain)
-                    yield row_id, (local, rest.length, object() if is_written else rest.page)
+    def _rows(self, tree: Tree, page: int, places: list[int]) -> Iterable[tuple[int, _Row]]:
+        """Row id → the row on its page; where there is a rest, with what is equal where that is."""
+        node, cells = tree.node(page)
+        if node.children:
+            return ()
+        if cells.rests:
+            return [(cells.row_ids[at], self._row(tree, cells, at)) for at in places]
+        if len(places) == len(cells.row_ids):
+            return zip(cells.row_ids, cells.locals, strict=True)
+        return [(cells.row_ids[at], cells.locals[at]) for at in places]
 
-    def _subtract(self, connection: sqlite3.Connection, sign: int) -> None:
-        """What the rows that are gone (-1) or new (1) make of the entries is taken off."""
-        prepare(connection)
-        with limits(connection):
-            for each in self._found.values():
-                rows = each.new if sign > 0 else each.gone
-                for root, entries in each.table.entries(connection, rows).items():
-                    counts = each.entries.setdefault(root, Counter())
-                    for entry, count in entries.items():
-                        counts[entry] -= sign * count
+    def _row(self, tree: Tree, cells: Cells, at: int) -> _Row:
+        rest = cells.rests.get(at)
+        if rest is None:
+            return cells.locals[at]
+        chain = _chain(tree.read, cells.locals[at], rest, self._usable)
+        is_written = any(page in self._commit.pages for page, _ in chain)
+        return cells.locals[at], rest, object() if is_written else None
+
+
+def _places_gone(before: Tree, after: Tree, page: int, nodes: Rewritten) -> list[int]:
+    cells = before.node(page)[1]
+    if page in nodes.after:
+        return after.node(page)[1].gone(cells)
+    return [*range(len(cells.sizes))]
+
+
+def _gone(before: Tree, after: Tree, page: int, nodes: Rewritten) -> list[bytes]:
+    keys = before.keys(page)
+    return [keys[at] for at in _places_gone(before, after, page, nodes)]
+
+
+def _new(after: Tree, page: int) -> list[bytes]:
+    keys = after.keys(page)
+    return [keys[at] for at in after.node(page)[1].new()]
+
+
+_Row = bytes | tuple[bytes, Rest, object]
+
+
+def _stored(row: _Row) -> Stored:
+    return Stored(row, None) if isinstance(row, bytes) else Stored(row[0], row[1])
+
+
+def check_places(
+    read: ReadPage,
+    size: int,
+    commit: Commit,
+    owners: PageOwners,
+    rewritten: Mapping[int, Rewritten],
+) -> None:
+    """Every page is in one place after the commit. Raises `Uncertain`, `Tangled`.
+
+    `read` gives a page of `size` bytes as it is then, `owners` has the trees.
+    """
+    count, usable = commit.page_count, owners.usable
+    head = read(1)
+    check_head(head, count)
+    free = free_pages(read, count, usable)
+    locks = LOCK_BYTE // size + 1
+    has_locks = locks <= count
+    others = {*free, locks} if has_locks else set(free)
+    maps: dict[int, bytes] = {}
+    if has_maps(head):
+        if has_locks:
+            raise Uncertain("its maps of pages are moved by its page for locks")
+        maps = {page + 1: read(page) for page in map_pages(count, usable)}
+        others.update(page - 1 for page in maps)
+    is_apart = len(others) == len(free) + len(maps) + has_locks
+    if not is_apart or not owners.account_for_all(others):
+        raise Tangled("a page is nobody's, or has two places")
+    if maps:
+        asked = set(free).union(*(owners.of_tree(root) for root in rewritten))
+        step = usable // _MAP_ENTRY_BYTES
+        for first in maps:
+            if first - 1 in commit.pages:
+                asked.update(range(first, min(first + step, count + 1)))
+        if not owners.are_mapped(maps, frozenset(free), asked - {1}):
+            raise Tangled("a map of pages is wrong")
+
+
+def check_head(head: bytes, page_count: int) -> None:
+    """The first page says how many pages there are. Raises `Uncertain`."""
+    if head[24:28] != head[92:96] or int.from_bytes(head[28:32], "big") != page_count:
+        raise Uncertain("its header does not say how many pages it has")
+
+
+def has_maps(head: bytes) -> bool:
+    """Whether the file says in maps of pages what leads to each."""
+    return any(head[52:56])
+
+
+def map_pages(page_count: int, usable: int) -> range:
+    """The maps of pages, in a file that has them."""
+    return range(2, page_count + 1, usable // _MAP_ENTRY_BYTES + 1)
 
 
 def _chain(read: ReadPage, local: bytes, rest: Rest, usable: int) -> Iterator[tuple[int, int]]:
@@ -221,7 +305,7 @@ def _chain(read: ReadPage, local: bytes, rest: Rest, usable: int) -> Iterator[tu
         page = following
 
 
-def _free_pages(read: ReadPage, page_count: int, usable: int) -> list[int]:
+def free_pages(read: ReadPage, page_count: int, usable: int) -> list[int]:
     """The pages on the free list. Raises `Tangled`."""
     trunk, count = struct.unpack_from(">2I", read(1), 32)
     found: list[int] = []

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import bisect
 import sqlite3
-from collections.abc import Collection, Mapping
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from statediff.systems.sqlite.copy import DatabaseCopy, without_log
 from statediff.systems.sqlite.entries import TableIndexes, Uncertain, read_indexes
 from statediff.systems.sqlite.order import RowIds, Tree, check_order
 from statediff.systems.sqlite.owners import PageOwners, Rewritten
-from statediff.systems.sqlite.preserved import Preservation
+from statediff.systems.sqlite.preserved import Preservation, check_places
 from statediff.systems.sqlite.scan import Scan, Scanner, prepare
 from statediff.systems.sqlite.wal import Commit
 
@@ -153,11 +153,27 @@ class Replay:
         try:
             if layout.indexes is None:
                 layout.indexes = self._indexes(layout)
-            return Preservation(self._copy, commit, layout.owners, self._rewritten, layout.indexes)
+            check_places(self._page, self._copy.page_size, commit, layout.owners, self._rewritten)
+            found = Preservation(
+                commit,
+                layout.owners.usable,
+                self._rewritten,
+                layout.indexes,
+                self._copy.page,
+                lambda page: commit.pages.get(page) or self._copy.page(page),
+            )
+            found.subtract(self._prepared, -1)
+            return found
         except (Uncertain, Tangled, sqlite3.Error):
             return None
         finally:
             self._next = {}
+
+    @contextmanager
+    def _prepared(self) -> Iterator[sqlite3.Connection]:
+        with closing(self._copy.connect()) as connection:
+            prepare(connection)
+            yield connection
 
     def _indexes(self, layout: _Layout) -> dict[int, TableIndexes]:
         with closing(self._copy.connect()) as connection:
@@ -174,6 +190,7 @@ class Replay:
             return {}
         if preservation is not None:
             try:
+                preservation.subtract(self._prepared, 1)
                 if preservation.holds():
                     return {}
             except (Uncertain, Tangled, sqlite3.Error):

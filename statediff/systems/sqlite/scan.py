@@ -422,12 +422,10 @@ class Scan:
             return None
         return self._store.put(encode_rows(entity_type, rows))  # type: ignore[arg-type]  # keys are values
 
-    def _query(
-        self, entity_type: EntityType, entry: TableEntry, is_guarded: bool = False
-    ) -> _Query:
+    def _query(self, entity_type: EntityType, entry: TableEntry, is_guarded: bool = False) -> Query:
         is_guarded |= any(f.digest_above_bytes is not None for f in entity_type.fields)
         row_id = self._told.row_id(entry) if is_guarded else None
-        return _Query(entity_type, entry, is_guarded, row_id)
+        return Query(entity_type, entry, is_guarded, row_id)
 
     def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
         table = self._in_bulk(self._query(entity_type, entry), like)
@@ -466,7 +464,7 @@ class Scan:
             self.spoiled.append(f"{entity_type.name}: {met.cause}")
         return self._shelf.fail(table, met.cause)
 
-    def _in_bulk(self, query: _Query, like: Table | None, text: str | None = None) -> Table | None:
+    def _in_bulk(self, query: Query, like: Table | None, text: str | None = None) -> Table | None:
         """The table, whole and read in columns; None where only reading by rows can tell more."""
         if query.is_guarded or not query.bulk.is_possible:
             return None
@@ -483,7 +481,7 @@ class Scan:
                 self._connection.text_factory = stored_text
         return None
 
-    def _fetch(self, query: _Query, text: str | None) -> Iterator[list[tuple[Any, ...]]]:
+    def _fetch(self, query: Query, text: str | None) -> Iterator[list[tuple[Any, ...]]]:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         rows, most = self._connection.execute(text or query.text), self._most_rows()
         at_once = BLOCK_ROWS if most * 4 < WIDE_FILE_BYTES else WIDE_BLOCK_ROWS
@@ -493,7 +491,7 @@ class Scan:
             if most < 0:
                 raise NotInBulk("the table shows more rows than the file can hold")
 
-    def _stream(self, query: _Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
+    def _stream(self, query: Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
         try:
             limit = 1_000_000_000 if query.is_guarded else MAX_VALUE_BYTES
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
@@ -531,7 +529,7 @@ class Scan:
         return self._row_limit
 
 
-class _Query:
+class Query:
     """How one table is read: the statement, and how a stored row becomes a `Row`.
 
     A guarded query asks for the size of each value first, and leaves the large ones in the file:
@@ -554,9 +552,9 @@ class _Query:
             (f.name, column.name, entity_type.kept_bytes(f, MAX_VALUE_BYTES)) for f, column in found
         ]
         self._stored = stored
-        self._names = tuple(f.name for f, _ in stored)
+        self.names = tuple(f.name for f, _ in stored)
         self._absent = dict.fromkeys(
-            (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
+            (f.name for f in entity_type.fields if f.name not in self.names), ABSENT
         )
         self._converters: list[tuple[str, Convert]] = [
             (f.name, convert)
@@ -566,7 +564,7 @@ class _Query:
             and (convert := column_reader(f, column.declared)) is not None
         ]
         declared = tuple(column.declared for _, column in found)
-        self.bulk = BulkReader(entity_type, self._names, dict(self._converters), declared)
+        self.bulk = BulkReader(entity_type, self.names, dict(self._converters), declared)
         columns = [expression for _, expression in stored]
         if is_guarded:
             columns = [
@@ -597,12 +595,12 @@ class _Query:
         where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
         return f"{self._rows}{where} ORDER BY {key}"
 
-    def row(self, stored: tuple[Any, ...], told: Digests) -> Row:
-        row: Row = dict(zip(self._names, stored, strict=False))
+    def row(self, stored: Sequence[Any], told: Digests | None) -> Row:
+        row: Row = dict(zip(self.names, stored, strict=False))
         for name, convert in self._converters:
             row[name] = convert(row[name])
-        if self.is_guarded:
-            count = len(self._names)
+        if self.is_guarded and told is not None:
+            count = len(self.names)
             sizes, kinds = stored[count : 2 * count], stored[2 * count : -1]
             for (name, column, most), size, kind in zip(self._kept, sizes, kinds, strict=True):
                 if size is not None and size > most:

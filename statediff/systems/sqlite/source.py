@@ -21,27 +21,36 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+import struct
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import quote
 
-import numpy as np
-
-from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
+from statediff.capture.source import Clock, Source, SourceRuined, SourceUnavailable, scanned
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.relational.schema import Refine, quoted, with_types
+from statediff.systems.sqlite.btree import Tangled
 from statediff.systems.sqlite.catalogue import OWN_TABLES, Catalogue, folded
 from statediff.systems.sqlite.copy import DatabaseCopy
-from statediff.systems.sqlite.pages import page_file, rolled_back
+from statediff.systems.sqlite.entries import Uncertain
+from statediff.systems.sqlite.kept import KeptPages, keep
+from statediff.systems.sqlite.pages import rolled_back
 from statediff.systems.sqlite.replay import Replay
-from statediff.systems.sqlite.scan import BUSY_SECONDS, Scanner, begin, cause_of, is_of_the_file
+from statediff.systems.sqlite.scan import (
+    BUSY_SECONDS,
+    Scanner,
+    begin,
+    cause_of,
+    is_of_the_file,
+    prepare,
+)
 from statediff.systems.sqlite.wal import Commit
 
 
@@ -83,9 +92,10 @@ class SqliteSource:
 
     def by_pages(self) -> SqlitePages:
         """The same source, read again by the pages that changed."""
-        return SqlitePages(self._open, self.scanner, self.schema)
+        return SqlitePages(self.open, self.scanner, self.schema)
 
-    def _open(self) -> sqlite3.Connection:
+    def open(self) -> sqlite3.Connection:
+        """A connection that can only read. Raises `SourceRuined`, `SourceUnavailable`."""
         try:
             if self._in_place and stands_on_link(self.path):
                 raise SourceRuined("a link stands in the place of the database, or above it")
@@ -96,7 +106,7 @@ class SqliteSource:
             raise
 
     def schema(self) -> Schema:
-        with closing(self._open()) as connection:
+        with closing(self.open()) as connection:
             catalogue = begin(connection)
             schema = self.scanner.schema(connection, catalogue)
             return with_types(
@@ -110,7 +120,7 @@ class SqliteSource:
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
-        with closing(self._open()) as connection:
+        with closing(self.open()) as connection:
             self._catalogue = begin(connection, self._catalogue)
             found = self.scanner.scan(connection, self._catalogue, store, like)
         part = scanned(self.name, as_of, found.state, gaps=found.failures)
@@ -179,10 +189,9 @@ def stands_on_link(path: Path) -> bool:
 def strange_side_file(path: Path) -> str | None:
     """Why SQLite may not open the database: on a pipe in place of its log it would wait forever."""
     for suffix in _SIDE_FILES:
-        beside = path.with_name(path.name + suffix)
         try:
-            if not stat.S_ISREG(beside.lstat().st_mode):
-                return f"{printable(beside.name)} is not a file"
+            if not stat.S_ISREG(os.lstat(f"{path}{suffix}").st_mode):
+                return f"{printable(path.name + suffix)} is not a file"
         except (OSError, ValueError):
             continue  # it is not there, or nothing is: opening says why
     return None
@@ -190,8 +199,6 @@ def strange_side_file(path: Path) -> str | None:
 
 MAX_CHANGED_BYTES: Final = 64 * 1024 * 1024
 """Beyond it a scan is as good."""
-_BLOCK_BYTES: Final = 1024 * 1024
-_MODE: Final = slice(18, 20)
 
 
 class SqlitePages:
@@ -206,7 +213,9 @@ class SqlitePages:
         self._open = connect
         self._scanner = scanner
         self._schema = schema
-        self._kept: _Kept | None = None
+        self._copy: _Kept | None = None
+        self.kept: KeptPages | None = None
+        """What was read, where it was read whole."""
 
     @property
     def name(self) -> str:
@@ -219,23 +228,26 @@ class SqlitePages:
         self.close()
         as_of = clock()
         with closing(self._open()) as connection:
-            found = self._scanner.scan(connection, begin(connection), store, like)
+            catalogue = begin(connection)
+            found = self._scanner.scan(connection, catalogue, store, like)
             if not found.failures:
-                self._kept = _keep(connection, found.state)
+                self.kept = keep(connection, found.state, catalogue)
         part = scanned(self.name, as_of, found.state)
         return replace(part, spoiled=found.spoiled)
 
     def read_changed(self, store: ChunkStore, clock: Clock, like: State) -> SourceCapture:
-        kept = self._kept
-        if kept is None or kept.state.digest() != like.digest():
+        image = self.kept
+        if image is None or image.state.digest() != like.digest():
             raise SourceUnavailable("the pages of the state before were not kept")
         as_of = clock()
         try:
+            kept = self._copy = self._copy or _copied(image)
             with closing(self._open()) as connection:
                 begin(connection)
-                with _pages(connection) as now:
-                    commit = kept.difference(now)
+                commit = image.difference(connection, MAX_CHANGED_BYTES // image.page_size)
             state = kept.after(commit, self._scanner, store)
+        except Uncertain as error:
+            raise SourceUnavailable(str(error)) from error
         except sqlite3.Error as error:
             raise SourceUnavailable(cause_of(error)) from error
         except OSError as error:
@@ -244,37 +256,56 @@ class SqlitePages:
             raise SourceUnavailable("something that changed can only be read in part")
         return scanned(self.name, as_of, state)
 
+    def beside(self, source: Source) -> Source:
+        """Another database, or the same, read by what differs from the kept pages."""
+        if not isinstance(source, SqliteSource) or source.name != self.name:
+            return source
+        return _Beside(source, self)
+
     def close(self) -> None:
         """Nothing is kept."""
-        if self._kept is not None:
-            self._kept.copy.__exit__(None, None, None)
-            self._kept = None
+        self.kept = None
+        if self._copy is not None:
+            self._copy.copy.__exit__(None, None, None)
+            self._copy = None
+
+
+class _Beside:
+    """A database whose pages are compared with kept ones; a scan tells what they do not tell."""
+
+    def __init__(self, source: SqliteSource, reader: SqlitePages) -> None:
+        self._source, self._reader = source, reader
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    def schema(self) -> Schema:
+        return self._source.schema()
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        kept = self._reader.kept
+        if kept is None or like is not kept.state:
+            return self._source.read(store, clock, like)
+        as_of = clock()
+        try:
+            with closing(self._source.open()) as connection:
+                prepare(connection)
+                connection.execute("PRAGMA schema_version").fetchall()
+                state = kept.after(connection, store)
+            return scanned(self.name, as_of, state, gaps=())
+        except (Uncertain, Tangled, sqlite3.Error, OSError, IndexError, struct.error):
+            return self._source.read(store, clock, like)
 
 
 class _Kept:
     """The pages of one state, and what they became since."""
 
-    def __init__(self, copy: DatabaseCopy, state: State, mode: bytes) -> None:
+    def __init__(self, copy: DatabaseCopy, state: State) -> None:
         self.copy = copy
         self.state = state
-        self._mode = mode
         self._replay: Replay | None = None
         self._present = state
-
-    def difference(self, now: int) -> Commit | None:
-        """All pages that are others than before, as one commit; None where none is."""
-        size = self.copy.page_size
-        if os.pread(now, 2, _MODE.start) != self._mode or _page_size(now) != size:
-            raise SourceUnavailable("its journal mode or its page size changed")
-        pages: dict[int, bytes] = {}
-        for number, content in _others(self.copy, now, size):
-            pages[number] = content
-            if len(pages) * size > MAX_CHANGED_BYTES:
-                raise SourceUnavailable("most of its pages changed")
-        count = os.fstat(now).st_size // size
-        if not pages and count * size == self.copy.size:
-            return None
-        return Commit(0, (0, 0), count, pages)
 
     def after(self, commit: Commit | None, scanner: Scanner, store: ChunkStore) -> State:
         if commit is not None:
@@ -284,45 +315,8 @@ class _Kept:
         return self._present
 
 
-def _keep(connection: sqlite3.Connection, state: State) -> _Kept | None:
-    """The pages that the connection's read transaction shows; None where they cannot be copied."""
-    try:
-        with _pages(connection) as now:
-            copy = DatabaseCopy(_page_size(now))
-            copy.fill(now)
-            return _Kept(copy, state, os.pread(now, 2, _MODE.start))
-    except (sqlite3.Error, OSError):
-        return None  # the next reading says that there are none
-
-
-@contextmanager
-def _pages(connection: sqlite3.Connection) -> Iterator[int]:
-    """A file of the pages that the connection's read transaction shows, for as long as it lasts."""
-    with page_file(connection) as path:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-
-def _page_size(descriptor: int) -> int:
-    told = int.from_bytes(os.pread(descriptor, 2, 16), "big")
-    return 65536 if told == 1 else told
-
-
-def _others(copy: DatabaseCopy, now: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """(number, content) of each page of the file that is not the copy's."""
-    offset = 0
-    while found := os.pread(now, _BLOCK_BYTES, offset):
-        before = copy.block(offset, len(found))
-        if found != before:
-            padded = before.ljust(len(found), b"\0")
-            rows = (np.frombuffer(each, np.uint8).reshape(-1, size) for each in (found, padded))
-            one, other = rows
-            known = len(before) // size  # a page beyond the former end is always another
-            differs = (one != other).any(axis=1)
-            differs[known:] = True
-            for at in np.flatnonzero(differs).tolist():
-                yield offset // size + at + 1, found[at * size : (at + 1) * size]
-        offset += len(found)
+def _copied(image: KeptPages) -> _Kept:
+    """The pages in a file of our own. Raises `OSError`."""
+    copy = DatabaseCopy(image.page_size)
+    copy.hold(image.content)
+    return _Kept(copy, image.state)

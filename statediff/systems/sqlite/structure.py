@@ -28,7 +28,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import Final
 
 from statediff.capture.source import SourceUnavailable
@@ -36,7 +35,7 @@ from statediff.model.batches import Row
 from statediff.model.values import printable
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.structure import Checked
-from statediff.systems.sqlite.pages import page_file
+from statediff.systems.sqlite.pages import own_descriptor, page_file
 from statediff.systems.sqlite.wal import read_commits, read_header
 
 MAX_PROBLEMS: Final = 100
@@ -202,27 +201,15 @@ def _unfound(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _header(connection: sqlite3.Connection) -> bytes:
-    """The head of the file, as the log has it if it has it.
-
-    It is read by the descriptor that SQLite has: where a process closes one of its own, all locks
-    that it has on the file are gone, those of SQLite included.
-    """
+    """The head of the file, as the log has it if it has it."""
     path = connection.execute("PRAGMA database_list").fetchall()[0][2]
-    found = b""
-    try:
-        held = Path(path).stat()
-        for name in sorted(each.name for each in Path(_DESCRIPTORS).iterdir()):
-            with suppress(OSError, ValueError):
-                status = os.fstat(int(name))
-                if (status.st_dev, status.st_ino) == (held.st_dev, held.st_ino):
-                    found = os.pread(int(name), _HEADER_BYTES, 0)
-                    break
-    except (OSError, ValueError):
+    descriptor = own_descriptor(path)
+    if descriptor is None:
         return b""
-    return _logged_header(f"{path}-wal") or found
-
-
-_DESCRIPTORS: Final = "/dev/fd"
+    try:
+        return _logged_header(f"{path}-wal") or os.pread(descriptor, _HEADER_BYTES, 0)
+    except OSError:
+        return b""
 
 
 def _logged_header(path: str) -> bytes:

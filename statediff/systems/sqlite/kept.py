@@ -1,0 +1,374 @@
+"""A SQLite database as it was, with which any number of later ones are compared by pages.
+
+Equal pages hold equal rows. Of pages that differ only the rows that differ are decoded, and put in
+place of those of the state before, whose other chunks are shared. Where the trees were changed
+(`sqlite.moves`) and whether the file is as sound as it was (`sqlite.preserved`) is told from the
+same pages. Whatever is not told so is `Uncertain` or `Tangled`: a scan tells it.
+
+Nothing here changes once it is made, but for what is found out and kept: threads may share it, and
+processes that are forked.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from statediff.model.batches import Row
+from statediff.model.patch import patched
+from statediff.model.schema import EntityType
+from statediff.model.state import ChunkStore, LayeredChunks, State, Table
+from statediff.systems.relational.schema import is_key
+from statediff.systems.relational.structure import STRUCTURE, is_established
+from statediff.systems.sqlite.btree import ReadPage, Tangled, Value
+from statediff.systems.sqlite.catalogue import OBJECT_NAMES, OBJECT_TYPES, Catalogue, folded
+from statediff.systems.sqlite.copy import without_log
+from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, read_indexes
+from statediff.systems.sqlite.moves import Moves, follow_moves
+from statediff.systems.sqlite.order import Tree
+from statediff.systems.sqlite.owners import PageOwners
+from statediff.systems.sqlite.pages import page_size, shown_blocks
+from statediff.systems.sqlite.preserved import (
+    LOCK_BYTE,
+    Difference,
+    Preservation,
+    Stored,
+    check_head,
+    free_pages,
+    has_maps,
+    map_pages,
+)
+from statediff.systems.sqlite.scan import Query, Scan, prepare, stored_text
+from statediff.systems.sqlite.wal import Commit
+
+MAX_KEPT_BYTES: Final = 512 * 1024 * 1024
+"""A larger database is scanned."""
+_BLOCK_BYTES: Final = 1024 * 1024
+_SMALL_BYTES: Final = 32 * 1024
+_MOST_PAGES: Final = 64
+_FEW_ROWS: Final = 64
+_MANY: Final = 4
+"""Where more than this part of a file or table changed, and than a few, it is read whole."""
+_MOST_BYTES: Final = 64 * 1024
+"""Of a row that is told from its record."""
+_NODES_KEPT: Final = 2000
+_SCHEMA_ROOT: Final = 1
+_NOT_TABLES: Final = OBJECT_NAMES - {each.name for each in OBJECT_TYPES if each.table}
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Whose each page is."""
+
+    owners: PageOwners
+    free: frozenset[int]
+    types: Mapping[int, tuple[str, ...]]
+    """Root → the types that show the rows of that table."""
+    indexes: Mapping[int, TableIndexes]
+    """Root → the table that it belongs to."""
+
+
+class KeptPages:
+    """The pages of one state; `image` is all of them."""
+
+    def __init__(self, image: bytes, state: State, catalogue: Catalogue) -> None:
+        self.content = image
+        self.page_size = page_size(image)
+        self.catalogue = catalogue
+        self.state = state
+        self._own = threading.local()
+        self._trees: dict[tuple[int, bool], Tree] = {}
+        self._nodes = 0
+        self._readers: dict[str, _RowReader | None] = {}
+
+    def after(self, connection: sqlite3.Connection, store: ChunkStore) -> State:
+        """The state that the connection's read transaction shows, as a scan would tell it.
+
+        Raises `Uncertain`, `Tangled`, `sqlite3.Error`, `OSError`.
+        """
+        most = max(_MOST_PAGES, len(self.content) // self.page_size // _MANY)
+        commit = self.difference(connection, most)
+        if commit is None:
+            return self.state
+        return _After(self, self._layout, commit, connection, store).state()
+
+    def reader(self, each: EntityType, table: TableIndexes) -> _RowReader | None:
+        """What tells the rows of a type from their records; None where a scan has to."""
+        if each.name not in self._readers:
+            self._readers[each.name] = self._reader(each, table)
+        return self._readers[each.name]
+
+    def _reader(self, each: EntityType, table: TableIndexes) -> _RowReader | None:
+        entry = self.catalogue.tables.get(folded(each.source_table))
+        has_limits = any(f.digest_above_bytes is not None for f in each.fields)
+        if entry is None or table.plain is None or has_limits:
+            return None
+        query = Query(each, entry, False, None)
+        at_of = {folded(column.name): at for at, column in enumerate(entry.columns)}
+        if len(at_of) != len(table.plain.are_reals) or not {*each.key} <= {*query.names}:
+            return None
+        places = tuple(at_of[folded(each.by_name[name].source_column)] for name in query.names)
+        return _RowReader(query, table.plain, places)
+
+    def page(self, number: int) -> bytes:
+        """A page as it was."""
+        return self.content[(number - 1) * self.page_size : number * self.page_size]
+
+    def tree(self, root: int, are_row_ids: bool) -> Tree:
+        """A tree as it was, whose nodes stay parsed."""
+        if self._nodes > _NODES_KEPT:
+            self._trees, self._nodes = {}, 0
+        self._nodes += 1
+        found = self._trees.get((root, are_row_ids))
+        if found is None:
+            found = Tree(self.page, self._layout.owners.usable, are_row_ids=are_row_ids)
+            self._trees[root, are_row_ids] = found
+        return found
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """To the database as it was: one of each thread of each process."""
+        kept = getattr(self._own, "kept", None)
+        if kept is None or kept[0] != os.getpid():
+            connection = sqlite3.connect(":memory:", isolation_level=None)
+            connection.deserialize(without_log(self.content))
+            prepare(connection)
+            self._own.kept = kept = os.getpid(), connection
+        yield kept[1]
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        if not is_established(self.state.tables.get(STRUCTURE)):
+            raise Uncertain("the structure before was not sound")
+        count, head = len(self.content) // self.page_size, self.page(1)
+        usable = self.page_size - head[20]
+        owners = PageOwners(self.page, usable, count)
+        with self.connection() as connection:
+            listed = connection.execute(
+                "SELECT type, name, rootpage FROM main.sqlite_schema WHERE rootpage <> 0"
+            ).fetchall()
+            roots = {name: root for _, name, root in listed if isinstance(name, str)}
+            indexes = read_indexes(connection, head, roots)
+        for root in (_SCHEMA_ROOT, *(root for _, _, root in listed)):
+            owners.grow(root)
+        parts = {}
+        for table in indexes.values():
+            for root in (roots[table.name], *(index.root for index in table.indexes)):
+                parts[root] = table
+        free = free_pages(self.page, count, usable)
+        maps = [*map_pages(count, usable)] if has_maps(head) else []
+        if not owners.account_for_all({*free, *maps}):
+            raise Uncertain("a page is nobody's")
+        names = {root: folded(name) for kind, name, root in listed if kind == "table"}
+        types = {
+            root: tuple(
+                each.name
+                for each in self.state.schema.types
+                if folded(each.source_table) == name and each.name not in _NOT_TABLES
+            )
+            for root, name in names.items()
+        }
+        return _Layout(owners, frozenset(free), types, parts)
+
+    def difference(self, connection: sqlite3.Connection, most: int) -> Commit | None:
+        """All pages that are others than before, as one commit; None where none is.
+
+        Raises `Uncertain` where they cannot be compared or are more than `most`, `sqlite3.Error`,
+        `OSError`.
+        """
+        pages: dict[int, bytes] = {}
+        size, offset, image = self.page_size, 0, self.content
+        for block in shown_blocks(connection):
+            if len(block) % size or (not offset and block[16:20] != image[16:20]):
+                raise Uncertain("its journal mode or its page size changed")
+            former = image[offset : offset + len(block)]
+            if former != block:
+                whole = len(former) // size * size
+                one, other = (
+                    np.frombuffer(each, np.int64, whole // 8).reshape(-1, size // 8)
+                    for each in (former, block)
+                )
+                differing = np.flatnonzero((one != other).any(axis=1)).tolist()
+                differing += range(whole // size, len(block) // size)
+                for at in differing:
+                    pages[offset // size + at + 1] = bytes(block[at * size : (at + 1) * size])
+                if len(pages) > most:
+                    raise Uncertain("most of its pages changed")
+            offset += len(block)
+        if not pages and offset == len(image):
+            return None
+        return Commit(0, (0, 0), offset // size, pages)
+
+
+def keep(connection: sqlite3.Connection, state: State, catalogue: Catalogue) -> KeptPages | None:
+    """The pages that the connection's read transaction shows; None where there are too many."""
+    (count,), (size,) = (
+        connection.execute(f"PRAGMA main.{each}").fetchone() for each in ("page_count", "page_size")
+    )
+    if not 0 < count * size <= MAX_KEPT_BYTES:
+        return None
+    return KeptPages(connection.serialize(), state, catalogue)
+
+
+class _After:
+    """One database that is compared."""
+
+    def __init__(
+        self,
+        kept: KeptPages,
+        layout: _Layout,
+        commit: Commit,
+        connection: sqlite3.Connection,
+        store: ChunkStore,
+    ) -> None:
+        self._kept, self._layout, self._commit = kept, layout, commit
+        self._connection, self._store = connection, store
+
+    def state(self) -> State:
+        """Raises as `KeptPages.after`."""
+        moves, preservation = self._checked()
+        before = self._kept.state
+        tables = dict(before.tables)
+        for root in moves.rewritten:
+            table = self._layout.indexes[root]
+            for name in self._layout.types.get(root, ()):
+                difference = preservation.differences[table.name]
+                if difference.gone or difference.new:
+                    tables[name] = self._table(before.tables[name], difference)
+        return State(before.schema, tables)
+
+    def _checked(self) -> tuple[Moves, Preservation]:
+        """What became of the pages; the file is as sound as it was."""
+        owners, commit, kept = self._layout.owners, self._commit, self._kept
+        head, former = self._page(1), kept.page(1)
+        if _meaning(head) != _meaning(former):
+            raise Uncertain("its catalogue changed")
+        check_head(head, commit.page_count)
+        if commit.page_count * len(head) > LOCK_BYTE:
+            raise Uncertain("it has a page for locks")
+        written = commit.pages.keys() - {1}
+        moves = follow_moves(owners, written, commit.page_count, self._page)
+        if _SCHEMA_ROOT in moves.rewritten:
+            raise Uncertain("its catalogue changed")
+        self._check_places(moves, head, former)
+        found = Preservation(
+            commit,
+            owners.usable,
+            moves.rewritten,
+            self._layout.indexes,
+            kept.page,
+            self._page,
+            kept.tree,
+        )
+        found.subtract(kept.connection, -1)
+        found.subtract(self._prepared, 1)
+        if not found.holds():
+            raise Uncertain("an index is not what its table is")
+        return moves, found
+
+    def _page(self, number: int) -> bytes:
+        return self._commit.pages.get(number) or self._kept.page(number)
+
+    @contextmanager
+    def _prepared(self) -> Iterator[sqlite3.Connection]:
+        yield self._connection
+
+    def _check_places(self, moves: Moves, head: bytes, former: bytes) -> None:
+        """Every page is in one place."""
+        layout, commit, owners = self._layout, self._commit, self._layout.owners
+        is_listed = head[32:40] != former[32:40] or not layout.free.isdisjoint(commit.pages)
+        if (
+            moves.are_places_kept
+            and not is_listed
+            and commit.page_count == owners.page_count
+            and not has_maps(head)
+        ):
+            return
+        if has_maps(head):
+            maps = map_pages(commit.page_count, owners.usable)
+            are_maps_kept = commit.pages.keys().isdisjoint(maps)
+            if not (moves.are_places_kept and are_maps_kept and not is_listed):
+                raise Uncertain("its maps of pages changed")
+            return
+        free = free_pages(self._page, commit.page_count, owners.usable)
+        used = len(owners) - len(moves.lost) + len(moves.gained)
+        if used + len(free) != commit.page_count or any(
+            page in moves.gained or (page in owners and page not in moves.lost) for page in free
+        ):
+            raise Tangled("a page is nobody's, or has two places")
+
+    # Rows
+
+    def _table(self, before: Table, difference: Difference) -> Table:
+        count = len(difference.gone) + len(difference.new)
+        if count <= max(_FEW_ROWS, before.row_count // _MANY):
+            found = self._patched(before, difference)
+            if found is not None:
+                return found
+        scan = Scan(self._connection, self._kept.catalogue, self._store)
+        table = scan.table(before.type, before)
+        if scan.failures or scan.spoiled:
+            raise Uncertain("a table cannot be read whole")
+        return table
+
+    def _patched(self, before: Table, difference: Difference) -> Table | None:
+        reader = self._kept.reader(before.type, difference.table)
+        if reader is None or not before.enumeration.is_complete:
+            return None
+        usable = self._layout.owners.usable
+        try:
+            gone = reader.rows(difference.gone, self._kept.page, usable)
+            new = reader.rows(difference.new, self._page, usable)
+            return patched(replace(before, store=self._store_over(before)), gone, new)
+        except (Uncertain, ValueError):
+            return None
+
+    def _store_over(self, before: Table) -> ChunkStore:
+        is_its_own = self._store is before.store
+        return self._store if is_its_own else LayeredChunks(before.store)
+
+
+@dataclass(frozen=True)
+class _RowReader:
+    """Rows of one type as a scan shows them, told from their records."""
+
+    query: Query
+    plain: Plain
+    places: tuple[int, ...]
+    """Of each of the columns that the query names, in a record."""
+
+    def rows(self, stored: Mapping[Any, Stored | None], read: ReadPage, usable: int) -> list[Row]:
+        """The rows. Raises `Uncertain` where only a scan can tell."""
+        found: list[Row] = []
+        for row_id, each in stored.items():
+            if each is None or each.length > _MOST_BYTES:
+                raise Uncertain("a row is too long")
+            values = self.plain.values(row_id, each.content(read, usable))
+            shown = [_shown(values[at], self.plain.are_reals[at]) for at in self.places]
+            row = self.query.row(shown, None)
+            if not all(is_key(row[name]) for name in self.query.key):
+                raise Uncertain("a key is none")
+            found.append(row)
+        return found
+
+
+def _shown(value: Value, is_real: bool) -> Any:
+    kind, content = value
+    if kind == 2:
+        return stored_text(content)  # type: ignore[arg-type]  # a text's bytes
+    if kind == 1:
+        return float(content) if is_real else content
+    return None if kind == 0 else content
+
+
+def _meaning(head: bytes) -> bytes:
+    """All of the first page but counters, the free list and how many pages there are."""
+    return head[:24] + head[40:92] + head[100:]
