@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _result(order: Mapping[str, Any], call: Call | None) -> dict[str, Any]:
-    """What became of the call of the function, as the evaluator is told."""
+    """What became of the call of the function, for the evaluator."""
     module, _, name = order["function"].partition(":")
     try:
         function = getattr(importlib.import_module(module), name, None)

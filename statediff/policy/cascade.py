@@ -3,22 +3,33 @@
 A row goes with an entity that it refers to: with a created one rows that came, with a deleted one
 rows that went, with an updated one both. More of them than `max` for one entity, and none of that
 entity's rows is explained: the system would not have gone that far.
+
+A counter that the system keeps is explained without a clause: a source says which `db.sequence`
+entity counts the inserts of which type (`EntityType.counter`), and it must be exactly the greater
+of what it was and the highest key that the run created. What it moved beyond that, or back, nothing
+explains: a key that was given and taken back shows in a history, and else nowhere. The creations
+themselves are changes like any other. A forbid clause over `db.sequence` forbids the counter all
+the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.relations import comparison_key
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, Result, Unknown
-from statediff.model.delta import Op
-from statediff.model.explanation import Cause
-from statediff.model.schema import EntityType
-from statediff.model.values import Key
+from statediff.model.delta import Delta, Entity, Op
+from statediff.model.explanation import Cause, cause
+from statediff.model.schema import EntityType, Schema
+from statediff.model.values import ABSENT, Key
 from statediff.policy.findings import doubt_causes, relevant
 from statediff.policy.matching import COME, GONE, Change, JudgingContext, Match, both, field_of
+
+_COUNTER: Final = "db.sequence"
+_VALUE: Final = "value"
 
 
 @dataclass(frozen=True)
@@ -147,3 +158,49 @@ def _with(head: _Head, rows: _Rows, most: int) -> Iterator[Row]:
         if is_open:
             mask, causes = mask | FALSE, causes | waits
         yield Row(row.change, mask, causes)
+
+
+# ---------------------------------------------------------------- counters
+
+
+def explained_counters(
+    context: JudgingContext, created: Iterable[Delta] = ()
+) -> Iterator[tuple[Delta, KnownMask]]:
+    """Each change of a counter that the keys of created entities explain, or may.
+
+    `created` are deltas beside the context's own: those outside Ω, and of transactions.
+    """
+    moved = [d for change in context.changes for d in change.deltas if d.type == _COUNTER]
+    if not moved:
+        return
+    counted = _counted(context.after.schema)
+    known = [*(d for change in context.changes for d in change.deltas), *created]
+    for delta in moved:
+        name = counted.get(delta.key)
+        if name is None or not _is_exact(delta, (d for d in known if d.type == name)):
+            continue
+        waiting = frozenset(
+            cause(doubt.cause)
+            for doubt in context.doubts
+            if doubt.type == name and doubt.path is None
+        )
+        yield delta, KnownMask(TRUE | FALSE if waiting else TRUE, waiting)
+
+
+def _counted(schema: Schema) -> dict[tuple[object, ...], str]:
+    return {(t.counter,): t.name for t in schema.types if t.counter is not None}
+
+
+def _is_exact(delta: Delta, others: Iterable[Delta]) -> bool:
+    """Whether the counter is what it was, raised to the highest key that came."""
+    keys = [d.key[0] for d in others if d.op in COME and len(d.key) == 1]
+    numbers = [key for key in keys if type(key) is int]
+    if not numbers or len(numbers) < len(keys):
+        return False
+    if delta.op is Op.UPDATE and delta.path == _VALUE and not delta.steps:
+        before, after = delta.before, delta.after
+    elif delta.op is Op.CREATE and isinstance(delta.after, Entity):
+        before, after = 0, dict(delta.after.fields).get(_VALUE, ABSENT)
+    else:
+        return False
+    return type(before) is int and type(after) is int and after == max(before, *numbers)

@@ -20,8 +20,7 @@ from statediff.model.delta import Delta, Entity, Op, delta_id
 from statediff.model.explanation import Cause, Reason, cause
 from statediff.model.values import ABSENT, Digested, Unobserved, is_value, key_order, same
 from statediff.model.verdict import Finding, Stage, Truth
-from statediff.policy.cascade import KnownMask, cascaded
-from statediff.policy.counters import explained_counters
+from statediff.policy.cascade import KnownMask, cascaded, explained_counters
 from statediff.policy.findings import (
     at,
     doubt_causes,

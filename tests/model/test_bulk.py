@@ -9,7 +9,7 @@ from statediff.model import bulk, state
 from statediff.model.bulk import build_from_blocks
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import MemoryChunks, State, Table, build_table
-from statediff.systems.sqlite.scan import BulkReader
+from statediff.systems.sqlite.blocks import BulkReader
 
 PAGE = EntityType("page", ("id",), (Field("id", Kind.INT), Field("body", Kind.BYTES)))
 MOST = 10_000

@@ -37,8 +37,7 @@ class Calls(AbstractCapability[Any]):
     ) -> Any:
         try:
             return await handler(args)
-        except Exception as error:
-            # No call is made of it: this is all that the trace gets.
+        except Exception as error:  # whatever a tool's validator raises; no call is made of it
             begun = self.log.begin(call.tool_name, json_arguments(args))
             self.log.end(begun, error=error)
             raise

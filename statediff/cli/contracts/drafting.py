@@ -16,6 +16,8 @@ from statediff.cli.output import at_work, print_result, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from statediff.agents.handover import Person
     from statediff.agents.trial import Trial
     from statediff.contract.authoring.drafting import Seen
@@ -67,9 +69,9 @@ def init(
 
     folders.require_writable(out)
     sandbox = sources[0] if len(sources) == 1 and _is_sandbox(sources[0]) else None
+    own: tuple[OwnSource, ...] = ()
     if sandbox is not None:
         seen = _of_sandbox(sandbox, after, out)
-        own: tuple[OwnSource, ...] = ()
         files = {CONTRACT_FILE: draft_contract(name, seen)}
     else:
         with at_work("reading and drafting"):
@@ -89,15 +91,15 @@ def init(
         "entity_types": len(seen.schema.types),
         "changes": len(seen.deltas),
     }
-    lines = [f"wrote {file}" for file in written]
-    if after and not seen.deltas:
-        lines.append("nothing differs between the two states: the draft requires nothing yet")
-    print_result(document, "\n".join([*lines, _next_step(target)]), as_json=as_json)
+    lines = [*(f"wrote {file}" for file in written), *_next(target, after, seen)]
+    print_result(document, "\n".join(lines), as_json=as_json)
     return 0
 
 
-def _next_step(target: str) -> str:
-    return (
+def _next(target: str, after: object, seen: Seen) -> Iterator[str]:
+    if after and not seen.deltas:
+        yield "nothing differs between the two states: the draft requires nothing yet"
+    yield (
         f"next: read {target}, say what must change, then "
         f"`statediff lint {target}`; remove `reviewed: false` when it is right"
     )
