@@ -75,7 +75,7 @@ def files_of(schema_text: str, contract_text: str) -> dict[str, str]:
 
 
 def _has_entities(schema_text: str) -> bool:
-    return not schema_text.rstrip().endswith("entities: {}")
+    return bool(schema_text) and not schema_text.rstrip().endswith("entities: {}")
 
 
 def require_new(out: Path, names: Sequence[str]) -> None:

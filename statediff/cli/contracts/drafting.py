@@ -65,35 +65,37 @@ def init(
     from statediff.packs import CONTRACT_FILE, SANDBOX_FILE
     from statediff.workspace import drafts, folders
     from statediff.workspace.contracts import SCHEMA_FILE
-    from statediff.workspace.sandboxes import OwnSource, own_sources, write_sandbox
+    from statediff.workspace.sandboxes import own_sources, write_sandbox
 
     folders.require_writable(out)
     sandbox = sources[0] if len(sources) == 1 and _is_sandbox(sources[0]) else None
-    own: tuple[OwnSource, ...] = ()
+    own = own_sources(sources) if with_sandbox and sandbox is None else ()
+    schema_text = ""
     if sandbox is not None:
         seen = _of_sandbox(sandbox, after, out)
-        files = {CONTRACT_FILE: draft_contract(name, seen)}
     else:
         with at_work("reading and drafting"):
             schema_text, seen = _of_states(sources, after, name.rpartition("/")[2])
-        own = own_sources(sources) if with_sandbox else ()
-        if own:
-            seen = replace(seen, sandbox=f"./{SANDBOX_FILE}")
-            drafts.require_new(out, [SANDBOX_FILE])
-        files = drafts.files_of(schema_text, draft_contract(name, seen))
+    if own:
+        seen = replace(seen, sandbox=f"./{SANDBOX_FILE}")
+        drafts.require_new(out, [SANDBOX_FILE])
+    files = drafts.files_of(schema_text, draft_contract(name, seen))
     target, written = shown(out / CONTRACT_FILE), drafts.write_drafts(out, files)
     if own:
         written += write_sandbox(out, own, has_schema=SCHEMA_FILE in files)
-    document = {
+    lines = [*(f"wrote {file}" for file in written), *_next(target, after, seen)]
+    print_result(_drafted(name, written, seen), "\n".join(lines), as_json=as_json)
+    return 0
+
+
+def _drafted(name: str, written: list[str], seen: Seen) -> dict[str, object]:
+    return {
         "schema": INIT,
         "contract": name,
         "files": written,
         "entity_types": len(seen.schema.types),
         "changes": len(seen.deltas),
     }
-    lines = [*(f"wrote {file}" for file in written), *_next(target, after, seen)]
-    print_result(document, "\n".join(lines), as_json=as_json)
-    return 0
 
 
 def _next(target: str, after: object, seen: Seen) -> Iterator[str]:
