@@ -17,7 +17,7 @@ from statediff.capture.guard import (
     capture_after,
     differing,
 )
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import Source, SourceUnavailable
 from statediff.errors import AdapterError
 from statediff.model.readings import ReadingKind, SourceCapture
 from statediff.model.state import Coverage, MemoryChunks, State
@@ -162,6 +162,9 @@ class Paged(Scanned):
         if isinstance(self.changed, SourceUnavailable):
             raise self.changed
         return part("after", self.changed)
+
+    def beside(self, source: Source) -> Source:
+        return source
 
     def close(self) -> None: ...
 

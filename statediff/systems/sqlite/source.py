@@ -260,7 +260,7 @@ class SqlitePages:
         """Another database, or the same, read by what differs from the kept pages."""
         if not isinstance(source, SqliteSource) or source.name != self.name:
             return source
-        return _Beside(source, self)
+        return _PagesBeside(source, self)
 
     def close(self) -> None:
         """Nothing is kept."""
@@ -270,7 +270,7 @@ class SqlitePages:
             self._copy = None
 
 
-class _Beside:
+class _PagesBeside:
     """A database whose pages are compared with kept ones; a scan tells what they do not tell."""
 
     def __init__(self, source: SqliteSource, reader: SqlitePages) -> None:
