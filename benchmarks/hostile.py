@@ -183,7 +183,7 @@ class Outbox(Live):
 
     def __init__(self, kind: str, stack: ExitStack) -> None:
         super().__init__(kind, stack)
-        [system] = [s for n, s in self.sandbox._systems().items() if n == self.source]  # noqa: SLF001
+        [system] = [s for n, s in self.sandbox._systems().items() if n == self.source]  # noqa: SLF001 - there is no other door
         self.control, self.port = system.process.control, system.process.smtp_port
         self.sent = [
             Letter(m["sender"], tuple(m["recipients"]), base64.b64decode(m["raw"]))

@@ -313,7 +313,7 @@ class Episode:
         """The cents of the order's lines: of those returned, once the agent has looked."""
         returned = " AND returned_at IS NOT NULL" if self._has_looked else ""
         rows = self._db.execute(
-            f"SELECT quantity * unit_cents FROM order_lines WHERE order_id = ?{returned}"  # noqa: S608
+            f"SELECT quantity * unit_cents FROM order_lines WHERE order_id = ?{returned}"  # noqa: S608 - ours
             " ORDER BY id",
             (self.task.order,),
         )

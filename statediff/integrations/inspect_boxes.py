@@ -76,7 +76,7 @@ def watched(
 ) -> Solver:
     """The state before is kept: `{source: path in the sandbox, or URL}`."""
 
-    async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
+    async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001 - Inspect's signature
         environment = sandbox(box)
         run = BoxedRun(contract, states)
         await run.before(SandboxBox(environment))
@@ -93,7 +93,7 @@ def state_scorer(out: str | None = None, box: str | None = None, unscored: bool 
     With `unscored`, an INCONCLUSIVE sample has no score, and is in no mean; without, it is counted.
     """
 
-    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - Inspect's signature
         environment = sandbox(box)
         run = _RUNS.get(environment)
         if run is None:

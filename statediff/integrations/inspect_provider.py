@@ -205,7 +205,7 @@ class StatediffSandbox(SandboxEnvironment):
 def statediff_tools() -> Solver:
     """The tools of the sandbox's systems, by which the model acts; every call is recorded."""
 
-    async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
+    async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001 - Inspect's signature
         held = sandbox().as_type(StatediffSandbox).held
         table = await to_thread.run_sync(lambda: held.tools)
         state.tools.extend(_tool(table, name) for name in table.tools)
@@ -247,7 +247,7 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
 def statediff_scorer(out: str | None = None) -> Scorer:
     """The verdict of the sample's contract; with `out`, bundles are kept in that folder."""
 
-    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - Inspect's signature
         held = sandbox().as_type(StatediffSandbox).held
         return await to_thread.run_sync(_score, held, state, out)
 

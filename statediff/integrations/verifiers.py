@@ -60,12 +60,12 @@ async def before(task: Named, trace: vf.Trace, runtime: vf.Runtime) -> None:
     weakref.finalize(trace, _RUNS.pop, trace.id, None)
 
 
-async def after(task: Named, trace: vf.Trace, runtime: vf.Runtime) -> None:  # noqa: ARG001
+async def after(task: Named, trace: vf.Trace, runtime: vf.Runtime) -> None:  # noqa: ARG001 - the host's signature
     """What the agent left is copied; for `Task.finalize`."""
     await _run_of(trace).after(RuntimeBox(runtime))
 
 
-async def reward(task: Any, trace: vf.Trace, runtime: Any = None) -> float:  # noqa: ARG001
+async def reward(task: Any, trace: vf.Trace, runtime: Any = None) -> float:  # noqa: ARG001 - the host's signature
     """1.0 or 0.0; `NoReward` where the verdict is INCONCLUSIVE. The shares become metrics."""
     score = await _run_of(trace).score(trace.last_reply)
     found = decided(score)

@@ -98,7 +98,7 @@ def change_mariadb(url: str, statements: Statements) -> bool:
     """As `change_postgres`."""
     import pymysql  # noqa: PLC0415 - of an extra
 
-    from statediff.systems.mariadb.session import connected  # noqa: PLC0415
+    from statediff.systems.mariadb.session import connected  # noqa: PLC0415 - an extra
 
     try:
         connection, database = connected(url, SECONDS)

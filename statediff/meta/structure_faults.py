@@ -287,8 +287,8 @@ def _program(place: Place) -> bool:
 def _in_postgres(operator: str) -> Callable[[Place], bool]:
     def apply(place: Place) -> bool:
         # The driver is of an extra.
-        from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: PLC0415
-        from statediff.systems.postgres.session import connected  # noqa: PLC0415
+        from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: PLC0415 - an extra
+        from statediff.systems.postgres.session import connected  # noqa: PLC0415 - an extra
 
         if operator not in server_faults.AS_OWNER:
             agent = partial(connected, place.url, server_faults.SECONDS)

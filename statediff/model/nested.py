@@ -76,7 +76,7 @@ def _differences(before: Side, after: Side, steps: Steps) -> Iterator[Change]:
                 items.get(step, ABSENT), others.get(step, ABSENT), (*steps, step)
             )
     elif _has_indexes(before) and _has_indexes(after):
-        pairs = zip_longest(before, after, fillvalue=ABSENT)  # type: ignore[arg-type]
+        pairs = zip_longest(before, after, fillvalue=ABSENT)  # type: ignore[arg-type]  # lists of values, as the kind says
         for index, (one, other) in enumerate(pairs):
             yield from _differences(one, other, (*steps, index))
     elif not same(before, after):
@@ -181,7 +181,7 @@ def _applied(value: Side, steps: Steps, change: Change) -> Side:
     if isinstance(value, Map) and isinstance(first, str):
         held = dict(value.items)
         inner = _applied(held.pop(first, ABSENT), rest, change)
-        return Map.of({**held, first: inner} if is_value(inner) else held)  # type: ignore[dict-item]
+        return Map.of({**held, first: inner} if is_value(inner) else held)  # type: ignore[dict-item]  # a value, just checked
     if isinstance(value, Unordered) and isinstance(first, Item) and first.key == value.key:
         items = dict(members(value))
         inner = _applied(items.pop(first, ABSENT), rest, change)
@@ -203,4 +203,4 @@ def keyed(items: tuple[Value, ...], key: str) -> tuple[Value, ...]:
     steps = [Item.at(key, item) for item in items]
     if None in steps or len(set(steps)) < len(steps):
         return tuple(items)
-    return Unordered(sorted(items, key=lambda item: order_key(at(item, (key,)))), key)  # type: ignore[arg-type]
+    return Unordered(sorted(items, key=lambda item: order_key(at(item, (key,)))), key)  # type: ignore[arg-type]  # lists of values, as the kind says

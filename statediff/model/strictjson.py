@@ -184,7 +184,7 @@ def _decoder(
         if len(members) == len(pairs):
             return members
         seen: set[str] = set()
-        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]  # None on purpose: the name is then known
         flaw = Flaw(
             FlawKind.KEY_TWICE, f"the key {name[:60]!r} stands twice in one object", name, pairs
         )

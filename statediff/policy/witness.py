@@ -74,9 +74,9 @@ def _bounded(observed: Observed, cut: int) -> Observed:
         case Unobserved(cause) if not isinstance(observed, Digested):
             return Unobserved(cause[:cut])
         case tuple():
-            return tuple(_bounded(item, cut) for item in observed[:_ITEMS])  # type: ignore[misc]
+            return tuple(_bounded(item, cut) for item in observed[:_ITEMS])  # type: ignore[misc]  # a bounded value is one
         case Map(items):
-            return Map(tuple((n, _bounded(v, cut)) for n, v in items[:_ITEMS]))  # type: ignore[misc]
+            return Map(tuple((n, _bounded(v, cut)) for n, v in items[:_ITEMS]))  # type: ignore[misc]  # a bounded value is one
         case _:
             return observed
 

@@ -259,7 +259,7 @@ def on_cluster(
                 silence_logs=logging.CRITICAL,
             )
             try:
-                with Client(cluster) as client:  # type: ignore[no-untyped-call]
+                with Client(cluster) as client:  # type: ignore[no-untyped-call]  # dask has no types
                     yield _cluster_workers(client, (KilledWorker,), tell)
             finally:
                 # All that has a verdict is on the disk: nobody waits for ever for workers to end.

@@ -489,7 +489,7 @@ def discard_attempt(attempt: Path) -> None:
 
 def _tidy(folder: Path) -> None:
     try:
-        os.rmdir(folder)  # noqa: PTH106 - beside the call below
-        os.rmdir(folder.parent)  # noqa: PTH106
+        os.rmdir(folder)  # noqa: PTH106 - one system call
+        os.rmdir(folder.parent)  # noqa: PTH106 - as above
     except OSError:
         return  # others are in it

@@ -559,7 +559,7 @@ def _look(entry: os.DirEntry[str]) -> Leaf:
         status = entry.stat(follow_symlinks=False)
         mode = stat.S_IMODE(status.st_mode)
         if stat.S_ISLNK(status.st_mode):
-            return Leaf.of(os.fsencode(os.readlink(entry.path)), is_link=True).summary()  # noqa: PTH115
+            return Leaf.of(os.fsencode(os.readlink(entry.path)), is_link=True).summary()  # noqa: PTH115 - bytes, as the link has them
         more = beside(os.fsencode(entry.path), status)
         if stat.S_ISDIR(status.st_mode):
             return Leaf("folder", mode, beside=more)

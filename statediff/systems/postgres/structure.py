@@ -28,7 +28,7 @@ _WRITTEN_HERE: Final = (
     f"p.oid >= {FIRST_OWN} AND p.prolang NOT IN"  # noqa: S608 - numbers and names
     " (SELECT l.oid FROM pg_language l WHERE l.lanname IN ('internal', 'c'))"
 )
-WRITTEN: Final = f"SELECT EXISTS (SELECT FROM pg_proc p WHERE {_WRITTEN_HERE})"  # noqa: S608
+WRITTEN: Final = f"SELECT EXISTS (SELECT FROM pg_proc p WHERE {_WRITTEN_HERE})"  # noqa: S608 - ours
 """Whether any function was written in the database: without one, no index is at risk."""
 AT_RISK: Final = f"""
 WITH family AS (

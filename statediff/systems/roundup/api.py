@@ -241,7 +241,7 @@ class _Collections:
         attributes = found.get("attributes")
         if not isinstance(attributes, Map):
             raise SourceUnavailable(NO_TRACKER)
-        whole = Map.of({**dict(attributes.items), "id": found.get("id")})  # type: ignore[dict-item]
+        whole = Map.of({**dict(attributes.items), "id": found.get("id")})  # type: ignore[dict-item]  # JSON values
         return _item(whole, columns, retired=True)
 
     def _data(self, path: str) -> Map | None:
@@ -296,7 +296,7 @@ def _rows(
         listing = "messages" if entity.source_table == "msg" else "files"
         for owner in owners:
             for each in _several(owner[listing]):
-                listed.setdefault(number(each), []).append(owner["id"])  # type: ignore[arg-type]
+                listed.setdefault(number(each), []).append(owner["id"])  # type: ignore[arg-type]  # a number, as the shape says
     rows: list[Row] = []
     for item in items:
         whole = {**item, **on_which("issue", listed.get(item["id"], []))}

@@ -315,7 +315,7 @@ class _Reader:
     def _contents(self) -> dict[str, set[int]]:
         """Class that keeps its content in files → the numbers of its items."""
         return {
-            kind: {row["id"] for row in self._of(f"_{kind}")[0] if type(row.get("id")) is int}  # type: ignore[misc]
+            kind: {row["id"] for row in self._of(f"_{kind}")[0] if type(row.get("id")) is int}  # type: ignore[misc]  # an id, just checked
             for kind in self._classes.in_files
         }
 

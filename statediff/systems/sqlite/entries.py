@@ -181,14 +181,14 @@ class TableIndexes:
             where = " AND ".join(
                 f"{column} = {'CAST(? AS TEXT)' if kind == 2 else '?'}" for column, (kind, _) in key
             )
-            values = tuple(content for _, (_, content) in key)  # type: ignore[assignment]
+            values = tuple(content for _, (_, content) in key)  # type: ignore[assignment]  # values of a record
         query = self._queries.get(where)
         if query is None:
             query = self._queries[where] = f"{self._selection} WHERE {where}"
         found = connection.execute(query, values).fetchall()
         if len(found) != 1:
             raise Uncertain(f"a row of {self.name} is not found by its key")
-        return found[0]  # type: ignore[no-any-return]
+        return found[0]  # type: ignore[no-any-return]  # as SQLite gives it
 
     @cached_property
     def _selection(self) -> str:

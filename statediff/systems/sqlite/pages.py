@@ -62,7 +62,7 @@ def own_descriptor(path: str) -> int | None:
         # SQLite took the lowest free number before, so its own is not far below the next.
         near = range(spare - 1, max(spare - 4, 2), -1)
         number: int
-        for number in (*near, *map(int, os.listdir(_DESCRIPTORS))):  # noqa: PTH208
+        for number in (*near, *map(int, os.listdir(_DESCRIPTORS))):  # noqa: PTH208 - a number is no path
             with suppress(OSError):
                 if os.path.samestat(status, os.fstat(number)):
                     return number
@@ -153,7 +153,7 @@ def _copy(folder: Path, name: str, target: Path) -> None:
     for suffix in ("", *_SIDES):
         if (folder / f"{name}{suffix}").exists():
             subprocess.run(
-                ["cp", "--", folder / f"{name}{suffix}", f"{target}{suffix}"],  # noqa: S607
+                ["cp", "--", folder / f"{name}{suffix}", f"{target}{suffix}"],  # noqa: S607 - Debian's, on the PATH
                 check=True,
                 capture_output=True,
                 timeout=_COPY_SECONDS,

@@ -295,7 +295,7 @@ def _without_doubles(
     for same_key in by_key.values():
         row = same_key[0]
         if len(same_key) > 1:
-            shown = show_key(tuple(row[part] for part in entity_type.key))  # type: ignore[misc]
+            shown = show_key(tuple(row[part] for part in entity_type.key))  # type: ignore[misc]  # keys are values
             cause = f"{len(same_key)} records of {entity_type.name} are {shown}"
             spoiled.add(cause)
             row = {n: c if n in entity_type.key else Unobserved(cause) for n, c in row.items()}
