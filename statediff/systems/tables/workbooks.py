@@ -50,15 +50,12 @@ def workbook_tables(file: Path) -> Mapping[str, Sequence[str]]:
             size = sum(each.file_size for each in archive.infolist())
         if size > MAX_BYTES:
             raise _wrong(file, f"its content has {size} bytes, more than {MAX_BYTES}")
-        with warnings.catch_warnings():
+        # What opens the file itself leaves it open where it turns out to be no workbook.
+        with file.open("rb") as one, file.open("rb") as two, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parts that are not looked at
-            shown = load_workbook(file, read_only=True, data_only=True)
-            written = load_workbook(file, read_only=True)
-            try:
-                return _tables(file, shown, written)
-            finally:
-                shown.close()
-                written.close()
+            shown = load_workbook(one, read_only=True, data_only=True)
+            written = load_workbook(two, read_only=True)
+            return _tables(file, shown, written)
     except _FAULTS as error:
         raise _wrong(file, f"cannot be read as a workbook: {str(error)[:200]}") from error
 

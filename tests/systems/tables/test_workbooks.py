@@ -114,9 +114,16 @@ def test_what_is_no_workbook_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"PK no zip")
     with pytest.raises(InputError, match="cannot be read as a workbook"):
         rows_of(path, "sale")
-    broken = rewritten(save(path, ROWS), SHEET, "</sheetData>", "</wrong>")
-    with pytest.raises(InputError, match="cannot be read as a workbook"):
-        rows_of(broken, "sale")
+    for part, old, new in (
+        (SHEET, "</sheetData>", "</wrong>"),
+        ("xl/workbook.xml", "</workbook>", "</wrong>"),
+        ("[Content_Types].xml", "</Types>", "</wrong>"),
+    ):
+        broken = rewritten(save(path, ROWS), part, old, new)
+        with pytest.raises(InputError, match="cannot be read as a workbook") as caught:
+            rows_of(broken, "sale")
+        links = [each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+        assert broken not in links, caught.value  # closed while the error is still there
 
 
 def test_in_a_folder_sheets_have_the_name_of_their_file(tmp_path: Path) -> None:
