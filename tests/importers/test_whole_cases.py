@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from statediff.evaluate import ContractFile, Evaluated, TrialFacts, evaluate, prepare
 from statediff.importers.agreement import RunTally, compat_summary, report
 from statediff.importers.rejudge import Mode, Wanted, rejudge
 from statediff.importers.workers import CaseFolder, Workers
+from statediff.model.readings import Capture
 from statediff.model.verdict import Verdict
 from tests.importers.conftest import stripped
 
@@ -74,3 +77,23 @@ def test_corrected_verdicts_are_reproduced_and_readings_are_kept_apart(whole: Pa
     wrong = [d for d in retail.disagreements if d.against == "corrected"]
     assert [d.judged.task.name for d in wrong] == ["22"]
     assert all(not domain.unreviewed for domain in made.domains)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_prepared_contract_judges_every_recorded_run_as_evaluate_does(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What is worked out once changes nothing: verdicts, changes and findings are the same."""
+    found: list[bool] = []
+
+    def both(
+        file: ContractFile, before: Capture, after: Capture, *, facts: TrialFacts, **more: Any
+    ) -> Evaluated:
+        done = evaluate(file, before, after, facts=facts, **more)
+        again = prepare(file, before, facts=facts).judgement(after, **more)
+        found.append(again == done.judgement)
+        return done
+
+    monkeypatch.setattr("statediff.importers.rejudge.evaluate", both)
+    tallied(name, whole / name, Wanted())
+    assert found == [True] * RUNS[name]
