@@ -47,6 +47,25 @@ def test_the_three_verdicts_are_two_rewards_and_none():
         bool(right)
 
 
+@pytest.mark.parametrize("levels", [100, 5_000])
+def test_what_a_run_nests_too_deep_is_no_escape(tmp_path: Path, levels: int):
+    deep: dict[str, object] = {}
+    for _ in range(levels):
+        deep = {"x": deep}
+    after = {"ticket": [{"id": 7, "status": "closed", "note": deep}, OPEN["ticket"][1]]}
+    score = Judge(CLOSE, OPEN).score(after)
+    assert (score.verdict, score.reward) == (Verdict.DIVERGE, 0.0)
+    assert statediff.judge(CLOSE, OPEN, after).verdict is Verdict.DIVERGE
+    with pytest.raises(InputError):
+        Judge(CLOSE, {"ticket": [{"id": 7, "note": deep, "other": object()}]})
+    before, file = tmp_path / "before.json", tmp_path / "after.json"
+    before.write_text(json.dumps(OPEN))
+    text = '{"x": ' * levels + "{}" + "}" * levels
+    written = json.dumps({"ticket": [{**after["ticket"][0], "note": 0}, OPEN["ticket"][1]]})
+    file.write_text(written.replace('"note": 0', f'"note": {text}'))
+    assert score.verdict is Judge(CLOSE, str(before)).score(str(file)).verdict
+
+
 def test_what_was_before_stays_as_it_was():
     """An object, a file and a database that the run changes in place are judged against it."""
     state = copy.deepcopy(OPEN)

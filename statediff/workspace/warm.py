@@ -11,7 +11,7 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -274,7 +274,50 @@ def as_json(tables: Tables, side: str) -> bytes:
     """The tables as JSON. `InputError` where they are no tables as JSON holds them."""
     is_after = side == "after"  # what a run can write there is read, and never our caller's fault
     try:
-        text = json.dumps(tables, ensure_ascii=is_after, allow_nan=is_after)
+        try:
+            text = json.dumps(tables, ensure_ascii=is_after, allow_nan=is_after)
+        except RecursionError:
+            if not is_after:
+                raise
+            text = _written(tables)
         return text.encode("utf-8")
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
         raise InputError(f"the state {side}: expected tables as JSON holds them: {error}") from None
+
+
+def _written(value: Any) -> str:
+    """The JSON of a value that is nested deeper than the library's encoder goes."""
+    pieces: list[str] = []
+    open_: set[int] = set()
+    waiting: list[tuple[str, Any]] = [("value", value)]
+    while waiting:
+        what, each = waiting.pop()
+        if what == "text":
+            pieces.append(each)
+        elif what == "end":
+            open_.remove(each)
+        elif isinstance(each, Mapping | list | tuple):
+            if id(each) in open_:
+                raise ValueError("Circular reference detected")
+            open_.add(id(each))
+            waiting += [("end", id(each)), *reversed(list(_parts(each)))]
+        else:
+            pieces.append(json.dumps(each))
+    return "".join(pieces)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object or an array is written as, in order."""
+    is_object = isinstance(value, Mapping)
+    between = "{" if is_object else "["
+    for each in value:
+        yield "text", between
+        if is_object:
+            if not isinstance(each, str):
+                raise TypeError(f"keys must be texts, not {type(each).__name__}")
+            yield "text", f"{json.dumps(each)}:"
+        yield "value", value[each] if is_object else each
+        between = ","
+    if between != ",":
+        yield "text", between
+    yield "text", "}" if is_object else "]"
