@@ -149,7 +149,7 @@ def _may_go_beyond(before: Table, after: Table, bounds: Bounds) -> bool:
         for table, ref in zip((before, after), pair, strict=True)
         if ref.rows
     ]
-    # What they lie in is told at once; columns that share it count for themselves.
+    # A quick bound from above: columns that share a buffer count for themselves.
     if sum(b.get_total_buffer_size() * b.num_columns for b in batches) <= bounds.key_bytes:
         return False
     return bool(sum(batch.nbytes for batch in batches) > bounds.key_bytes)

@@ -327,7 +327,7 @@ class _Base:
     def _fields_of(self, name: str, rows: Mapping[str, list[RowChange]]) -> frozenset[str] | None:
         """The fields that changed in the rows of a type; None where a row came, went or may have.
 
-        Fields that a rule puts together are not told apart.
+        None also where a rule reads several fields together: no field of it changes alone.
         """
         changes = rows.get(name)
         if changes is None or len(changes) > _KEPT or name in self.zipped:

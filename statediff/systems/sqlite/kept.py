@@ -1,9 +1,9 @@
 """A SQLite database as it was, with which any number of later ones are compared by pages.
 
 Equal pages hold equal rows. Of pages that differ only the rows that differ are decoded, and put in
-place of those of the state before, whose other chunks are shared. Where the trees were changed
-(`sqlite.moves`) and whether the file is as sound as it was (`sqlite.preserved`) is told from the
-same pages. Whatever is not told so is `Uncertain` or `Tangled`: a scan tells it.
+place of those of the state before, whose other chunks are shared. The same pages say where the
+trees were changed (`sqlite.moves`), and whether the file is as sound as it was
+(`sqlite.preserved`). What they do not say is `Uncertain` or `Tangled`, and a scan reads it.
 
 Nothing here changes once it is made, but for what is found out and kept: threads may share it, and
 processes that are forked.

@@ -8,7 +8,7 @@ commit touched the catalogue, or if the pages do not form trees.
 `before`, whose chunks stand for those that nobody touched, is checked where that matters: a chunk
 is read from the copy before the first commit that touches it, and must be what `before` says.
 
-Whether the structure is as sound as it was is told from the same pages (`sqlite.preserved`); where
+The same pages say whether the structure is as sound as it was (`sqlite.preserved`); where
 they do not tell, the whole file is checked.
 """
 
