@@ -280,9 +280,9 @@ class Inferred:
         both = [row for side in sides for row in side]
         numbers = [f.name for f in child.fields if _counts(child, f, both)]
         amounts: list[tuple[str, Callable[[Row], Observed]]] = [("", lambda _: 1)]
-        amounts += [(f"c.{n}", lambda row, n=n: row[n]) for n in numbers]  # type: ignore[misc]  # bound
+        amounts += [(f"c.{n}", lambda row, n=n: row[n]) for n in numbers]  # type: ignore[misc]  # its default binds it
         amounts += [
-            (f"c.{a} * c.{b}", lambda row, a=a, b=b: _OPERATORS[0][1](row[a], row[b]))  # type: ignore[misc]  # bound
+            (f"c.{a} * c.{b}", lambda row, a=a, b=b: _OPERATORS[0][1](row[a], row[b]))  # type: ignore[misc]  # its default binds it
             for a, b in combinations(numbers, 2)
         ]
         key = entity.key[0]
@@ -321,7 +321,7 @@ def _conditions(
             continue
         name = field.name
         if None in values and any(v is not None for v in values):
-            yield f" and c.{name} == null", lambda row, n=name: row.get(n) is None  # type: ignore[misc]  # bound
+            yield f" and c.{name} == null", lambda row, n=name: row.get(n) is None  # type: ignore[misc]  # its default binds it
         few = {v for v in values if isinstance(v, bool | int | str)}
         if len(few) > MAX_VALUES or len(few) < LEAST:
             continue
@@ -329,7 +329,7 @@ def _conditions(
             text = json.dumps(value, ensure_ascii=False)
             yield (
                 f" and c.{name} == {text}",
-                lambda row, n=name, v=value: row.get(n) == v and type(row.get(n)) is type(v),  # type: ignore[misc]  # bound
+                lambda row, n=name, v=value: row.get(n) == v and type(row.get(n)) is type(v),  # type: ignore[misc]  # its default binds it
             )
 
 
