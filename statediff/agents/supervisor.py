@@ -241,11 +241,15 @@ def _rule(order: dict[str, Any], saying: int) -> int:
 
 
 def _leave_namespaces() -> None:
-    """What is forked from here on is in namespaces of its own; under the same user as before."""
+    """What is forked from here on is in namespaces of its own; under the same user as before.
+
+    Files stay as they are for this process: what is forked takes its own view of them later, and
+    this one goes on reading the machine's `/proc` and `/dev`.
+    """
     if os.uname().machine not in _MACHINES:
         raise OSError("the system calls of this kind of machine are not known")
     user, group = os.geteuid(), os.getegid()
-    wanted = _NEW_MOUNTS | _NEW_PID | _NEW_IPC
+    wanted = _NEW_PID | _NEW_IPC
     if user == 0 and _libc.unshare(wanted) == 0:
         return
     _check(_libc.unshare(wanted | _NEW_USER), "no namespaces")
@@ -261,10 +265,12 @@ def _leave_namespaces() -> None:
 def _furnish(writable: list[str], hidden: list[str]) -> None:
     """Of the machine's files the program sees all but what is hidden, and changes few.
 
-    1. Nothing that is mounted here is mounted outside, and all is read-only.
+    1. Nothing that is mounted here is mounted outside, not even for the process that watches,
+       and all is read-only.
     2. `/tmp` shows what was there; what is written there is the program's own, and gone with it.
     3. `/proc` shows the processes of this namespace, `/dev` for root only what any program needs.
     """
+    _check(_libc.unshare(_NEW_MOUNTS), "no namespace of mounts")
     _mount(None, "/", None, _MOVE_NOTHING_OUT | _RECURSIVE)
     kept = [(path, os.open(path, os.O_PATH)) for path in writable]
     _set_attributes("/", _AT_RECURSIVE, to=_READ_ONLY)

@@ -17,7 +17,7 @@ import pytest
 
 from statediff.agents.command import CommandAgent
 from statediff.agents.handover import TrustedAgent
-from statediff.agents.isolation import KINDS, NONE, VARIABLE, isolation
+from statediff.agents.isolation import KINDS, NONE, VARIABLE, Order, Supervised, isolation
 from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.trial import Agent, AgentRun, Trial
 from statediff.errors import UsageError
@@ -130,6 +130,32 @@ print(os.getuid(), os.stat({str(there)!r}).st_uid)
     assert found.stdout.text == f"kept\nTrue\n{uid} {uid}\n", found.stderr.text
     assert not left.exists()
     assert not Path("/dev/shm/statediff-test").exists()
+
+
+@needs_namespaces
+def test_the_process_that_watches_sees_the_machines_files_and_not_the_programs() -> None:
+    """Else the program's `/dev` and `/proc` appear below it while it works with them."""
+    program = "import time; print('runs', flush=True); time.sleep(60)"
+    order = Order(
+        command=[sys.executable, "-S", "-c", program],
+        environment={},
+        folder="/",
+        isolation="namespaces",
+    )
+    with (
+        contextlib.ExitStack() as pipes,
+        Supervised(order, stdin=subprocess.DEVNULL) as supervised,
+    ):
+        process = supervised.process
+        for pipe in filter(None, (process.stdout, process.stderr)):
+            pipes.enter_context(pipe)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"runs\n"
+        supervised.take()
+        found = (os.getpid(), process.pid, supervised.answer["pid"])
+        views = [Path(f"/proc/{pid}/ns/mnt").readlink() for pid in found]
+    assert views[0] == views[1] != views[2]
+    assert not supervised.is_at_large
 
 
 @needs_namespaces
