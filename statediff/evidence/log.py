@@ -1,15 +1,12 @@
-"""The log of verdicts: appended to, never changed, and signed by its size and root.
+"""The log of verdicts: appended to, and never changed.
 
 Each entry is one line of canonical JSON. A verdict over evidence that the log has a verdict for
 already is a re-judgement: it names the entry it supersedes and why, and the old one stays. Beside
 verdicts stand records of what people did: adjudications, resolutions, releases of contracts, and
-what was erased; each names its file by digest, and stands once. Whoever
-keeps an old checkpoint can tell that nothing was taken out or changed since, and with a proof that
-one verdict is in, without the log itself.
+what was erased; each names its file by digest, and stands once. A registration says before a run
+which trials it will make, and the verdicts over them name it: what was left out shows.
 
-Checkpoint: `{"payload": base64, "signature": base64, "keyid"}`; the payload is canonical JSON of
-`{"format", "origin", "root", "size", "at"}`, signed under a prefix of its own so that no signature
-over something else fits. A root alone would not bind the size.
+What is signed of a log is in `statediff.evidence.checkpoints`.
 """
 
 from __future__ import annotations
@@ -17,35 +14,54 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.canonical import read, write
-from statediff.evidence.keys import SigningKey
-from statediff.evidence.merkle import entry_hash, includes, inclusion_proof, log_root
+from statediff.evidence.merkle import entry_hash, log_root
 from statediff.evidence.package import Bundle
-from statediff.evidence.statements import read_statement, sign_statement
-from statediff.evidence.verify import Signer
 
 Json = Any
 ENTRY: Final = "statediff/entry/1"
-CHECKPOINT: Final = "statediff/checkpoint/1"
-PROOF: Final = "statediff/inclusion/1"
 MAX_REASON: Final = 500
 MAX_SAID: Final = 4000
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_PAYLOAD: Final = ("at", "format", "origin", "root", "size")
 _VERDICT: Final = (
     "at", "because", "bundle", "contract", "contract_digest", "contract_version", "evidence",
     "form", "kernel", "kind", "supersedes", "trial", "verdict",
 )  # fmt: skip
-RECORDS: Final = ("adjudication", "release", "resolution", "retention")
+ENTRY_OF_RUN: Final = "statediff/entry/2"
+"""The form of a verdict over a trial of a run that was registered before."""
+REGISTRATION: Final = "registration"
+RECORDS: Final = ("adjudication", REGISTRATION, "release", "resolution", "retention")
 """The kinds of entry beside verdicts."""
+MAX_TRIALS: Final = 1_000_000
 _RECORD: Final = ("about", "at", "digest", "form", "kind", "said")
 _JUDGED: Final = ("contract", "contract_digest", "contract_version", "kernel", "trial", "verdict")
 _EVIDENCE: Final = ("answer.json", "timeline.json", "trace.json", "trial.json")
+
+
+@dataclass
+class Registered:
+    """A run that was registered before its trials, and which of them have verdicts here."""
+
+    entry: int
+    run: str
+    trials: int
+    names: tuple[str, ...]
+    """The trials that were planned; empty where they are too many for an entry."""
+    judged: set[str] = field(default_factory=set)
+
+    def plans(self, trial: str) -> bool:
+        """Whether the trial may be one of them."""
+        return not self.names or trial in self.names
+
+    @property
+    def missing(self) -> int:
+        """How many trials have no verdict in the log."""
+        return self.trials - len(self.judged)
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,8 @@ class Log:
     entries: tuple[Mapping[str, Json], ...]
     latest: Mapping[str, int]
     """Evidence → the entry of its newest verdict."""
+    registered: Mapping[str, Registered]
+    """Digest of a `run.json` → the run that was registered by it, in the order of the log."""
 
     @property
     def hashes(self) -> list[bytes]:
@@ -79,17 +97,6 @@ class Record:
     said: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """What was signed of a log: its name, how many entries it had, and their root."""
-
-    origin: str
-    size: int
-    root: bytes
-    at: datetime
-    signer: str
-
-
 def read_log(data: bytes) -> Log:
     """The log in a file's bytes. `BundleError` names the line that is not an entry."""
     if data and not data.endswith(b"\n"):
@@ -97,6 +104,8 @@ def read_log(data: bytes) -> Log:
     lines = tuple(data.split(b"\n")[:-1])
     entries: list[Mapping[str, Json]] = []
     latest: dict[str, int] = {}
+    registered: dict[str, Registered] = {}
+    log = Log(lines, (), latest, registered)
     recorded: set[tuple[str, str]] = set()
     for number, line in enumerate(lines):
         where = f"log entry {number}"
@@ -107,18 +116,49 @@ def read_log(data: bytes) -> Log:
             if (kind, entry["digest"]) in recorded:
                 raise BundleError(f"{where}: records what an earlier entry records")
             recorded.add((kind, entry["digest"]))
-            entries.append(entry)
-            continue
-        if not isinstance(entry, dict) or tuple(sorted(entry)) != _VERDICT:
-            raise BundleError(f"{where}: expected exactly {', '.join(_VERDICT)}")
-        if (entry["form"], kind) != (ENTRY, "verdict"):
-            raise BundleError(f"{where}: of a form or kind this version does not know")
-        expected = latest.get(str(entry["evidence"]))
-        if entry["supersedes"] != expected or (expected is None) != (entry["because"] is None):
-            raise BundleError(f"{where}: does not name the entry it supersedes, and why")
-        latest[str(entry["evidence"])] = number
+            if kind == REGISTRATION:
+                registered[entry["digest"]] = _registered(number, entry["said"], where)
+        else:
+            _check_verdict(entry, log, where)
+            latest[str(entry["evidence"])] = number
         entries.append(entry)
-    return Log(lines, tuple(entries), latest)
+    return replace(log, entries=tuple(entries))
+
+
+def _check_verdict(entry: Json, log: Log, where: str) -> None:
+    """That it is the entry of a verdict that may follow those before it; its run has it then."""
+    is_of_run = isinstance(entry, dict) and entry.get("form") == ENTRY_OF_RUN
+    keys = sorted((*_VERDICT, "run")) if is_of_run else sorted(_VERDICT)
+    if not isinstance(entry, dict) or sorted(entry) != keys:
+        raise BundleError(f"{where}: expected exactly {', '.join(keys)}")
+    if entry["kind"] != "verdict" or entry["form"] not in (ENTRY, ENTRY_OF_RUN):
+        raise BundleError(f"{where}: of a form or kind this version does not know")
+    expected = log.latest.get(str(entry["evidence"]))
+    if entry["supersedes"] != expected or (expected is None) != (entry["because"] is None):
+        raise BundleError(f"{where}: does not name the entry it supersedes, and why")
+    if is_of_run:
+        run = log.registered.get(str(entry["run"]))
+        if run is None or not run.plans(str(entry["trial"])):
+            raise BundleError(f"{where}: of a trial that no earlier entry registered")
+        run.judged.add(str(entry["trial"]))
+
+
+def _registered(number: int, said: Mapping[str, str], where: str) -> Registered:
+    trials, names = said.get("trials", ""), tuple(said.get("names", "").split())
+    is_number = trials.isascii() and trials.isdigit() and len(trials) <= len(str(MAX_TRIALS))
+    if not is_number or len(names) not in (0, int(trials)) or len(set(names)) < len(names):
+        raise BundleError(f"{where}: a registration says how many trials, and names all or none")
+    return Registered(number, said.get("run", ""), int(trials), names)
+
+
+def registration(run: str, facts: bytes, names: Sequence[str], contracts: Sequence[str]) -> Record:
+    """The record of what a run will do: `facts` are the bytes of its `run.json`."""
+    said = {"run": run, "trials": str(len(names)), "contracts": " ".join(sorted(set(contracts)))}
+    said["contracts"] = said["contracts"][:MAX_SAID]
+    listed = " ".join(names)
+    if len(listed) <= MAX_SAID and not any(" " in name for name in names):
+        said["names"] = listed
+    return Record(REGISTRATION, run, hashlib.sha256(facts).hexdigest(), said)
 
 
 def record_entry(log: Log, record: Record, at: datetime) -> bytes:
@@ -148,8 +188,12 @@ def _check_record(entry: Mapping[str, Json], where: str) -> None:
         raise BundleError(f"{where}: the digest is not a SHA-256 in hex")
 
 
-def verdict_entry(log: Log, bundle: Bundle, at: datetime, because: str | None) -> bytes:
+def verdict_entry(
+    log: Log, bundle: Bundle, at: datetime, because: str | None, run: str | None = None
+) -> bytes:
     """The line that records the bundle's verdict, without its newline.
+
+    `run`: the digest of the `run.json` that the trial is of; it counts where that was registered.
 
     `UsageError` if it is in the log already, or is a re-judgement without a reason, or has a reason
     and is none.
@@ -171,13 +215,19 @@ def verdict_entry(log: Log, bundle: Bundle, at: datetime, because: str | None) -
     if because is not None and len(because) > MAX_REASON:
         raise UsageError(f"--because: {len(because)} characters are more than {MAX_REASON}")
     facts = {name: bundle.manifest[name] for name in _JUDGED}
-    return write(
-        {
-            **facts, "form": ENTRY, "kind": "verdict", "at": at.isoformat(),
-            "bundle": bundle.digest, "evidence": evidence, "supersedes": superseded,
-            "because": because,
-        }
-    )  # fmt: skip
+    facts |= {
+        "form": ENTRY,
+        "kind": "verdict",
+        "at": at.isoformat(),
+        "bundle": bundle.digest,
+        "evidence": evidence,
+        "supersedes": superseded,
+        "because": because,
+    }
+    registered = log.registered.get(run or "")
+    if registered is not None and registered.plans(facts["trial"]):
+        facts |= {"form": ENTRY_OF_RUN, "run": run}
+    return write(facts)
 
 
 def evidence_of(bundle: Bundle) -> str:
@@ -186,74 +236,3 @@ def evidence_of(bundle: Bundle) -> str:
     observed = [captures["before"], captures["after"]]
     digests = [hashlib.sha256(bundle.files[name]).hexdigest() for name in _EVIDENCE]
     return hashlib.sha256(write([observed, digests])).hexdigest()
-
-
-def checkpoint(log: Log, origin: str, at: datetime, key: SigningKey) -> bytes:
-    """The signed size and root of the log as it is; `origin` names the log."""
-    payload = {
-        "format": CHECKPOINT, "origin": origin, "size": len(log.lines), "root": log.root.hex(),
-        "at": at.isoformat(),
-    }  # fmt: skip
-    return sign_statement(payload, "checkpoint", key)
-
-
-def read_checkpoint(data: bytes, trust: Sequence[Signer]) -> Checkpoint:
-    """The checkpoint, signed by a key that was trusted for it at its time. `BundleError`."""
-    payload, at, signer = read_statement(data, "checkpoint", _PAYLOAD, trust)
-    size = payload["size"]
-    if payload["format"] != CHECKPOINT or not isinstance(size, int) or isinstance(size, bool):
-        raise BundleError("checkpoint: the payload is of another form")
-    try:
-        root = bytes.fromhex(payload["root"])
-    except (TypeError, ValueError) as error:
-        raise BundleError(f"checkpoint: {error}") from error
-    return Checkpoint(str(payload["origin"]), size, root, at, signer)
-
-
-def check_extends(log: Log, old: Checkpoint) -> int:
-    """How many entries the log has beyond the checkpoint; `BundleError` if it is another log."""
-    if len(log.lines) < old.size:
-        raise BundleError(
-            f"the log has {len(log.lines)} entries, the checkpoint of {old.at} saw {old.size}: "
-            "entries were taken out"
-        )
-    if log_root(log.hashes[: old.size]) != old.root:
-        raise BundleError(
-            f"the first {old.size} entries are not those that the checkpoint of {old.at} saw: the "
-            "log was rewritten"
-        )
-    return len(log.lines) - old.size
-
-
-def proof_of(log: Log, index: int, size: int) -> bytes:
-    """What shows, beside a checkpoint of `size` entries, that the entry is in the log."""
-    if not 0 <= index < size <= len(log.lines):
-        raise UsageError(f"there is no entry {index} in a log of {min(size, len(log.lines))}")
-    path = inclusion_proof(log.hashes[:size], index)
-    return write(
-        {
-            "format": PROOF, "entry": log.entries[index], "index": index, "size": size,
-            "path": [step.hex() for step in path],
-        }
-    )  # fmt: skip
-
-
-def check_proof(data: bytes, seen: Checkpoint) -> Mapping[str, Json]:
-    """The entry that a proof shows to be in the log of the checkpoint. `BundleError`."""
-    document = read(data.removesuffix(b"\n"), "proof")
-    if not isinstance(document, dict) or sorted(document) != [
-        "entry", "format", "index", "path", "size",
-    ]:  # fmt: skip
-        raise BundleError("proof: expected exactly entry, format, index, path and size")
-    index, size, path = document["index"], document["size"], document["path"]
-    try:
-        steps = [bytes.fromhex(step) for step in path]
-    except (TypeError, ValueError) as error:
-        raise BundleError(f"proof: {error}") from error
-    if document["format"] != PROOF or size != seen.size or not isinstance(index, int):
-        raise BundleError(f"proof: not one for a log of {seen.size} entries")
-    entry = document["entry"]
-    if not includes(entry_hash(write(entry)), index, size, seen.root, steps):
-        raise BundleError("proof: it does not show the entry to be in the log of the checkpoint")
-    found: Mapping[str, Json] = entry
-    return found

@@ -32,35 +32,18 @@ _DIGITS: Final = 6
 _OWN: Final = (None, "same-origin", "none")
 
 
-class LoopbackServer(ThreadingHTTPServer):
-    """A server whose `link` opens it, once. `serve_forever` until `shutdown`."""
+class BoundedServer(ThreadingHTTPServer):
+    """A server on 127.0.0.1 with so many connections at once and no more."""
 
     daemon_threads = True
     allow_reuse_address = False
 
-    def __init__(self, answering: type[Answering], port: int = 0) -> None:
+    def __init__(self, answering: type[BaseHTTPRequestHandler], port: int = 0) -> None:
         """`OSError` if the port is taken; 0 takes any that is free."""
-        self._entrance: str | None = secrets.token_urlsafe(32)
-        self._secret = secrets.token_urlsafe(32)
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
-        self._lock = threading.Lock()
         super().__init__((HOST, port), answering)
         self.authority = f"{HOST}:{self.server_address[1]}"
         self.origin = f"http://{self.authority}"
-        self.link = f"{self.origin}/enter/{self._entrance}"
-        self.root = f"/{self._secret}"
-
-    def enter(self, said: str) -> bool:
-        """Whether the entrance opens; it never does again."""
-        with self._lock:
-            opens = self._entrance is not None and _same(said, self._entrance)
-            if opens:
-                self._entrance = None
-            return opens
-
-    def is_inside(self, said: str) -> bool:
-        """Whether that is the secret part of the path."""
-        return _same(said, self._secret)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Each connection has a thread of its own, and there are so many of them."""
@@ -78,6 +61,31 @@ class LoopbackServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks is nobody's business."""
+
+
+class LoopbackServer(BoundedServer):
+    """A server whose `link` opens it, once. `serve_forever` until `shutdown`."""
+
+    def __init__(self, answering: type[Answering], port: int = 0) -> None:
+        """`OSError` if the port is taken; 0 takes any that is free."""
+        self._entrance: str | None = secrets.token_urlsafe(32)
+        self._secret = secrets.token_urlsafe(32)
+        self._lock = threading.Lock()
+        super().__init__(answering, port)
+        self.link = f"{self.origin}/enter/{self._entrance}"
+        self.root = f"/{self._secret}"
+
+    def enter(self, said: str) -> bool:
+        """Whether the entrance opens; it never does again."""
+        with self._lock:
+            opens = self._entrance is not None and _same(said, self._entrance)
+            if opens:
+                self._entrance = None
+            return opens
+
+    def is_inside(self, said: str) -> bool:
+        """Whether that is the secret part of the path."""
+        return _same(said, self._secret)
 
 
 class Refused(Exception):

@@ -86,10 +86,10 @@ def records(path: Path, trust: Sequence[Signer] | None) -> list[Record]:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    if path.suffix in _YAML:
-        return releases(data, str(path))
     if trust is None:
         raise UsageError(f"{path}: is signed; say with --trust FILE whose keys count")
+    if path.suffix in _YAML:
+        return releases(data, str(path), trust)
     return [retention(data, trust) if _is_expiry(data) else _reviewed(data, trust)]
 
 
@@ -103,14 +103,16 @@ def retention(data: bytes, trust: Sequence[Signer]) -> Record:
     return Record("retention", str(payload["root"]), _digest(data), said)
 
 
-def releases(data: bytes, name: str) -> list[Record]:
-    """The records of all versions of a `released.yaml`; a sign-off is another one."""
+def releases(data: bytes, name: str, trust: Sequence[Signer]) -> list[Record]:
+    """The records of all versions of a `released.yaml`, each signed; a sign-off is another one."""
     from statediff.contract.authoring.versions import read_releases
     from statediff.evidence.canonical import write
     from statediff.evidence.log import Record
+    from statediff.workspace.releases import check_release
 
     found = []
     for version, entry in sorted(read_releases(data, name).entries.items()):
+        check_release(version, entry, trust)
         said = {"by": entry.released_by, "on": entry.on, "contract": entry.digest}
         if entry.reviewed is not None:
             review = entry.reviewed

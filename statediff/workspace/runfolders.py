@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -34,6 +35,22 @@ class TrialFolder:
 def is_run(folder: Path) -> bool:
     """Whether the folder is that of a run."""
     return folder.is_dir() and (folder / "run.json").exists()
+
+
+def run_of(place: Path) -> Path | None:
+    """The run whose folder this is, or whose trial's or bundle's it is; None for anything else."""
+    above = [place, *place.absolute().parents[:4]]
+    return next((folder for folder in above if is_run(folder)), None)
+
+
+def facts_of(folder: Path) -> bytes:
+    """The bytes of the run's `run.json`. `BundleError` if it is larger than any that is one."""
+    return _bounded(folder / "run.json")
+
+
+def facts_digest(folder: Path) -> str:
+    """SHA-256 of the run's `run.json`, as an entry of a log names it."""
+    return hashlib.sha256(facts_of(folder)).hexdigest()
 
 
 def trials(folder: Path) -> Iterator[TrialFolder]:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -114,16 +120,27 @@ def test_reviews_and_releases_are_recorded_beside_verdicts(
     assert statediff("resolve", "t", *settle, "--trust", "trust.json").code == 0
     by = ("--by", "Ada", "--on", "2026-01-31")
     assert statediff("contract", "release", "c.yaml", *by).code == 0
+    believed = ("released.yaml", "--trust", "trust.json")
+    unsigned = statediff("log", "add", "log", *believed)
+    assert (unsigned.code, "its release is not signed" in unsigned.err) == (4, True)
+    assert statediff("contract", "release", "c.yaml", *by, "--key", "key").code == 0
     labels = [f"t/labels/{path.name}" for path in (kept / "t" / "labels").iterdir()]
     for name in labels:
         unsaid = statediff("log", "add", "log", name)
         assert (unsaid.code, "--trust" in unsaid.err) == (2, True)
         assert statediff("log", "add", "log", name, "--trust", "trust.json").code == 0
-    assert statediff("log", "add", "log", "released.yaml", "--json").json["kind"] == "release"
-    assert "has all of it" in statediff("log", "add", "log", "released.yaml").err
-    signed = ("--by", "Grace", "--on", "2026-02-01")
+    assert statediff("log", "add", "log", *believed, "--json").json["kind"] == "release"
+    assert "has all of it" in statediff("log", "add", "log", *believed).err
+    signed = ("--by", "bo", "--on", "2026-02-01")
     assert statediff("contract", "sign-off", "c.yaml", *signed).code == 0
-    assert "Grace" in statediff("log", "add", "log", "released.yaml").out
+    assert "its sign-off is not signed" in statediff("log", "add", "log", *believed).err
+    stranger = statediff("contract", "sign-off", "c.yaml", *signed, "--key", "cy")
+    assert stranger.code == 0
+    assert "is signed by cy" in statediff("log", "add", "log", *believed).err
+    text = (kept / "released.yaml").read_text()
+    (kept / "released.yaml").write_text(text.split("    reviewed:")[0])
+    assert statediff("contract", "sign-off", "c.yaml", *signed, "--key", "bo").code == 0
+    assert "bo" in statediff("log", "add", "log", *believed).out
     kinds = [entry["kind"] for entry in statediff("log", "show", "log", "--json").lines]
     assert sorted(kinds[3:6]) == ["adjudication", "adjudication", "resolution"]
     assert kinds[6:] == ["release", "release"]
@@ -132,6 +149,97 @@ def test_reviews_and_releases_are_recorded_beside_verdicts(
     assert "8 was not asked for" in told
     assert "superseded" not in told
     assert statediff("log", "check", "log", *SEEN, "--json").json["more"] == 5
+
+
+def test_what_was_signed_of_a_release_is_what_stands_there(statediff: Call, kept: Path) -> None:
+    by = ("--by", "Ada", "--on", "2026-01-31", "--key", "key")
+    assert statediff("contract", "release", "c.yaml", *by).code == 0
+    text = (kept / "released.yaml").read_text()
+    for old, new in (("2026-01-31", "2026-01-30"), ('by: "Ada"', 'by: "Eve"'), ("@1.", "@2.")):
+        (kept / "released.yaml").write_text(text.replace(old, new, 1))
+        said = statediff("log", "add", "log", "released.yaml", "--trust", "trust.json")
+        assert (said.code, "another release" in said.err) == (4, True), said.err
+    (kept / "released.yaml").write_text(text)
+    assert statediff("contract", "release", "c.yaml", *by).code == 2
+
+
+def test_two_checkpoints_are_compared_with_the_log_and_without_it(
+    statediff: Call, kept: Path, files: Files
+) -> None:
+    assert statediff("log", "add", "log", judged(statediff, files, 9)).code == 0
+    assert statediff("log", "checkpoint", "log", "--key", "key", "--out", "later").code == 0
+    trust = ("--trust", "trust.json")
+    assert statediff("log", "compare", "point", "later", *trust).code == 2
+    said = statediff("log", "compare", "point", "later", *trust, "--log", "log", "--out", "shows")
+    assert (said.code, "later: 1" in said.out) == (0, True)
+    (kept / "log").rename(kept / "away")
+    assert statediff("log", "compare", "point", "later", *trust, "--proof", "shows").code == 0
+    back = statediff("log", "compare", "later", "point", *trust, "--proof", "shows")
+    assert (back.code, "went back" in back.err) == (4, True)
+    other = statediff("log", "compare", "point", "later", *trust, "--origin", "theirs")
+    assert (other.code, "not of 'theirs'" in other.err) == (4, True)
+
+
+def test_a_checkpoint_is_not_signed_over_one_that_saw_more(statediff: Call, kept: Path) -> None:
+    lines = (kept / "log").read_bytes().splitlines(keepends=True)
+    (kept / "log").write_bytes(b"".join(lines[:1]))
+    said = statediff("log", "checkpoint", "log", "--key", "key", "--out", "point")
+    assert (said.code, "taken out" in said.err) == (4, True)
+
+
+def test_a_witness_signs_what_goes_on_and_a_reader_demands_it(statediff: Call, kept: Path) -> None:
+    made = ("--name", "Wes", "--role", "witness")
+    assert statediff("keygen", "wes", *made).code == 0
+    demand = ("--witnesses", "1")
+    assert statediff("log", "check", "log", *SEEN, *demand).code == 4
+    with serving(kept) as url:
+        sign = ("log", "checkpoint", "log", "--key", "key", "--out", "point", "--witness", url)
+        assert statediff(*sign).code == 0
+        said = statediff("log", "check", "log", *SEEN, *demand)
+        assert (said.code, "Wes" in said.out) == (0, True)
+        assert statediff("log", "prove", "log", "2", *SEEN, "--out", "proof").code == 0
+        lines = (kept / "log").read_bytes().splitlines(keepends=True)
+        (kept / "log").write_bytes(b"".join(lines[:2]))
+        (kept / "point").unlink()
+        refused = statediff(*sign)
+        assert (refused.code, "another history" in refused.err) == (4, True)
+    believed = statediff("log", "verify", "proof", "--trust", "trust.json", *demand)
+    assert (believed.code, "Wes" in believed.out) == (0, True)
+    more = statediff("log", "verify", "proof", "--trust", "trust.json", "--witnesses", "2")
+    assert (more.code, "wanted: 2" in more.err) == (4, True)
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """`statediff log witness` in a process of its own, until the block ends."""
+    options = ("--trust", "trust.json", "--key", "wes", "--name", "example.com/w", "--state", "w")
+    command = [sys.executable, "-m", "statediff", "log", "witness", *options]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            found = re.search(r"http://\S+[0-9]", process.stderr.readline())
+            assert found is not None
+            yield found[0]
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+
+
+def test_a_trial_that_is_left_out_of_the_log_shows(statediff: Call, kept: Path) -> None:
+    run = statediff(
+        "run", "shop/correct-address", "--agent", "careful", "-k", "2", "--register", "log"
+    )
+    assert run.code == 0, run.err
+    (folder,) = (kept / "runs").glob("run-*")
+    none = statediff("log", "missing", "log", "--json")
+    assert (none.code, none.json["trials"], none.json["missing"]) == (1, 2, 2)
+    first, second = sorted((folder / "trials").iterdir())
+    assert statediff("log", "add", "log", str(first)).code == 0
+    one = statediff("log", "missing", "log", "--json")
+    assert (one.code, one.json["names"]) == (1, [second.name])
+    assert statediff("log", "add", "log", str(second / "bundle")).code == 0
+    assert statediff("log", "missing", "log").code == 0
+    assert statediff("log", "check", "log", *SEEN).code == 0
 
 
 def test_a_label_by_a_stranger_is_not_recorded(statediff: Call, kept: Path) -> None:

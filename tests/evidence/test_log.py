@@ -13,17 +13,21 @@ from hypothesis import strategies as st
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.canonical import write
-from statediff.evidence.keys import SigningKey
-from statediff.evidence.log import (
-    RECORDS,
-    Record,
+from statediff.evidence.checkpoints import (
     check_extends,
     check_proof,
     checkpoint,
     proof_of,
     read_checkpoint,
+)
+from statediff.evidence.keys import SigningKey
+from statediff.evidence.log import (
+    RECORDS,
+    REGISTRATION,
+    Record,
     read_log,
     record_entry,
+    registration,
     verdict_entry,
 )
 from statediff.evidence.verify import Signer
@@ -126,27 +130,40 @@ def test_a_torn_line_is_no_entry() -> None:
 
 @pytest.mark.parametrize("index", range(7))
 def test_a_proof_shows_its_entry_and_no_other(index: int) -> None:
-    seen = read_checkpoint(signed(LOG), TRUST)
-    log = read_log(LOG)
-    proof = proof_of(log, index, 7)
-    assert check_proof(proof, seen) == log.entries[index]
-    document = json.loads(proof)
-    other = log.entries[(index + 1) % 7]
-    for wrong in (
-        {**document, "entry": other}, {**document, "index": (index + 1) % 7},
-        {**document, "size": 6}, {**document, "path": document["path"][1:]},
-        {**document, "path": [*document["path"], "00" * 32]},
-        {**document, "entry": {**document["entry"], "verdict": "DIVERGE"}},
-        {**document, "format": "x"}, {**document, "more": 1}, {**document, "path": "x"},
-        {**document, "index": "0"}, [],
-    ):  # fmt: skip
-        with pytest.raises(BundleError):
-            check_proof(write(wrong), seen)
+    log, point = read_log(LOG), signed(LOG)
+    proof = proof_of(log, index, point, 7)
+    entry, seen = check_proof(proof, TRUST, origin="ours")
+    assert (entry, seen) == (log.entries[index], read_checkpoint(point, TRUST))
+    front, _, own = proof.decode().partition("\n\n")
+    first, extra, number, *steps = front.split("\n")
+    other = proof_of(log, (index + 1) % 7, point, 7).decode().split("\n")[1]
+    for lines in (
+        [first, other, number, *steps],
+        [first, extra, f"index {(index + 1) % 7}", *steps],
+        [first, extra, "index 9", *steps],
+        [first, extra, f"index 0{index}", *steps],
+        [first, extra, number, *steps[1:]],
+        [first, extra, number, *steps, steps[0]],
+        [first, extra, number, *steps, "x"],
+        [first, number, extra, *steps],
+        [first, number, *steps],
+        ["c2sp.org/tlog-proof@v2", extra, number, *steps],
+        [first, f"{extra}=", number, *steps],
+    ):
+        with pytest.raises((BundleError, UsageError)):
+            check_proof("\n".join([*lines, "", own]).encode(), TRUST)
+    shorter = signed(b"".join(LOG.splitlines(keepends=True)[:6]))
+    with pytest.raises(BundleError):
+        check_proof(front.encode() + b"\n\n" + shorter, TRUST)
+    with pytest.raises(BundleError, match="another checkpoint"):
+        check_proof(proof, TRUST, signed=shorter)
+    with pytest.raises(BundleError, match="not of 'theirs'"):
+        check_proof(proof, TRUST, origin="theirs")
 
 
 def test_there_is_no_proof_of_an_entry_that_the_checkpoint_did_not_see() -> None:
     with pytest.raises(UsageError, match="no entry 6"):
-        proof_of(read_log(LOG), 6, 6)
+        proof_of(read_log(LOG), 6, signed(LOG), 6)
 
 
 @given(st.integers(0), st.integers(1, 255))
@@ -166,12 +183,13 @@ def test_a_checkpoint_counts_only_by_a_key_trusted_at_its_time() -> None:
     ):
         with pytest.raises(BundleError):
             read_checkpoint(signed(LOG), trust)
-    with pytest.raises(BundleError, match="not trusted"):
+    with pytest.raises(BundleError, match="that is trusted"):
         read_checkpoint(signed(LOG, EVE), TRUST)
 
 
 def record(kind: str, number: int = 0, **said: str) -> Record:
-    return Record(kind, "f" * 64, f"{number:064x}", said or {"by": "Ada"})
+    given = {"run": "run-1", "trials": "3"} if kind == REGISTRATION else {"by": "Ada"}
+    return Record(kind, "f" * 64, f"{number:064x}", said or given)
 
 
 def with_records() -> bytes:
@@ -187,9 +205,10 @@ def test_what_people_did_stands_beside_verdicts_under_the_same_root() -> None:
     assert log.latest == read_log(LOG).latest
     seen = read_checkpoint(signed(LOG), TRUST)
     assert check_extends(log, seen) == len(RECORDS)
-    seen = read_checkpoint(signed(with_records()), TRUST)
+    point = signed(with_records())
     for index, entry in enumerate(log.entries):
-        assert check_proof(proof_of(log, index, len(log.entries)), seen) == entry
+        proof = proof_of(log, index, point, len(log.entries))
+        assert check_proof(proof, TRUST)[0] == entry
 
 
 def test_a_re_judgement_after_records_still_names_the_verdict_it_supersedes() -> None:
@@ -223,3 +242,58 @@ LINE = record_entry(read_log(LOG), record("release"), NOON)
 def test_what_is_no_record_is_named(line: bytes) -> None:
     with pytest.raises(BundleError, match="entry 7"):
         read_log(LOG + line + b"\n")
+
+
+FACTS = b'{"run": "facts"}'
+
+
+def registered(names: tuple[str, ...]) -> bytes:
+    return record_entry(read_log(b""), registration("run-1", FACTS, names, ["a@1.0.0"]), NOON)
+
+
+def test_a_trial_of_a_registered_run_that_has_no_verdict_is_missing() -> None:
+    one = bundle(1)
+    name = str(one.manifest["trial"])
+    data = registered((name, "left-out")) + b"\n"
+    (run,) = read_log(data).registered.values()
+    assert (run.missing, run.judged) == (2, set())
+    digest = next(iter(read_log(data).registered))
+    data += verdict_entry(read_log(data), one, NOON, None, digest) + b"\n"
+    (run,) = read_log(data).registered.values()
+    assert (run.missing, run.judged) == (1, {name})
+    again = verdict_entry(read_log(data), bundle(1, SECOND), NOON, "nine is right", digest)
+    (run,) = read_log(data + again + b"\n").registered.values()
+    assert run.missing == 1
+
+
+def test_a_verdict_belongs_to_a_run_only_if_it_was_registered_before() -> None:
+    one = bundle(1)
+    data = registered((str(one.manifest["trial"]),)) + b"\n"
+    digest = next(iter(read_log(data).registered))
+    line = verdict_entry(read_log(data), one, NOON, None, digest) + b"\n"
+    with pytest.raises(BundleError, match="no earlier entry registered"):
+        read_log(line + data)
+    other = registered(("another",)) + b"\n"
+    assert "run" not in json.loads(verdict_entry(read_log(other), one, NOON, None, digest))
+    assert "run" not in json.loads(verdict_entry(read_log(b""), one, NOON, None, digest))
+    with pytest.raises(BundleError, match="expected exactly"):
+        read_log(data + line.replace(b"entry/2", b"entry/1"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"run": "r"}, {"run": "r", "trials": "-1"}, {"run": "r", "trials": "2", "names": "a"},
+     {"run": "r", "trials": "2", "names": "a a"}, {"run": "r", "trials": "99999999"},
+     {"run": "r", "trials": "²"}],
+)  # fmt: skip
+def test_a_registration_says_how_many_and_names_all_or_none(said: dict[str, str]) -> None:
+    line = record_entry(read_log(b""), Record(REGISTRATION, "r", "0" * 64, said), NOON)
+    with pytest.raises(BundleError, match="how many trials"):
+        read_log(line + b"\n")
+
+
+def test_more_trials_than_an_entry_can_name_are_counted() -> None:
+    names = tuple(f"trial-{n}" for n in range(5000))
+    (run,) = read_log(registered(names) + b"\n").registered.values()
+    assert (run.trials, run.names, run.missing) == (5000, (), 5000)
+    assert run.plans("trial-17")

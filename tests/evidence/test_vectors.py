@@ -16,7 +16,8 @@ from statediff.cli.main import run
 from statediff.cli.validity.conforming import read_vectors
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
-from statediff.evidence.log import check_extends, check_proof, read_checkpoint, read_log
+from statediff.evidence.checkpoints import check_extends, check_proof, read_checkpoint
+from statediff.evidence.log import read_log
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "statediff" / "evidence" / "verify.mjs"
@@ -132,22 +133,30 @@ def test_the_vectors_are_what_their_script_writes() -> None:
     assert made == kept
 
 
-LOGS = json.loads((CHECKOUT / "fixtures/bundles/logs.json").read_text(encoding="utf-8"))
+LOGS = [
+    json.loads((CHECKOUT / "fixtures/bundles" / name).read_text(encoding="utf-8"))
+    for name in ("logs.json", "logs-older.json")
+]
 
 
-@pytest.mark.parametrize("vector", LOGS["vectors"], ids=lambda vector: vector["name"])
-def test_a_log_vector_is_accepted_or_refused(vector: Mapping[str, Any]) -> None:
-    seen = read_checkpoint(
-        vector["checkpoint"].encode(), v.read_trust(json.dumps(LOGS["trust"]).encode())
-    )
+@pytest.mark.parametrize(
+    ("trust", "vector"),
+    [(document["trust"], vector) for document in LOGS for vector in document["vectors"]],
+    ids=lambda each: each.get("name", ""),
+)
+def test_a_log_vector_is_accepted_or_refused(
+    trust: Mapping[str, Any], vector: Mapping[str, Any]
+) -> None:
+    keys, signed = v.read_trust(json.dumps(trust).encode()), vector["checkpoint"].encode()
     data = vector["log"].encode()
     if vector["expect"] == "refused":
         with pytest.raises(BundleError):
-            check_extends(read_log(data), seen)
+            check_extends(read_log(data), read_checkpoint(signed, keys, "vectors"))
         return
     log = read_log(data)
-    assert check_extends(log, seen) == 0
-    assert [check_proof(p.encode(), seen) for p in vector["proofs"]] == list(log.entries)
+    assert check_extends(log, read_checkpoint(signed, keys, "vectors")) == 0
+    proofs = [check_proof(p.encode(), keys, signed=signed)[0] for p in vector["proofs"]]
+    assert proofs == list(log.entries)
 
 
 def test_a_verifier_that_believes_everything_fails(capsys: pytest.CaptureFixture[str]) -> None:

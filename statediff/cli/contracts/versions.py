@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,21 +24,41 @@ if TYPE_CHECKING:
 RELEASE: Final = "statediff/release/1"
 By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who does it.")]
 On = Annotated[str, typer.Option("--on", metavar="DAY", help="The day, e.g. 2026-01-31.")]
+ReleaseKeyOption = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="Sign it: a log takes only what is signed."),
+]
 
 
-def release(contract: ContractArgument, by: By, on: On, as_json: JsonFlag = False) -> int:
+def release(
+    contract: ContractArgument,
+    by: By,
+    on: On,
+    key: ReleaseKeyOption = None,
+    as_json: JsonFlag = False,
+) -> int:
     """Release a version: its digest is written to released.yaml, and it never changes again.
 
-    A contract that lint finds an error in is not released.
+    A contract that lint finds an error in is not released. Said again with --key, the same
+    release is signed.
     """
     from statediff.contract.authoring.versions import add_release
+    from statediff.evidence.keys import load_key
     from statediff.workspace.contracts import States, check
+    from statediff.workspace.releases import sign_release
 
     def step(known: Releases, name: str, digest: str, path: Path) -> Releases:
         checked = check(path, States(None, []))
         if not checked.is_ok:
             raise ContractError(tuple(p for p in checked.problems if p.severity == "error"))
-        return add_release(known, name, digest, by, on)
+        entry = known.entries.get(name)
+        is_there = entry is not None and (entry.digest, entry.released_by, entry.on) == (
+            digest,
+            by,
+            on,
+        )
+        new = known if key and is_there else add_release(known, name, digest, by, on)
+        return new if key is None else sign_release(new, name, load_key(key), _now())
 
     return _record(contract, step, f"released by {by}", as_json=as_json)
 
@@ -56,6 +77,7 @@ def sign_off(
             help="Instead of a person: what a second, independent reading found.",
         ),
     ] = None,
+    key: ReleaseKeyOption = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Sign a released version off, over its digest, by somebody other than who released it.
@@ -65,6 +87,8 @@ def sign_off(
     from pydantic import ValidationError
 
     from statediff.contract.authoring.versions import SignOff, add_sign_off
+    from statediff.evidence.keys import load_key
+    from statediff.workspace.releases import sign_review
 
     if (by is None) == (second_reading is None):
         raise UsageError("name the kind of review: either --by NAME or --second-reading TEXT")
@@ -77,10 +101,17 @@ def sign_off(
             )
         except ValidationError as error:
             raise UsageError(f"this is no sign-off: {error.errors()[0]['msg']}") from error
-        return add_sign_off(known, name, digest, review)
+        entry = known.entries.get(name)
+        is_there = entry is not None and entry.digest == digest and entry.reviewed == review
+        new = known if key and is_there else add_sign_off(known, name, digest, review)
+        return new if key is None else sign_review(new, name, load_key(key), _now())
 
     said = f"signed off by {by or 'a second reading'}"
     return _record(contract, step, said, as_json=as_json)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def _record(

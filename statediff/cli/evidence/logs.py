@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,11 +21,13 @@ from statediff.workspace.bundles import read_file
 from statediff.workspace.logs import append, load_log
 
 if TYPE_CHECKING:
-    from statediff.evidence.log import Checkpoint
+    from statediff.evidence.checkpoints import Checkpoint
     from statediff.evidence.package import Bundle
+    from statediff.evidence.verify import Signer
 
 ADDED: Final = "statediff/logged/1"
 CHECKED: Final = "statediff/log-check/1"
+ORIGIN: Final = "statediff"
 _VERDICT: Final = ("trial", "kind", "contract", "verdict", "supersedes")
 _RECORD: Final = ("kind", "about", "said")
 
@@ -33,21 +36,50 @@ LogArgument = Annotated[
 ]
 
 
+OriginOption = Annotated[
+    str,
+    typer.Option("--origin", metavar="NAME", help="What the log is called, and has to be called."),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
-class SignedLog:
-    """What was signed of a log, and by whose keys."""
+class Believed:
+    """Which signatures under a checkpoint count, and how many there have to be."""
 
-    checkpoint: Annotated[
-        Path, typer.Option("--checkpoint", metavar="FILE", help="What was signed of the log.")
-    ]
     trust: TrustOption
+    origin: OriginOption = ORIGIN
+    witnesses: Annotated[
+        int,
+        typer.Option(
+            "--witnesses", metavar="N", min=0, help="How many trusted witnesses signed too."
+        ),
+    ] = 0
 
-    def read(self) -> Checkpoint:
-        """The checkpoint; its signature counts."""
+    def keys(self) -> tuple[Signer, ...]:
+        """The trust file's keys."""
         from statediff.evidence.keys import load_trust
-        from statediff.evidence.log import read_checkpoint
 
-        return read_checkpoint(read_file(self.checkpoint), load_trust(self.trust))
+        return load_trust(self.trust)
+
+    def read(self, file: Path) -> Checkpoint:
+        """The checkpoint in the file; its signatures count."""
+        from statediff.evidence.checkpoints import read_checkpoint
+
+        return self.accept(read_checkpoint(read_file(file), self.keys(), self.origin))
+
+    def accept(self, seen: Checkpoint) -> Checkpoint:
+        """The checkpoint, where enough witnesses signed it; `BundleError` else."""
+        if len(seen.witnesses) < self.witnesses:
+            raise BundleError(
+                f"checkpoint: witnesses that are trusted and signed: {len(seen.witnesses)}, "
+                f"wanted: {self.witnesses}"
+            )
+        return seen
+
+
+CheckpointOption = Annotated[
+    Path, typer.Option("--checkpoint", metavar="FILE", help="What was signed of the log.")
+]
 
 
 def add(
@@ -81,11 +113,21 @@ def add(
         return
     if trust is not None:
         raise UsageError("--trust is for signed files; a verdict is replayed")
+    run = _registered_run(target)
     for bundle in _bundles(target):
         replay(bundle)
         now = datetime.now(UTC).replace(microsecond=0)
-        number, line = append(log, partial(verdict_entry, bundle=bundle, at=now, because=because))
+        line_of = partial(verdict_entry, bundle=bundle, at=now, because=because, run=run)
+        number, line = append(log, line_of)
         _print_added(number, line, as_json=as_json)
+
+
+def _registered_run(target: Path) -> str | None:
+    """The digest of the `run.json` that the run, or the trial's run, was registered by."""
+    from statediff.workspace.runfolders import facts_digest, run_of
+
+    folder = run_of(target)
+    return None if folder is None else facts_digest(folder)
 
 
 def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) -> None:
@@ -131,78 +173,214 @@ def checkpoint(
     log: LogArgument,
     key: KeyOption,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The checkpoint's file.")],
-    origin: Annotated[
-        str, typer.Option("--origin", metavar="NAME", help="What the log is called.")
-    ] = "statediff",
+    origin: OriginOption = ORIGIN,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--witness", metavar="URL", help="Ask this witness to sign too; may be given again."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Sign how many entries a log has, and their root, for those who are to notice changes."""
-    from statediff.evidence.keys import load_key
-    from statediff.evidence.log import checkpoint as signed
-    from statediff.workspace.folders import write_file
+    """Sign how many entries a log has, and their root, for those who are to notice changes.
 
-    kept = load_log(log)
+    Where the file holds a checkpoint of this log already, the log must go on from it.
+    """
+    from statediff.evidence.checkpoints import checkpoint as signed
+    from statediff.evidence.keys import load_key
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.witnesses import ask, require_next
+
+    kept, secret = load_log(log), load_key(key)
     now = datetime.now(UTC).replace(microsecond=0)
-    write_file(out, signed(kept, origin, now, load_key(key)) + b"\n")
+    require_next(out, kept, origin, secret)
+    data = signed(kept, origin, now, secret)
+    for url in witness or ():
+        data = ask(url, kept, data)
+        progress().print(f"signed by the witness at {said(url)}", soft_wrap=True)
+    write_file(out, data)
     place, entries, root = shown(out), len(kept.entries), kept.root.hex()
     document = {"schema": CHECKED, "checkpoint": place, "entries": entries, "root": root}
+    document["witnesses"] = list(witness or ())
     print_result(document, f"{place}: entries: {entries}, root {root}", as_json=as_json)
 
 
-def check(log: LogArgument, signed: SignedLog, as_json: JsonFlag = False) -> None:
+def check(
+    log: LogArgument, checkpoint: CheckpointOption, by: Believed, as_json: JsonFlag = False
+) -> None:
     """Check that a log begins with what a checkpoint signed; ends with 4 if it does not."""
-    from statediff.evidence.log import check_extends
+    from statediff.evidence.checkpoints import check_extends
 
-    seen = signed.read()
+    seen = by.read(checkpoint)
     kept = load_log(log)
     more = check_extends(kept, seen)
     at = seen.at.isoformat()
     document = {
         "schema": CHECKED,
         "log": shown(log),
+        "origin": seen.origin,
         "entries": len(kept.entries),
         "signed": seen.size,
         "signer": seen.signer,
         "at": at,
         "more": more,
+        "witnesses": [{"name": w.name, "at": w.at.isoformat()} for w in seen.witnesses],
     }
     text = f"{shown(log)} begins as {seen.signer} signed it at {at}; "
-    text += f"signed entries: {seen.size}, later: {more}"
+    text += f"signed entries: {seen.size}, later: {more}{_witnessed(seen)}"
     print_result(document, text, as_json=as_json)
+
+
+def compare(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The older checkpoint.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The newer one.")],
+    by: Believed,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="LOG", help="The log, if it is at hand.")
+    ] = None,
+    proof: Annotated[
+        Path | None,
+        typer.Option(
+            "--proof", metavar="FILE", help="What --log wrote, where the log is not at hand."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="With --log: write the proof for others."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check that one checkpoint's log goes on from another's; ends with 4 if it does not."""
+    from statediff.evidence.checkpoints import check_consistent, check_extends, consistency_of
+    from statediff.workspace.folders import write_file
+
+    if (log is None) == (proof is None) and log is not None:
+        raise UsageError("say either --log LOG or --proof FILE")
+    if out is not None and log is None:
+        raise UsageError("--out writes the proof that --log makes; say --log LOG")
+    earlier, later = by.read(old), by.read(new)
+    shows = None if proof is None else read_file(proof)
+    if log is not None:
+        kept = load_log(log)
+        check_extends(kept, later)
+        shows = consistency_of(kept, earlier, later) if earlier.size <= later.size else None
+    more = check_consistent(earlier, later, shows)
+    if out is not None and shows is not None:
+        write_file(out, shows + b"\n")
+    document = {"schema": CHECKED, "origin": later.origin, "old": earlier.size, "new": later.size}
+    text = f"{said(later.origin)}: the {later.size} entries of {later.at.isoformat()} begin with "
+    text += f"the {earlier.size} of {earlier.at.isoformat()}; later: {more}{_witnessed(later)}"
+    print_result(document, text, as_json=as_json)
+
+
+def missing(log: LogArgument, as_json: JsonFlag = False) -> int:
+    """List runs that were registered before their trials, and the trials without a verdict here.
+
+    Ends with 1 if there are any.
+    """
+    kept = load_log(log)
+    for run in kept.registered.values():
+        names = sorted(set(run.names) - run.judged)
+        document = {
+            "schema": "statediff/registered/1",
+            "entry": run.entry,
+            "run": run.run,
+            "trials": run.trials,
+            "missing": run.missing,
+            "names": names,
+        }
+        text = f"entry {run.entry}: run {said(run.run)}: trials: {run.trials}, "
+        text += f"without a verdict: {run.missing}{_listed(names)}"
+        print_result(document, text, as_json=as_json)
+    return 1 if any(run.missing for run in kept.registered.values()) else 0
+
+
+def _listed(names: list[str]) -> str:
+    return f": {', '.join(map(said, names))}" if names else ""
 
 
 def prove(
     log: LogArgument,
     entry: Annotated[int, typer.Argument(metavar="ENTRY", help="The number of the entry.")],
-    signed: SignedLog,
+    checkpoint: CheckpointOption,
+    by: Believed,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The proof's file.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Write what shows, beside a checkpoint and without the log, that an entry is in it."""
-    from statediff.evidence.log import check_extends, proof_of
+    """Write what shows, without the log, that an entry is in it; the checkpoint is part of it."""
+    from statediff.evidence.checkpoints import check_extends, proof_of
     from statediff.workspace.folders import write_file
 
-    seen = signed.read()
+    seen = by.read(checkpoint)
     kept = load_log(log)
     check_extends(kept, seen)
-    write_file(out, proof_of(kept, entry, seen.size) + b"\n")
+    write_file(out, proof_of(kept, entry, read_file(checkpoint), seen.size))
     document = {"schema": CHECKED, "proof": shown(out), "entry": entry, "entries": seen.size}
     print_result(document, f"{shown(out)}: entry {entry} of {seen.size}", as_json=as_json)
 
 
 def verify(
     proof: Annotated[Path, typer.Argument(metavar="PROOF", help="A proof, from `log prove`.")],
-    signed: SignedLog,
+    by: Believed,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FILE", help="The checkpoint that is meant."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check a proof against a checkpoint, without the log; ends with 4 if it shows nothing."""
-    from statediff.evidence.log import check_proof
+    """Check that a proof shows an entry, without the log; ends with 4 if it shows nothing."""
+    from statediff.evidence.checkpoints import check_proof
 
-    seen = signed.read()
-    entry = check_proof(read_file(proof), seen)
-    found = {"schema": CHECKED, "signer": seen.signer, "entries": seen.size, "entry": dict(entry)}
-    text = f"in the log that {seen.signer} signed: {_words(entry)}"
+    signed = None if checkpoint is None else read_file(checkpoint)
+    entry, seen = check_proof(read_file(proof), by.keys(), origin=by.origin, signed=signed)
+    by.accept(seen)
+    found = {
+        "schema": CHECKED,
+        "origin": seen.origin,
+        "signer": seen.signer,
+        "entries": seen.size,
+        "entry": dict(entry),
+    }
+    text = f"in the log that {seen.signer} signed: {_words(entry)}{_witnessed(seen)}"
     print_result(found, text, as_json=as_json)
+
+
+def witness(
+    logs: Annotated[
+        Path, typer.Option("--trust", metavar="FILE", help="Whose logs are signed: evaluators'.")
+    ],
+    key: KeyOption,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Of the witness, like example.com/ada.")
+    ],
+    state: Annotated[
+        Path,
+        typer.Option("--state", metavar="DIR", help="Where it keeps what it signed last of each."),
+    ],
+    origin: Annotated[
+        list[str] | None,
+        typer.Option("--origin", metavar="NAME", help="A log that it signs; may be given again."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="On 127.0.0.1 [default: any].")
+    ] = 0,
+) -> None:
+    """Serve a witness until Ctrl-C: it signs a log's checkpoint if it goes on from the last one.
+
+    It speaks C2SP's tlog-witness: POST /add-checkpoint.
+    """
+    from statediff.evidence.keys import load_key, load_trust
+    from statediff.workspace.witnesses import Witness, serve
+
+    kept = Witness(state, name, load_key(key), load_trust(logs), frozenset(origin or (ORIGIN,)))
+    with serve(kept, port) as url:
+        progress().print(f"witness {said(name)} at {url}; Ctrl-C ends it", soft_wrap=True)
+        threading.Event().wait()
+
+
+def _witnessed(seen: Checkpoint) -> str:
+    names = ", ".join(said(each.name) for each in seen.witnesses)
+    return f"; signed by {names} too" if names else ""
 
 
 def _bundles(target: Path) -> Iterator[Bundle]:
@@ -238,6 +416,9 @@ COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("show", show),
     ("checkpoint", checkpoint),
     ("check", check),
+    ("compare", compare),
+    ("missing", missing),
     ("prove", prove),
     ("verify", verify),
+    ("witness", witness),
 )

@@ -51,6 +51,7 @@ class Role(StrEnum):
 
     EVALUATOR = "evaluator"
     REVIEWER = "reviewer"
+    WITNESS = "witness"
 
 
 def keygen(

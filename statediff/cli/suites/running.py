@@ -200,6 +200,14 @@ class Trying:
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
     ] = Path("runs")
+    register: Annotated[
+        Path | None,
+        typer.Option(
+            "--register",
+            metavar="LOG",
+            help="Say in this log first which trials there will be, so that one left out shows.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +273,29 @@ def run(
             folder = _begun(folders.new_run(trying.out, "run"), facts, patch)
         stack.enter_context(lock_run(folder))
         how = _how(scheduling, choice.costs.max_cost, places)
-        return carried_out(campaign(folder, entries, options), how, as_json, None)
+        made = campaign(folder, entries, options)
+        if trying.register is not None:
+            _register(made, trying.register)
+        return carried_out(made, how, as_json, None)
+
+
+def _register(made: Campaign, log: Path) -> None:
+    """The log says which trials the run will make; of one that is resumed it does already."""
+    from datetime import UTC, datetime
+    from functools import partial
+
+    from statediff.evidence.log import record_entry, registration
+    from statediff.workspace.logs import append, load_log
+    from statediff.workspace.runfolders import facts_of
+
+    facts = facts_of(made.folder)
+    contracts = [f"{trial.contract}@{trial.version}" for trial in made.planned.values()]
+    record = registration(made.folder.name, facts, tuple(made.planned), contracts)
+    if log.exists() and record.digest in load_log(log).registered:
+        return
+    now = datetime.now(UTC).replace(microsecond=0)
+    number, _ = append(log, partial(record_entry, record=record, at=now))
+    progress().print(f"registered as entry {number} of {log}", soft_wrap=True)
 
 
 def _how(scheduling: Scheduling, max_cost: str | None, places: RunPlaces) -> How:

@@ -42,6 +42,11 @@ Found = Annotated[
 ]
 
 
+Signed = Annotated[
+    str, Field(min_length=1, max_length=4000, description="a signed statement of the same")
+]
+
+
 class SignOff(Part):
     """The word of a person, or of a second reading, that these bytes say what the task permits.
 
@@ -53,6 +58,7 @@ class SignOff(Part):
     by: Person | None = None
     found: Found | None = None
     on: Day
+    signed: Signed | None = None
 
     @model_validator(mode="after")
     def _is_of_its_kind(self) -> SignOff:
@@ -70,6 +76,7 @@ class Release(Part):
     released_by: Person
     on: Day
     reviewed: SignOff | None = None
+    signed: Signed | None = None
 
 
 class ReleasesDocument(Part):
@@ -102,20 +109,19 @@ class Releases:
                 f"    released_by: {_text(entry.released_by)}",
                 f"    on: {_text(entry.on)}",
             ]
+            if entry.signed is not None:
+                lines.append(f"    signed: {_text(entry.signed)}")
             if entry.reviewed is not None:
                 lines += _review_lines(entry.reviewed)
         return ("\n".join(lines) + "\n").encode()
 
 
 def _review_lines(review: SignOff) -> list[str]:
-    if review.by is not None:
+    if review.by is not None and review.signed is None:
         return [f"    reviewed: {{by: {_text(review.by)}, on: {_text(review.on)}}}"]
-    return [
-        "    reviewed:",
-        f"      kind: {review.kind}",
-        f"      on: {_text(review.on)}",
-        f"      found: {_text(review.found or '')}",
-    ]
+    facts = {"by": review.by, "on": review.on, "found": review.found, "signed": review.signed}
+    said = [f"      {name}: {_text(text)}" for name, text in facts.items() if text is not None]
+    return ["    reviewed:", f"      kind: {review.kind}", *said]
 
 
 def _text(text: str) -> str:
@@ -163,7 +169,10 @@ def add_release(releases: Releases, name: str, digest: str, by: str, on: str) ->
     known = releases.entries.get(name)
     if known is not None:
         if known.digest == digest:
-            raise UsageError(f"{name} is released already, by {known.released_by} on {known.on}")
+            raise UsageError(
+                f"{name} is released already, by {known.released_by} on {known.on}"
+                f"{'' if known.signed else '; the same with --key FILE signs that'}"
+            )
         raise UsageError(
             f"{name} was released with digest {known.digest[:12]}, the file now has {digest[:12]}; "
             "raise its version"
