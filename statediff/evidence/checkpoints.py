@@ -71,6 +71,8 @@ class Checkpoint:
     at: datetime
     signer: str
     witnesses: tuple[Witnessed, ...] = ()
+    stamped_at: datetime | None = None
+    """When a time stamping authority saw it, where somebody checked that."""
 
 
 def checkpoint(log: Log, origin: str, at: datetime, key: SigningKey) -> bytes:

@@ -53,8 +53,10 @@ if TYPE_CHECKING:
 PATH: Final = "/add-checkpoint"
 SIZE_TYPE: Final = "text/x.tlog.size"
 ASK_SECONDS: Final = 20.0
+_TIME_QUERY: Final = "application/timestamp-query"
 _PLAIN_TYPE: Final = "text/plain; charset=utf-8"
 _MAX_BODY: Final = MAX_BYTES + 64 * (MOST_STEPS + 1)
+_POLL_SECONDS: Final = 0.05
 _ATTEMPTS: Final = 3
 """Others may have asked the witness in between."""
 
@@ -101,19 +103,35 @@ def ask(url: str, log: Log, signed: bytes) -> bytes:
     raise UsageError(f"{place}: the witness changes its mind; ask again")
 
 
+def ask_time(url: str, request: bytes) -> bytes:
+    """What the time stamping authority at this URL answers. `UsageError` where it does not."""
+    status, token = _sent(url, request, _TIME_QUERY)
+    if status != HTTPStatus.OK:
+        raise UsageError(f"{url}: the authority refused: {status}")
+    return token
+
+
 def _post(place: str, front: Sequence[int | str], signed: bytes) -> tuple[int, str]:
     first, *steps = front
     body = "\n".join([f"old {first}", *map(str, steps), "", ""]).encode() + signed
+    status, found = _sent(place, body, _PLAIN_TYPE)
+    return status, found.decode("utf-8", "replace")
+
+
+def _sent(place: str, body: bytes, kind: str) -> tuple[int, bytes]:
+    """The status and the answer to a POST; `UsageError` where there is none, or it is too long."""
     try:
-        with httpx.stream("POST", place, content=body, timeout=ASK_SECONDS) as answer:
+        with httpx.stream(
+            "POST", place, content=body, headers={"Content-Type": kind}, timeout=ASK_SECONDS
+        ) as answer:
             found = b""
             for piece in answer.iter_bytes():
                 found += piece
                 if len(found) > MAX_BYTES:
-                    raise UsageError(f"{place}: its answer is longer than any of a witness's")
-            return answer.status_code, found.decode("utf-8", "replace")
+                    raise UsageError(f"{place}: its answer has more than {MAX_BYTES} bytes")
+            return answer.status_code, found
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise UsageError(f"{place}: the witness does not answer: {error}") from error
+        raise UsageError(f"{place}: it does not answer: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -215,7 +233,7 @@ def serve(witness: Witness, port: int = 0) -> Iterator[str]:
         server = BoundedServer(Handler, port)
     except OSError as error:
         raise UsageError(f"port {port} cannot be used: {error.strerror}") from error
-    thread = threading.Thread(target=server.serve_forever, name="witness", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(_POLL_SECONDS,), name="witness")
     thread.start()
     try:
         yield server.origin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,19 @@ class Believed:
         ),
     ] = 0
 
+    timestamp: Annotated[
+        Path | None,
+        typer.Option("--timestamp", metavar="FILE", help="A token of `log stamp` over it."),
+    ] = None
+    authorities: Annotated[
+        Path | None,
+        typer.Option(
+            "--authorities",
+            metavar="FILE",
+            help="Root certificates (PEM) of the time stamping authorities that count.",
+        ),
+    ] = None
+
     def keys(self) -> tuple[Signer, ...]:
         """The trust file's keys."""
         from statediff.evidence.keys import load_trust
@@ -68,13 +81,23 @@ class Believed:
         return self.accept(read_checkpoint(read_file(file), self.keys(), self.origin))
 
     def accept(self, seen: Checkpoint) -> Checkpoint:
-        """The checkpoint, where enough witnesses signed it; `BundleError` else."""
+        """The checkpoint, where enough witnesses signed it and its token counts; `BundleError`."""
         if len(seen.witnesses) < self.witnesses:
             raise BundleError(
                 f"checkpoint: witnesses that are trusted and signed: {len(seen.witnesses)}, "
                 f"wanted: {self.witnesses}"
             )
-        return seen
+        return replace(seen, stamped_at=self._stamped_at(seen))
+
+    def _stamped_at(self, seen: Checkpoint) -> datetime | None:
+        from statediff.evidence.timestamps import read_roots, stamped_at
+
+        if (self.timestamp is None) != (self.authorities is None):
+            raise UsageError("a time stamp counts by its authority: --timestamp and --authorities")
+        if self.timestamp is None or self.authorities is None:
+            return None
+        roots = read_roots(read_file(self.authorities), shown(self.authorities))
+        return stamped_at(read_file(self.timestamp), seen, roots)
 
 
 CheckpointOption = Annotated[
@@ -225,9 +248,36 @@ def check(
         "at": at,
         "more": more,
         "witnesses": [{"name": w.name, "at": w.at.isoformat()} for w in seen.witnesses],
+        "stamped_at": None if seen.stamped_at is None else seen.stamped_at.isoformat(),
     }
     text = f"{shown(log)} begins as {seen.signer} signed it at {at}; "
     text += f"signed entries: {seen.size}, later: {more}{_witnessed(seen)}"
+    print_result(document, text, as_json=as_json)
+
+
+def stamp(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint, from `log checkpoint`.")
+    ],
+    by: Believed,
+    authority: Annotated[
+        str, typer.Option("--authority", metavar="URL", help="A time stamping authority.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The token's file.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Have a time stamping authority say when a checkpoint was there (RFC 3161).
+
+    The authority learns the SHA-256 of the checkpoint's text and nothing else.
+    """
+    from statediff.evidence.timestamps import request
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.witnesses import ask_time
+
+    seen = by.read(checkpoint)
+    write_file(out, ask_time(authority, request(seen)))
+    document = {"schema": CHECKED, "timestamp": shown(out), "entries": seen.size}
+    text = f"{shown(out)}: over {seen.size} entries; check it with --timestamp and --authorities"
     print_result(document, text, as_json=as_json)
 
 
@@ -258,7 +308,8 @@ def compare(
         raise UsageError("say either --log LOG or --proof FILE")
     if out is not None and log is None:
         raise UsageError("--out writes the proof that --log makes; say --log LOG")
-    earlier, later = by.read(old), by.read(new)
+    earlier = replace(by, timestamp=None, authorities=None).read(old)
+    later = by.read(new)
     shows = None if proof is None else read_file(proof)
     if log is not None:
         kept = load_log(log)
@@ -380,7 +431,8 @@ def witness(
 
 def _witnessed(seen: Checkpoint) -> str:
     names = ", ".join(said(each.name) for each in seen.witnesses)
-    return f"; signed by {names} too" if names else ""
+    text = f"; signed by {names} too" if names else ""
+    return text + (f"; stamped {seen.stamped_at.isoformat()}" if seen.stamped_at else "")
 
 
 def _bundles(target: Path) -> Iterator[Bundle]:
@@ -419,6 +471,7 @@ COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("compare", compare),
     ("missing", missing),
     ("prove", prove),
+    ("stamp", stamp),
     ("verify", verify),
     ("witness", witness),
 )

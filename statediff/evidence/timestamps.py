@@ -1,0 +1,76 @@
+"""What a time stamping authority says of a checkpoint: that its text was there at that time.
+
+A request holds the SHA-256 of the checkpoint's text and nothing else; the answer is a token that
+anybody checks offline against the authority's root certificate [RFC 3161]. The log cannot have
+been written later than that, whatever its keys' holders say.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Final
+
+from cryptography.x509 import Certificate, load_pem_x509_certificates
+
+from statediff.errors import BundleError, UsageError
+from statediff.evidence.checkpoints import Checkpoint
+from statediff.evidence.notes import Head
+
+MAX_BYTES: Final = 256 * 1024
+"""Of a token; those of public authorities have about 6,000."""
+_MISSING: Final = (
+    "time stamps are read with rfc3161-client; get it with `pip install statediff[timestamp]`"
+)
+
+
+def request(seen: Checkpoint) -> bytes:
+    """The DER of a request for a token over the checkpoint's text."""
+    client = _client()
+    builder = client.TimestampRequestBuilder(data=_text(seen))
+    asked: bytes = builder.hash_algorithm(client.HashAlgorithm.SHA256).build().as_bytes()
+    return asked
+
+
+def stamped_at(token: bytes, seen: Checkpoint, roots: Sequence[Certificate]) -> datetime:
+    """When an authority below one of these roots saw the checkpoint's text, UTC.
+
+    `BundleError` where the token is no such answer.
+    """
+    client = _client()
+    if len(token) > MAX_BYTES:
+        raise BundleError(f"time stamp: more than {MAX_BYTES} bytes")
+    try:
+        answer = client.decode_timestamp_response(token)
+        verifier = client.VerifierBuilder(roots=list(roots)).build()
+        verifier.verify_message(answer, _text(seen))
+    except client.VerificationError as error:
+        raise BundleError(f"time stamp: it does not count for this checkpoint: {error}") from error
+    except ValueError as error:
+        raise BundleError(f"time stamp: not an answer of RFC 3161: {error}") from error
+    at: datetime = answer.tst_info.gen_time
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def read_roots(data: bytes, name: str) -> tuple[Certificate, ...]:
+    """The certificates in a PEM file. `UsageError` where there are none."""
+    try:
+        found = tuple(load_pem_x509_certificates(data))
+    except ValueError as error:
+        raise UsageError(f"{name}: no certificates in PEM: {error}") from error
+    if not found:
+        raise UsageError(f"{name}: no certificates in PEM")
+    return found
+
+
+def _text(seen: Checkpoint) -> bytes:
+    return Head(seen.origin, seen.size, seen.root).text().encode()
+
+
+def _client() -> ModuleType:
+    try:
+        return importlib.import_module("rfc3161_client")
+    except ImportError as error:
+        raise UsageError(_MISSING) from error
