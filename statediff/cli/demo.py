@@ -101,7 +101,10 @@ def demo(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Judge four agents on a small shop and one on each other system; no Docker, key or network."""
+    """Judge four agents on a small shop, and one on each other system.
+
+    It needs no Docker, no key and no network.
+    """
     from statediff.cli.suites.reporting import tell_no_page
     from statediff.workspace.pages import keep_run_report
 

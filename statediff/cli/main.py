@@ -19,6 +19,7 @@ from typing_extensions import override
 from statediff._version import __version__
 from statediff.cli.faults import USAGE, Gone, Interrupted, exit_code_of
 from statediff.cli.options import with_options
+from statediff.errors import UsageError
 
 _HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
 
@@ -147,15 +148,15 @@ _GROUPS: Final[Sequence[tuple[str, str, str]]] = (
 _PLAIN: Final = frozenset(("judge", "diff", "show", "replay", "verify", "lint", "explain"))
 """Commands that read what there is, and run no agent."""
 _SECTIONS: Final = {
-    "Begin": "demo tasks init watch judge capture diff",
-    "Run agents": "run retry record sandbox mcp mcp-proxy",
-    "Write contracts": "lint fmt explain mutate agree schema contract",
-    "Look at verdicts": "show open report export runs stats compare store",
+    "Begin": "demo tasks init watch judge run capture diff lint explain mutate show",
+    "Run agents": "retry record sandbox mcp mcp-proxy",
+    "Write contracts": "fmt agree schema contract",
+    "Look at verdicts": "open report export runs stats compare store",
     "Keep evidence": "replay keygen sign verify redact raw expire log",
     "Ask people": "review adjudicate resolve flag agreement rubric",
     "Test the evaluator": "metatest study import reads conformance bench doctor",
 }
-"""Heading of `--help` → the commands under it."""
+"""Heading of `--help` → the commands under it; those of the first are explained there."""
 _WIDEST: Final = 120
 _NAMES: Final = frozenset(name for name, *_ in (*_COMMANDS, *_GROUPS))
 
@@ -165,16 +166,39 @@ def _module(name: str) -> Any:
 
 
 class _Sections(TyperGroup):
-    """The commands under their headings, each with its whole first sentence."""
+    """The first commands with what they are for, the others by name; `help` explains them all."""
 
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for heading, names in _SECTIONS.items():
-            found = [(name, self.get_command(ctx, name)) for name in names.split()]
-            with formatter.section(heading):
-                formatter.write_dl(
-                    [(name, each.get_short_help_str(_WIDEST * 4)) for name, each in found if each]
-                )
+        first, *others = _SECTIONS
+        self.write_section(ctx, formatter, first)
+        with formatter.section("More; `statediff help` says what each is for"):
+            formatter.write_dl([(each, _SECTIONS[each].replace(" ", ", ")) for each in others])
+
+    def write_section(self, ctx: Any, formatter: Any, heading: str) -> None:
+        """The commands under one heading, each with its first sentence."""
+        found = [(name, self.get_command(ctx, name)) for name in _SECTIONS[heading].split()]
+        with formatter.section(heading):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(_WIDEST * 4)) for name, each in found if each]
+            )
+
+
+def _help(context: typer.Context, command: Annotated[str | None, typer.Argument()] = None) -> None:
+    """Say what every command is for, or how one is used."""
+    above: Any = context.parent
+    group: Any = above.command
+    formatter = above.make_formatter()
+    if command is None:
+        for heading in _SECTIONS:
+            group.write_section(above, formatter, heading)
+        sys.stdout.write(formatter.getvalue())
+        return
+    found = group.get_command(above, command)
+    if found is None:
+        raise UsageError(f"no command is called {command!r}; `statediff help` lists them")
+    with found.make_context(command, [], parent=above, resilient_parsing=True) as inner:
+        sys.stdout.write(inner.get_help() + "\n")
 
 
 def parser(names: Collection[str] = _NAMES) -> typer.Typer:
@@ -193,6 +217,7 @@ def parser(names: Collection[str] = _NAMES) -> typer.Typer:
         },
     )
     made.callback()(_root)
+    made.command("help", hidden=True)(_help)
     for name, module, function in _COMMANDS:
         if name in names:
             made.command(name)(_entry(getattr(_module(module), function)))

@@ -84,7 +84,7 @@ def capture(
     graph: GraphOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Read states: print what was found, or write it to a file or as a graph."""
+    """Read states: print them, or write them to a file or as a graph."""
     from statediff.systems.captured.statefile import SUFFIX, write_state
     from statediff.workspace.inputs import one_capture, refinements
 
@@ -179,7 +179,10 @@ def diff(
     graph: GraphOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show what changed between two states, without a contract; the exit code is 0."""
+    """Show what changed between two states; no contract is needed.
+
+    The exit code is 0, whatever changed.
+    """
     from statediff.evaluate.comparing import comparison
     from statediff.workspace.inputs import capture_pair, refinements
 
@@ -336,7 +339,7 @@ def watch(
     written: WatchFiles,
     how: Loudness,
 ) -> int:
-    """Run a program on your own systems and show what it changed, or judge it.
+    """Run a program on your own systems; show or judge what it changed.
 
     Nothing is reset, and nothing isolated without --isolate. The program gets your environment;
     what it prints goes to standard error. Its own exit code is shown and never passed on.

@@ -267,7 +267,18 @@ def test_help_is_fast_and_says_the_exit_codes(statediff: Call) -> None:
     assert "..." not in said.out.partition("\n")[2]
     listed = [name for names in main._SECTIONS.values() for name in names.split()]
     assert sorted(listed) == sorted(main._NAMES), "each command is under one heading"
-    assert all(f"\n  {name} " in said.out for name in listed)
+    first = main._SECTIONS["Begin"].split()
+    assert len(first) <= 12
+    assert all(f"\n  {name} " in said.out for name in first)
+    assert all(name in said.out for name in listed)
+    every = statediff("help")
+    assert all(f"\n  {name} " in every.out for name in listed)
+    narrow = statediff("--help", env={"COLUMNS": "80"}).out.splitlines()
+    assert (len(narrow) <= 45, max(map(len, narrow)) <= 80) == (True, True)
+    for name in ("judge", "log"):
+        asked = statediff(name, "--help").out.partition("\n\n")[2]
+        assert statediff("help", name).out.partition("\n\n")[2] == asked
+    assert statediff("help", "nothing").code == 2
     heavy = {"pyarrow", "numpy", "pydantic", "networkx", "rich.console", "sqlite3"}
     probe = f"import sys; from statediff.cli import main; print(sorted({heavy} & {{*sys.modules}}))"
     done = subprocess.run(

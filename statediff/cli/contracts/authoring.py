@@ -68,7 +68,7 @@ def lint(
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code review tools.")
     ] = False,
 ) -> int:
-    """Check contracts: what makes them invalid, what lets through too much, what to write instead.
+    """Check contracts: what is invalid, and what lets through too much.
 
     Names and types are checked over a state: --before, or else the base state of the contract's
     sandbox. With --schema alone, nothing is looked up in a state. Ends with 2 if anything is an
@@ -222,9 +222,10 @@ def explain(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Explain a contract in English, clause by clause, with its boundary drawn.
+    """Explain a contract in English, clause by clause.
 
-    The types come from --before or --schema, or else from the contract's sandbox.
+    Its boundary is drawn. The types come from --before or --schema, or else from the contract's
+    sandbox.
     """
     from statediff.contract.authoring.explain import explain as words_of
     from statediff.evaluate import compile_contract, load_contract, schema_of

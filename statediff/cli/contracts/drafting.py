@@ -57,9 +57,9 @@ def init(
     ] = Path(),
     as_json: JsonFlag = False,
 ) -> int:
-    """Draft a state schema and a contract, marked `reviewed: false`, for a person to finish.
+    """Draft a state schema and a contract for a person to finish.
 
-    Nothing gates on the draft: `run` refuses it until somebody has removed that line.
+    Nothing gates on the draft: `run` refuses it until somebody has removed `reviewed: false`.
     """
     from statediff.contract.authoring.drafting import draft_contract
     from statediff.packs import CONTRACT_FILE, SANDBOX_FILE

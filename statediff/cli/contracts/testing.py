@@ -82,12 +82,13 @@ def mutate(
     ] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Seed faults and harmless twins into right runs; 1 if one passes that should not.
+    """Seed faults into right runs, and list what the contract misses.
 
-    Each reference agent is run in the contract's sandbox, or a recorded run is given; faults are
-    then seeded into what was captured. A fault that still gets MATCH is a hole in the contract.
-    A contract with cases is tried in each of them. Survivors that cases.yaml argues for
-    (`survivors: [{survivor, because}]`) are reported and do not count against it.
+    It ends with 1 if a fault passes, or a harmless twin does not. Each reference agent is run
+    in the contract's sandbox, or a recorded run is given; faults are then seeded into what was
+    captured. A fault that still gets MATCH is a hole in the contract. A contract with cases is
+    tried in each of them. Survivors that cases.yaml argues for (`survivors: [{survivor,
+    because}]`) are reported and do not count against it.
     """
     from statediff.meta.cases import read_cases
     from statediff.meta.mutate import mutate as measure

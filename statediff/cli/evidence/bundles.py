@@ -25,7 +25,7 @@ EXPORT: Final = "statediff/export/1"
 
 
 def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
-    """Show a bundle: verdict, clauses, findings with witnesses, changes, readings."""
+    """Show a bundle: verdict, clauses, findings, changes, readings."""
     found, folder = load_bundle(bundle, keys.trust, keys.vault)
     if how.as_json:
         from statediff.reports.plain import plain_judgement

@@ -250,7 +250,7 @@ def run(
     judging: JudgingOptions,
     as_json: JsonFlag = False,
 ) -> int:
-    """Run agents in their contracts' sandboxes, k times each, and judge every trial."""
+    """Run agents in sandboxes, k times each, and judge every trial."""
     from statediff.suite.campaign import POOL
     from statediff.workspace import folders
     from statediff.workspace.campaigns import campaign, find_resumable, lock_run, require_runnable
