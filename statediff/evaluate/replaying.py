@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from statediff.contract.evaluation.prose import read_answer
@@ -12,13 +12,23 @@ from statediff.evaluate.contracts import Scoped, compile_contract, contract_in
 from statediff.evaluate.trial import KERNEL, RELEASES, Rest, facts_of, judged, triples
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
-from statediff.evidence.fragments import FragmentView, check_places, read_fragments
+from statediff.evidence.fragments import Fragments, FragmentView, check_places, read_fragments
 from statediff.evidence.histories import course_from, history_from
-from statediff.evidence.pack import Touched, changed, check_refusals, index, touched_from
-from statediff.evidence.package import Bundle
+from statediff.evidence.pack import (
+    Touched,
+    changed,
+    check_refusals,
+    distinct_places,
+    index,
+    touched_from,
+)
+from statediff.evidence.package import FORMAT, ROOTS, WITHOUT_ROOTS, Bundle
+from statediff.evidence.roots import CapturedKeys, check_states
 from statediff.evidence.shapes import check_shape
 from statediff.evidence.traces import trace_from
+from statediff.evidence.verify import Rejected, bound_states
 from statediff.model.timelines import Timelines
+from statediff.model.values import Key
 from statediff.model.verdict import Judgement
 from statediff.model.view import Ledger, RecordingView
 from statediff.policy.admission import Refusal, admit
@@ -86,16 +96,18 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     if resolution["doubts"] != []:
         raise BundleError("resolution.json: expected no doubts, found some")
     cases = _cases(bundle, captures, resolution)
+    every = [read_fragments(kept, schema, enumerations) for kept, enumerations, _ in cases]
+    moved = _moved(bundle, captures, resolution, every)
     judgements = []
-    for kept, enumerations, expected in cases:
-        fragments = read_fragments(kept, schema, enumerations)
+    for (_, _, expected), fragments, differing in zip(cases, every, moved, strict=True):
         changed = [(name, doc.key_from(key)) for name, key in expected["changed"]]
         places = touched_from(expected)
         check_places(fragments, changed, places, course)
+        listed = distinct_places([*changed, *differing])
         found = compared(
             compiled,
-            fragments.state("before", changed),
-            fragments.state("after", changed),
+            fragments.state("before", listed),
+            fragments.state("after", listed),
             resolution["readings_of"],
         )
         scoped = Scoped(compiled.book, compiled.boundary, schema)
@@ -135,6 +147,52 @@ def _cases(bundle: Bundle, captures: Any, resolution: Any) -> list[tuple[Any, An
     if len(fragments) > 1 and not resolution["ambiguous"]:
         raise BundleError("resolution.json: several matchings, but nothing is ambiguous")
     return list(zip(fragments, enumerations, indexes, strict=True))
+
+
+def _moved(
+    bundle: Bundle, captures: Any, resolution: Any, every: Sequence[Fragments]
+) -> Sequence[Sequence[tuple[str, Key]]]:
+    """Of each matching, what differs by the state roots, which the fragments are shown to be under.
+
+    Nothing of a bundle without roots. `BundleError`.
+    """
+    if bundle.manifest["format"] == WITHOUT_ROOTS:
+        if "roots" in captures or ROOTS in bundle.files:
+            raise BundleError(f"manifest.json: a bundle with state roots is of format {FORMAT}")
+        return [()] * len(every)
+    mappings = resolution["mappings"]
+    if len(mappings) != len(every):
+        raise BundleError("resolution.json: not as many mappings as matchings")
+    document = _document(bundle, ROOTS)
+    try:
+        bound_states(_binding(bundle, captures, resolution, document))
+    except Rejected as error:
+        raise BundleError(str(error)) from error
+    cases = [
+        (fragments, CapturedKeys.of_document(pairs, fragments.schema), enumerations)
+        for fragments, pairs, enumerations in zip(
+            every, mappings, captures["enumerations"], strict=True
+        )
+    ]
+    return check_states(document, cases)
+
+
+def _binding(bundle: Bundle, captures: Any, resolution: Any, document: Any) -> dict[str, Any]:
+    """The pieces that `bound_states` looks at, by their places."""
+    lists = [
+        *(
+            (f"captures.json#/enumerations/{n}", one)
+            for n, one in enumerate(captures["enumerations"])
+        ),
+        *((f"resolution.json#/mappings/{n}", one) for n, one in enumerate(resolution["mappings"])),
+        *(
+            (f"fragments.json#/{n}/rows", one["rows"])
+            for n, one in enumerate(bundle.document("fragments.json"))
+        ),
+    ]
+    found = {f"{name}/{at}": value for name, values in lists for at, value in enumerate(values)}
+    rests = {"manifest.json#": bundle.manifest, "captures.json#": captures, "roots.json#": document}
+    return found | {name: [rest] for name, rest in rests.items()}
 
 
 def _touched(moments: IntermediateStates) -> Touched:

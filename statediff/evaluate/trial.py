@@ -24,6 +24,7 @@ from statediff.evidence.canonical import write
 from statediff.evidence.documents import delta_document
 from statediff.evidence.pack import Decided, Heard, documents
 from statediff.evidence.package import LIBRARIES, TRANSITION, Bundle, make
+from statediff.evidence.roots import NO_SECRET, Roots
 from statediff.model.delta import Delta, Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.schema import Schema
@@ -57,6 +58,8 @@ class TrialFacts:
     """The reset's receipt as a document without floats; empty where there was no sandbox."""
     sources: tuple[str, ...] = ()
     """Every source of the sandbox; those in the captures where none are given."""
+    secret: bytes = field(default=NO_SECRET, repr=False)
+    """What the state roots are salted by, one for both captures; no bundle has it."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -93,8 +96,9 @@ def evaluate(
     answer: Value | NoAnswer = NO_ANSWER,
     timeline: Timeline | None = None,
     facts: TrialFacts = NO_FACTS,
+    roots: Roots | None = None,
 ) -> Evaluated:
-    """The judged trial.
+    """The judged trial; `roots` are those of its captures, where they were made before.
 
     `ContractError` if the contract does not fit, or would match a run in which nothing happened
     without saying `noop: true`.
@@ -105,8 +109,9 @@ def evaluate(
     scoped = Scoped(compiled.book, compiled.boundary, compiled.contract.schema)
     heard = Heard(before, after, triples(tried.refusals), trace, answer, timeline)
     content = documents(
-        tried.decided, resolution, heard, tried.judgement, facts.as_json(), scoped.leaves
-    )
+        tried.decided, resolution, heard, tried.judgement, facts.as_json(), scoped.leaves,
+        roots or Roots.of(before, after, facts.secret),
+    )  # fmt: skip
     manifest = facts_of(file, compiled, tried.judgement, facts.id)
     manifest["statediff"] = __version__
     beside = {TRANSITION: file.recorded, LIBRARIES: file.libraries}

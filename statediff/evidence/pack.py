@@ -10,6 +10,7 @@ from statediff.errors import BundleError
 from statediff.evidence import documents as doc
 from statediff.evidence.fragments import collect, fragment_id, scan_id
 from statediff.evidence.histories import history_document
+from statediff.evidence.roots import CapturedKeys, Roots
 from statediff.evidence.traces import trace_document
 from statediff.model.delta import Diff
 from statediff.model.readings import Capture, Timeline
@@ -59,14 +60,22 @@ def documents(
     judgement: Judgement,
     trial: Mapping[str, Json],
     leaves: Callable[[str, Iterable[str]], bool],
+    roots: Roots,
 ) -> dict[str, Json]:
     """Every document of the bundle but the contract and the manifest."""
     cases = tuple(decided)
+    fragments, shown = [], []
+    for case in cases:
+        keys, names = CapturedKeys.of(case.matching), _compared(case.matching)
+        moved = tuple(roots.differing(keys, names))
+        fragments.append(_fragments(case, resolution, leaves, moved))
+        shown.append((fragments[-1], keys, names))
     return {
         "schema.json": doc.schema_document(resolution.matchings[0].before.schema),
         "captures.json": {
             "before": doc.capture_document(heard.before),
             "after": doc.capture_document(heard.after),
+            "roots": dict(roots.by_side),
             "enumerations": [_enumerations(case.matching, resolution) for case in cases],
             "refusals": [list(refusal) for refusal in heard.refused],
             "history": history_document(heard.after.history, resolution.course),
@@ -78,7 +87,8 @@ def documents(
             "doubts": [],  # kept for the form of the bundle: what is in doubt is unobserved
             "readings_of": [[n, list(b), list(a)] for n, b, a in resolution.readings_of],
         },
-        "fragments.json": [_fragments(case, resolution, leaves) for case in cases],
+        "fragments.json": fragments,
+        "roots.json": roots.document(shown),
         "index.json": [index(case.judgement, case.ledger, case.touched) for case in cases],
         "trace.json": trace_document(heard.trace),
         "answer.json": doc.answer_document(heard.answer),
@@ -134,8 +144,22 @@ def touched_from(document: Json) -> Touched:
     }
 
 
+def _compared(matching: Matching) -> tuple[str, ...]:
+    """The types that something is known of on both sides."""
+    tables = matching.before.tables, matching.after.tables
+    names = (name for name in sorted({*tables[0], *tables[1]}))
+    dark = Coverage.UNOBSERVED
+    return tuple(
+        name for name in names
+        if all(name not in side or side[name].enumeration.coverage is not dark for side in tables)
+    )  # fmt: skip
+
+
 def _fragments(
-    case: Decided, resolution: Resolution, leaves: Callable[[str, Iterable[str]], bool]
+    case: Decided,
+    resolution: Resolution,
+    leaves: Callable[[str, Iterable[str]], bool],
+    moved: tuple[tuple[str, Key], ...],
 ) -> Json:
     looks = {look for looks in case.ledger.looks.values() for look in looks}
     scans = {scan for scans in case.ledger.scans.values() for scan in scans}
@@ -146,7 +170,8 @@ def _fragments(
             Look(lines[source].side_of(name, at), name, key)
             for name, key in places for at in (0, number - 1, number)
         }  # fmt: skip
-    return collect({**resolution.between, **states}, looks, scans, changed(case.judgement), leaves)
+    places = (*changed(case.judgement), *moved)
+    return collect({**resolution.between, **states}, looks, scans, places, leaves)
 
 
 def _enumerations(matching: Matching, resolution: Resolution) -> Json:
@@ -183,6 +208,11 @@ def changed(found: Judgement | Diff) -> tuple[tuple[str, Key], ...]:
     places = [(d.type, d.key) for d in found.deltas]
     places += [(h.delta.type, h.delta.key) for h in found.hidden]
     places += [(d.type, d.key) for d in found.doubts if d.key is not None]
+    return distinct_places(places)
+
+
+def distinct_places(places: Iterable[tuple[str, Key]]) -> tuple[tuple[str, Key], ...]:
+    """Each entity once, in a fixed order."""
     distinct = {(name, key_order(key)): (name, key) for name, key in places}
     return tuple(distinct[place] for place in sorted(distinct))
 

@@ -6,6 +6,8 @@ Layout (every file canonical JSON but the contract, which is kept as it was writ
 * `contract.yaml`, `schema.json`: what was judged against
 * `captures.json`: readings, with source, time, digest and completeness; enumerations per type
 * `resolution.json`: identity mappings and ambiguity
+* `roots.json`: what shows the fragments to be under the state roots in `captures.json`; a bundle
+  of format 1 has neither
 * `fragments.json`: the entities that the decision read, raw, with explicit presence
 * `index.json`: how many deltas and hidden deltas of each type there are, and the read-sets
 * `transition.yaml`: the recorded reference, where the contract names one beside it
@@ -28,7 +30,9 @@ from statediff.evidence.canonical import MAX_BYTES, read, write
 
 RUN_FORM: Final = "statediff.run/1"
 """The form of the record of a run, which holds bundles."""
-FORMAT: Final = "statediff/bundle/1"
+FORMAT: Final = "statediff/bundle/1.1"
+WITHOUT_ROOTS: Final = "statediff/bundle/1"
+"""The format of bundles that bind their judgement, and not what was captured."""
 FILES: Final = (
     "answer.json",
     "captures.json",
@@ -43,6 +47,7 @@ FILES: Final = (
     "trial.json",
 )
 LIBRARIES, TRANSITION = "libraries.yaml", "transition.yaml"
+ROOTS: Final = "roots.json"
 OPTIONAL: Final = (LIBRARIES, TRANSITION)
 """Files that a bundle has where its contract names them: clauses, and a recorded reference."""
 
@@ -87,8 +92,8 @@ def make(
     files = {name: write(document) for name, document in documents.items()}
     files["contract.yaml"] = contract
     files |= {name: data for name, data in beside.items() if data is not None}
-    if not _is_complete(files):
-        raise ValueError(f"a bundle has exactly the files {', '.join(FILES)}")
+    if not _is_complete(files, FORMAT):
+        raise ValueError(f"a bundle has exactly the files {', '.join(FILES)} and {ROOTS}")
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
     return Bundle({"format": FORMAT, **facts, "files": digests}, files)
 
@@ -110,10 +115,10 @@ def save(bundle: Bundle, folder: Path) -> None:
 def load(folder: Path) -> Bundle:
     """The bundle in `folder`, every digest checked. `BundleError` names what does not fit."""
     manifest = read(_bytes(folder, "manifest.json"), "manifest.json")
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, WITHOUT_ROOTS):
         raise BundleError(f"{folder}: not a bundle of format {FORMAT}")
     digests = manifest.get("files")
-    if not isinstance(digests, dict) or not _is_complete(digests):
+    if not isinstance(digests, dict) or not _is_complete(digests, manifest["format"]):
         raise BundleError(f"{folder}: the manifest does not list the files of a bundle")
     extra = sorted({entry.name for entry in folder.iterdir()} - set(digests) - {"manifest.json"})
     if extra:
@@ -127,8 +132,9 @@ def load(folder: Path) -> Bundle:
     return Bundle(manifest, files)
 
 
-def _is_complete(names: Iterable[str]) -> bool:
-    return sorted(set(names) - set(OPTIONAL)) == list(FILES)
+def _is_complete(names: Iterable[str], form: str) -> bool:
+    expected = {*FILES, ROOTS} if form == FORMAT else {*FILES}
+    return set(names) - set(OPTIONAL) == expected
 
 
 def _bytes(folder: Path, name: str) -> bytes:

@@ -8,7 +8,7 @@ needs no shape, and one that no version reads may hold anything. Values and keys
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Final, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -137,15 +137,28 @@ class _History(BaseModel):
     unfollowed: list[tuple[Text, Text]]
 
 
+class _StateRoots(BaseModel):
+    before: Text
+    after: Text
+
+
 class _Captures(BaseModel):
     before: list[_Part]
     after: list[_Part]
+    roots: _StateRoots | None = None
     enumerations: list[list[tuple[Text, Text, tuple[Coverage, Text | None]]]]
     refusals: Any
     history: _History
 
 
+class _Mapping(BaseModel):
+    type: Text
+    before: Key
+    after: Key
+
+
 class _Resolution(BaseModel):
+    mappings: list[list[_Mapping]]
     ambiguous: list[tuple[Text, Text]]
     differ_only_in_opaque_ids: StrictBool
     doubts: Any
@@ -228,6 +241,32 @@ class _Timeline(BaseModel):
     unsettled: list[tuple[Text, Text]]
 
 
+Hex: TypeAlias = Annotated[StrictStr, Field(pattern="^([0-9a-f]{2})*$")]
+_Head: TypeAlias = tuple[Text, Hex, Hex]
+"""(coverage, root of the rows, digest of the columns)"""
+
+
+class _Opened(BaseModel):
+    source: Text
+    type: Text
+    rows: list[tuple[Key, Hex, Hex | None, Hex | None]]
+
+
+class _Scanned(BaseModel):
+    source: Text
+    type: Text
+    side: Text
+    salt: Hex
+    counts: list[Count]
+    columns: list[tuple[Text, Hex, Hex | None]]
+
+
+class _Roots(BaseModel):
+    types: list[tuple[Text, Text, _Head | None, _Head | Literal[True] | None]]
+    opened: list[_Opened]
+    scanned: list[_Scanned]
+
+
 class _Trial(BaseModel):
     id: Text
     sources: list[Text]
@@ -239,6 +278,7 @@ _SHAPES: Final[dict[str, Any]] = {
     "fragments.json": list[_Fragments],
     "index.json": list[_Index],
     "resolution.json": _Resolution,
+    "roots.json": _Roots,
     "schema.json": _Schema,
     "timeline.json": _Timeline | None,
     "trace.json": _Trace,

@@ -11,6 +11,10 @@ const FILES = ["envelope.json", "leaves.json", "manifest.json"];
 const STATEMENT = "https://in-toto.io/Statement/v1";
 const PREDICATE = "urn:statediff:sealed:1";
 const PAYLOAD = "application/vnd.in-toto+json";
+const BOUND = "statediff/bundle/1.1"; // bundles of this format have state roots
+const ROOTS = "statediff/roots/1";
+const SIDES = ["before", "after"];
+const EMPTY = "0".repeat(64);
 const RAW = "auditor/raw"; // kept beside the evidence; no decision rests on it
 const ROLE = "evaluator";
 const MAX_DEPTH = 256;
@@ -226,6 +230,216 @@ async function rootOf(hashes) {
 
 const isSorted = (list) => list.every((each, at) => at === 0 || list[at - 1] < each);
 
+/** The bits of a byte string in hex, one character each. */
+const bitsOf = (digits) =>
+  Array.from(digits, (digit) => parseInt(digit, 16).toString(2).padStart(4, "0")).join("");
+const isText = (value) => typeof value === "string";
+const isHash = (value) => isText(value) && HEX.test(value);
+const place = (...names) => canonical(names);
+
+function restOf(at, path) {
+  const found = at.get(path);
+  if (!Array.isArray(found) || !isObject(found[0])) reject(`${path}: is missing`);
+  return found[0];
+}
+
+/** The type of an entry, and its sides: [coverage, root of the rows, columns], or null. */
+function headOf(entry) {
+  if (Array.isArray(entry) && entry.length === 4 && entry.slice(0, 2).every(isText)) {
+    const [source, type, before, after] = entry;
+    const sides = [before, after === true ? before : after];
+    const isHead = (side) =>
+      side === null ||
+      (Array.isArray(side) && side.length === 3 && isText(side[0]) && side.slice(1).every(isHash));
+    if (sides.every(isHead) && sides.some((side) => side !== null)) {
+      return { source, type, sides };
+    }
+  }
+  reject("roots.json: a type is [source, type, before, after]");
+}
+
+/** The root, in hex, of the tree with these leaves (256 bits) and nodes (fewer), sorted by bits. */
+async function treeOf(entries, depth = 0) {
+  if (entries.length === 0) return EMPTY;
+  const [bits, digest] = entries[0];
+  if (entries.length === 1 && (bits.length === depth || bits.length === 256)) return digest;
+  if (bits.length === depth) reject("roots.json: two pieces of a tree are at one place");
+  const [left, right] = await Promise.all(
+    ["0", "1"].map((bit) => treeOf(entries.filter(([each]) => each[depth] === bit), depth + 1)),
+  );
+  return hex(await sha256(Uint8Array.of(1), unhex(left), unhex(right)));
+}
+
+const leafOf = async (path, digest) =>
+  hex(await sha256(Uint8Array.of(0), unhex(path), unhex(digest)));
+
+/** What stays of a tree beside the rows that are opened: [bits, hash] of nodes and lone leaves. */
+async function restOfTree(entry) {
+  const { nodes } = entry;
+  if (!/^([0-9a-f]{2})*$/.test(nodes)) reject("roots.json: nodes are no bytes");
+  const rest = [];
+  for (let at = 0; at < nodes.length; ) {
+    const depth = parseInt(nodes.slice(at, at + 2), 16);
+    const end = at + 2 + 2 * Math.ceil(depth / 8);
+    const bits = bitsOf(nodes.slice(at + 2, end));
+    if (end + 64 > nodes.length || bits.slice(depth).includes("1")) {
+      reject("roots.json: nodes are cut short, or written in two ways");
+    }
+    rest.push([bits.slice(0, depth), nodes.slice(end, end + 64)]);
+    at = end + 64;
+  }
+  for (const other of entry.others) {
+    const isLeaf = Array.isArray(other) && other.length === 2 && other.every(isHash);
+    if (!isLeaf) reject("roots.json: another leaf is [path, digest]");
+    rest.push([bitsOf(other[0]), await leafOf(...other)]);
+  }
+  return rest;
+}
+
+/** The rows of a type that are opened, once both trees are made of them and of the rest. */
+async function openingOf(entry, paths, types) {
+  const keys = { nodes: "string", others: "list", rows: "list", source: "string", type: "string" };
+  shape(entry, keys, "roots.json: opened");
+  const name = place(entry.source, entry.type);
+  if (!types.has(name)) reject("roots.json: what is opened is no type of it");
+  const rest = await restOfTree(entry);
+  const covered = new Set(rest.map(([bits]) => bits));
+  const depths = new Set(rest.map(([bits]) => bits.length));
+  const shown = new Map();
+  const leaves = [[], []];
+  for (const row of entry.rows) {
+    const isRow = Array.isArray(row) && row.length === 4 && Array.isArray(row[0]);
+    const isSide = (side) => side === null || isHash(side);
+    if (!isRow || !isText(row[1]) || !SALT.test(row[1]) || !row.slice(2).every(isSide)) {
+      reject("roots.json: a row is [key, salt, before, after]");
+    }
+    const [key, salt, ...digests] = row;
+    const own = canonical(key);
+    if (shown.has(own)) reject("roots.json: a row is opened twice");
+    shown.set(own, { salt, digests });
+    const path = hex(await sha256(paths, text.encode(place(entry.source, entry.type, key))));
+    const bits = bitsOf(path);
+    if ([...depths].some((depth) => covered.has(bits.slice(0, depth)))) {
+      reject("roots.json: a row is where something else is");
+    }
+    for (const [side, digest] of digests.entries()) {
+      if (digest !== null) leaves[side].push([bits, await leafOf(path, digest)]);
+    }
+  }
+  for (const [side, head] of types.get(name).sides.entries()) {
+    const entries = [...rest, ...leaves[side]].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+    if ((await treeOf(entries)) !== (head === null ? EMPTY : head[1])) {
+      reject(`roots.json: the rows of ${entry.type} do not give their root`);
+    }
+  }
+  return [name, shown];
+}
+
+const ROW = /^fragments\.json#\/([0-9]+)\/rows\/[0-9]+$/;
+const PART = /^(?:captures\.json#\/enumerations|resolution\.json#\/mappings)\/([0-9]+)\/[0-9]+$/;
+
+/** The types that a matching says nothing of, on one side, and those that it has rekeyed. */
+function exempt(at) {
+  const dark = new Set();
+  const rekeyed = new Set();
+  for (const [path, value] of at) {
+    const found = PART.exec(path);
+    if (found && Array.isArray(value) && value.length === 3) {
+      const [side, name, cover] = value;
+      const isDark = Array.isArray(cover) && cover.length === 2 && cover[0] === "unobserved";
+      if (isText(side) && isText(name) && isDark) dark.add(place(found[1], name));
+    } else if (found && isObject(value) && isText(value.type)) {
+      rekeyed.add(place(found[1], value.type));
+    }
+  }
+  return [dark, rekeyed];
+}
+
+/** Each row that is shown is as its leaf; gives where rows are shown. */
+async function checkRows(at, owners, shown, rekeyed) {
+  const seen = new Set();
+  for (const [path, row] of at) {
+    const found = ROW.exec(path);
+    if (!found) continue;
+    const isRow = isObject(row) && [row.side, row.type, row.presence].every(isText);
+    if (!isRow || !Array.isArray(row.key) || !Object.hasOwn(row, "fields")) {
+      reject("fragments.json: a row is of another shape");
+    }
+    const side = SIDES.indexOf(row.side);
+    if (side < 0 || (side === 1 && rekeyed.has(place(found[1], row.type)))) continue;
+    const key = canonical(row.key);
+    seen.add(place(found[1], row.type, key, side));
+    const own = owners.get(row.type) ?? [];
+    if (row.presence === "UNOBSERVED" || own.length > 1) continue;
+    if (own.length === 0 && row.presence === "ABSENT") continue;
+    const leaf = own.length ? shown.get(own[0])?.get(key) : undefined;
+    if (!leaf) reject(`${path}: no row of the state roots`);
+    let expected = null;
+    if (row.presence === "PRESENT") {
+      expected = hex(await sha256(unhex(leaf.salt), text.encode(canonical(row.fields))));
+    }
+    if (leaf.digests[side] !== expected) reject(`${path}: not the row that the state roots have`);
+  }
+  return seen;
+}
+
+/** Each row that is shown is as its leaf, and each that differs is shown on both sides. */
+async function checkFragments(at, captures, types, shown) {
+  const owners = new Map();
+  for (const [own, { type }] of types) owners.set(type, [...(owners.get(type) ?? []), own]);
+  const [dark, rekeyed] = exempt(at);
+  const seen = await checkRows(at, owners, shown, rekeyed);
+  if (!Array.isArray(captures.enumerations)) reject("captures.json: no enumerations");
+  for (const [name, own] of owners) {
+    const [one, two] = types.get(own[0]).sides.map((head) => (head === null ? EMPTY : head[1]));
+    if (own.length > 1 || one === two) continue;
+    const rows = [...(shown.get(own[0]) ?? [])];
+    const changed = rows.filter(([, { digests }]) => digests[0] !== digests[1]);
+    for (const number of captures.enumerations.keys()) {
+      const matching = String(number);
+      if ([dark, rekeyed].some((set) => set.has(place(matching, name)))) continue;
+      const isThere = ([key]) => [0, 1].every((side) => seen.has(place(matching, name, key, side)));
+      if (!shown.has(own[0]) || !changed.every(isThere)) {
+        reject(`fragments.json: what changed of ${name} is not all there`);
+      }
+    }
+  }
+}
+
+/** The state roots that all that the pieces show is under; null of a format without roots. */
+async function boundStates(at) {
+  const facts = at.get("manifest.json#");
+  if (!Array.isArray(facts) || !isObject(facts[0]) || facts[0].format !== BOUND) return null;
+  const captures = restOf(at, "captures.json#");
+  const roots = restOf(at, "roots.json#");
+  const keys = { form: "string", opened: "list", paths: "string", scanned: "list", types: "list" };
+  shape(roots, keys, "roots.json");
+  if (roots.form !== ROOTS || !HEX.test(roots.paths)) reject("roots.json: of another form");
+  const paths = unhex(roots.paths);
+  const heads = roots.types.map(headOf);
+  const found = {};
+  for (const [number, side] of SIDES.entries()) {
+    const own = heads
+      .filter(({ sides }) => sides[number] !== null)
+      .map(({ source, type, sides }) => [source, type, ...sides[number]]);
+    const lead = text.encode("statediff/state-root/1\0");
+    found[side] = hex(await sha256(lead, paths, text.encode(canonical(own))));
+  }
+  if (captures.roots === undefined || canonical(captures.roots) !== canonical(found)) {
+    reject("roots.json: the types do not give the roots in captures.json");
+  }
+  const types = new Map(heads.map((head) => [place(head.source, head.type), head]));
+  if (types.size !== heads.length) reject("roots.json: a type stands twice");
+  const shown = new Map();
+  for (const entry of roots.opened) {
+    const [name, rows] = await openingOf(entry, paths, types);
+    if (shown.has(name)) reject("roots.json: a type is opened twice");
+    shown.set(name, rows);
+  }
+  await checkFragments(at, captures, types, shown);
+  return found;
+}
+
 /** What a sealed bundle says; `files` maps the three names to bytes. Throws `Rejected`. */
 export async function verify(files, known) {
   if (Object.keys(files).sort().join("\n") !== FILES.join("\n")) {
@@ -253,7 +467,6 @@ export async function verify(files, known) {
     disclosed.push(hex(await sha256(Uint8Array.of(0), text.encode(canonical(leaf)))));
   }
   if (places.size !== disclosed.length) reject("leaves.json: two leaves stand at one place");
-  const isHash = (entry) => typeof entry === "string" && HEX.test(entry);
   if (!document.withheld.every(isHash)) reject("leaves.json: not a list of hashes");
   if (!isSorted(disclosed) || !isSorted(document.withheld)) reject("leaves.json: out of order");
   const hashes = [...disclosed, ...document.withheld].sort();
@@ -264,7 +477,9 @@ export async function verify(files, known) {
   const withheld = Object.fromEntries(Object.entries(missing).filter(([, count]) => count > 0));
   const isPartial = Object.keys(withheld).some((tag) => tag !== RAW);
   const status = isPartial ? "NOT_REPLAYABLE_AT_TIER" : "VALID";
-  return { status, signers, manifest, withheld, leaves: document.disclosed };
+  const at = new Map(document.disclosed.map(([, , [path, value]]) => [path, value]));
+  const states = isPartial ? null : await boundStates(at);
+  return { status, signers, manifest, withheld, states, leaves: document.disclosed };
 }
 
 async function main(folder, trust) {
@@ -276,8 +491,8 @@ async function main(folder, trust) {
       if (!(await lstat(`${folder}/${name}`)).isFile()) reject(`${name}: not a regular file`);
       files[name] = await readFile(`${folder}/${name}`);
     }
-    const { status, signers, manifest, withheld } = await verify(files, known);
-    console.log(JSON.stringify({ status, signers, verdict: manifest.verdict, withheld }));
+    const { status, signers, manifest, withheld, states } = await verify(files, known);
+    console.log(JSON.stringify({ status, signers, verdict: manifest.verdict, withheld, states }));
     return status === "VALID" ? 0 : 3;
   } catch (error) {
     if (!(error instanceof Rejected)) {

@@ -20,8 +20,19 @@ The order of the checks; the first that fails makes the copy INVALID:
    withheld, NOT_REPLAYABLE_AT_TIER: what is disclosed is genuine, but does not decide by itself.
    Raw captures (tag `auditor/raw`) are kept beside the evidence; no decision rests on them.
 
+5. A VALID copy of a bundle of format 1.1 has state roots, and what it shows of the states is under
+   them (`bound_states`); an older one has none, and its `states` says so.
+
 Tree: leaf = SHA-256(0x00 ‖ canonical [tag, salt, [path, value]]), node = SHA-256(0x01 ‖ l ‖ r),
 leaves sorted by hash and padded with zeros to a power of two. A tag is `tier/kind`.
+
+State roots, in `roots.json` and `captures.json`: the rows of a type that a source delivered are the
+leaves of a prefix tree, each at its path, SHA-256(paths ‖ canonical [source, type, key]), as near
+to the top as it is alone. Leaf = SHA-256(0x00 ‖ path ‖ SHA-256(salt ‖ canonical fields)), node =
+SHA-256(0x01 ‖ l ‖ r), zeros where nothing is. A root is SHA-256(statediff/state-root/1 0x00 ‖ paths
+‖ canonical list of [source, type, coverage, root of its rows, digest of its columns]). A type is
+opened by the rows that were read or changed, before and after, and by what stays beside them:
+lone leaves, and the nodes of all others. From the same rest, both roots come out.
 """
 
 from __future__ import annotations
@@ -31,6 +42,7 @@ import gc
 import hashlib
 import json
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,6 +62,9 @@ PREDICATE: Final = "urn:statediff:sealed:1"
 PAYLOAD: Final = "application/vnd.in-toto+json"
 TIERS: Final = ("public", "reviewer", "auditor")
 RAW: Final = "auditor/raw"
+BOUND: Final = "statediff/bundle/1.1"
+"""The format of bundles with state roots."""
+ROOTS: Final = "statediff/roots/1"
 SEALING: Final = "evaluator"
 """The role a key needs to seal bundles."""
 
@@ -58,9 +73,15 @@ MAX_LEAVES: Final = 2_000_000
 MAX_DEPTH: Final = 256
 _SAFE: Final = 2**53 - 1
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
+_DIGITS: Final = re.compile(r"(?:[0-9a-f]{2})*")
 _SALT: Final = re.compile(r"[0-9a-f]{32}")
 _TAG: Final = re.compile(rf"({'|'.join(TIERS)})/[a-z]+")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?\+00:00")
+_BINDING: Final = ("captures.json#", "manifest.json#", "resolution.json#/map", "roots.json#")
+_ROW: Final = re.compile(r"fragments\.json#/([0-9]+)/rows/[0-9]+")
+_PART: Final = re.compile(
+    r"(?:captures\.json#/enumerations|resolution\.json#/mappings)/([0-9]+)/[0-9]+"
+)
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LEAD: Final = '{"disclosed":['
 _THEN: Final = '"withheld":'
@@ -138,6 +159,8 @@ class Verified:
     withheld: Mapping[str, int]
     """Tag → how many of its leaves are withheld; only tags with some."""
     signers: tuple[str, ...]
+    states: Mapping[str, str] | None = None
+    """The roots of the states, by side, that all it shows is under; None if it has none."""
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -155,7 +178,7 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     signers = _signed(files["envelope.json"], files["manifest.json"], trust, sealed_at)
     tree = manifest["tree"]
     with uncollected():
-        disclosed, hidden, tags = _leaves(files["leaves.json"])
+        disclosed, hidden, tags, binding = _leaves(files["leaves.json"])
         hashes = [*map(leaf_hash, disclosed), *map(bytes.fromhex, hidden)]
         if hashes[: len(disclosed)] != sorted(hashes[: len(disclosed)]):
             _reject("leaves.json: the leaves are not in the order of their hashes")
@@ -167,7 +190,8 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
             _reject("leaves.json: the leaves do not give the signed root")
     withheld = _withheld(tags, tree["tags"])
     status = "NOT_REPLAYABLE_AT_TIER" if set(withheld) - {RAW} else "VALID"
-    return Verified(status, manifest, tuple(disclosed), tuple(hidden), withheld, signers)
+    states = bound_states(binding) if status == "VALID" else None
+    return Verified(status, manifest, tuple(disclosed), tuple(hidden), withheld, signers, states)
 
 
 def read_trust(data: bytes) -> tuple[Signer, ...]:
@@ -247,6 +271,262 @@ def statement(manifest: bytes) -> bytes:
     })  # fmt: skip
 
 
+def bound_states(at: Mapping[str, Any]) -> dict[str, str] | None:
+    """The state roots that all that the pieces of a bundle, by their places, show is under.
+
+    None for a bundle of a format without roots. Raises `Rejected`.
+    """
+    match at.get("manifest.json#"):
+        case [{"format": str(form)}, *_] if form == BOUND:
+            pass
+        case _:
+            return None
+    captures, roots = _rest(at, "captures.json#"), _rest(at, "roots.json#")
+    keys = {"form": str, "opened": list, "paths": str, "scanned": list, "types": list}
+    _shape(roots, keys, "roots.json")
+    if roots["form"] != ROOTS or not _HEX.fullmatch(roots["paths"]):
+        _reject(f"roots.json: not of form {ROOTS}")
+    paths, heads = bytes.fromhex(roots["paths"]), [_head(entry) for entry in roots["types"]]
+    found = {}
+    for number, side in enumerate(SIDES):
+        own = [[*head[:2], *head[2 + number]] for head in heads if head[2 + number] is not None]
+        found[side] = state_root(paths, own)
+    if captures.get("roots") != found:
+        _reject("roots.json: the types do not give the roots in captures.json")
+    types = {_place(*head[:2]): head for head in heads}
+    if len(types) != len(heads):
+        _reject("roots.json: a type stands twice")
+    shown: dict[bytes, _Shown] = {}
+    for entry in roots["opened"]:
+        place, rows = _opening(entry, paths, types)
+        if shown.setdefault(place, rows) is not rows:
+            _reject("roots.json: a type is opened twice")
+    _check_fragments(at, captures, types, shown)
+    return found
+
+
+SIDES: Final = ("before", "after")
+_EMPTY: Final = bytes(32)
+_Shown = dict[bytes, tuple[str, str | None, str | None]]
+"""Canonical key → salt, and the digest of the row on each side."""
+
+
+def state_root(paths: bytes, heads: Sequence[Any]) -> str:
+    """The root over the types of one side, each `[source, type, coverage, rows, columns]`."""
+    return hashlib.sha256(
+        b"statediff/state-root/1\x00" + paths + canonical(list(heads))
+    ).hexdigest()
+
+
+def row_path(paths: bytes, key: bytes) -> bytes:
+    """Where a row is in the tree of its type: `key` is canonical [source, type, key]."""
+    return hashlib.sha256(paths + key).digest()
+
+
+def row_leaf(path: bytes, digest: bytes) -> bytes:
+    """The hash of a leaf of a tree of rows; `digest` is the salted digest of the row."""
+    return hashlib.sha256(b"\x00" + path + digest).digest()
+
+
+def row_node(left: bytes, right: bytes) -> bytes:
+    """The hash of a node of a tree of rows."""
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def tree_of(entries: Sequence[tuple[str, bytes]], depth: int = 0) -> bytes:
+    """The root of the tree with these leaves (of 256 bits) and nodes (of fewer), sorted by bits."""
+    if not entries:
+        return _EMPTY
+    bits, digest = entries[0]
+    if len(entries) == 1 and len(bits) in (depth, _BITS):
+        return digest
+    if len(bits) == depth:
+        _reject("roots.json: two pieces of a tree are at one place")
+    middle = bisect_left(entries, True, key=lambda entry: entry[0][depth] == "1")
+    return row_node(tree_of(entries[:middle], depth + 1), tree_of(entries[middle:], depth + 1))
+
+
+_BITS: Final = 256
+
+
+def _bits(data: bytes) -> str:
+    return f"{int.from_bytes(data):0{8 * len(data)}b}" if data else ""
+
+
+def _rest(at: Mapping[str, Any], path: str) -> dict[str, Any]:
+    found = at.get(path)
+    if not isinstance(found, list) or not found or not isinstance(found[0], dict):
+        _reject(f"{path}: is missing")
+    return found[0]
+
+
+def _place(source: str, name: str) -> bytes:
+    return canonical([source, name])
+
+
+def _head(entry: Any) -> list[Any]:
+    """[source, type, before, after], each side [coverage, rows, columns] or None."""
+    match entry:
+        case [str(), str(), before, after]:
+            sides = [before, before if after is True else after]
+            if before is not after and all(map(_is_head, sides)) and sides != [None, None]:
+                return [*entry[:2], *sides]
+        case _:
+            pass
+    raise Rejected("roots.json: a type is [source, type, before, after]")
+
+
+def _is_head(side: Any) -> bool:
+    if side is None:
+        return True
+    match side:
+        case [str(), str(rows), str(columns)]:
+            return bool(_HEX.fullmatch(rows) and _HEX.fullmatch(columns))
+        case _:
+            return False
+
+
+def _opening(entry: Any, paths: bytes, types: Mapping[bytes, Any]) -> tuple[bytes, _Shown]:
+    """The rows of a type that are opened, once both trees are made of them and of the rest."""
+    keys = {"nodes": str, "others": list, "rows": list, "source": str, "type": str}
+    _shape(entry, keys, "roots.json: opened")
+    place = _place(entry["source"], entry["type"])
+    if place not in types:
+        _reject("roots.json: what is opened is no type of it")
+    rest, at = [], 0
+    if not _DIGITS.fullmatch(entry["nodes"]):
+        _reject("roots.json: nodes are no bytes")
+    nodes = bytes.fromhex(entry["nodes"])
+    while at < len(nodes):
+        depth, at = nodes[at], at + 1
+        end = at + (depth + 7) // 8
+        bits = _bits(nodes[at:end])
+        if end + 32 > len(nodes) or "1" in bits[depth:]:
+            _reject("roots.json: nodes are cut short, or written in two ways")
+        rest.append((bits[:depth], nodes[end : end + 32]))
+        at = end + 32
+    for other in entry["others"]:
+        match other:
+            case [str(start), str(digest)] if _HEX.fullmatch(start) and _HEX.fullmatch(digest):
+                alone = bytes.fromhex(start)
+                rest.append((_bits(alone), row_leaf(alone, bytes.fromhex(digest))))
+            case _:
+                _reject("roots.json: another leaf is [path, digest]")
+    shown: _Shown = {}
+    leaves: tuple[list[tuple[str, bytes]], ...] = ([], [])
+    covered = {bits for bits, _ in rest}
+    depths = sorted({len(bits) for bits in covered})
+    for row in entry["rows"]:
+        key, salt, *digests = _row(row)
+        name = canonical(key)
+        if name in shown:
+            _reject("roots.json: a row is opened twice")
+        shown[name] = salt, digests[0], digests[1]
+        path = row_path(paths, canonical([entry["source"], entry["type"], key]))
+        bits = _bits(path)
+        if any(bits[:depth] in covered for depth in depths):
+            _reject("roots.json: a row is where something else is")
+        for side, digest in zip(leaves, digests, strict=True):
+            if digest is not None:
+                side.append((bits, row_leaf(path, bytes.fromhex(digest))))
+    for side, head in zip(leaves, types[place][2:], strict=True):
+        expected = _EMPTY.hex() if head is None else head[1]
+        if tree_of(sorted(rest + side)).hex() != expected:
+            _reject(f"roots.json: the rows of {entry['type']!r} do not give their root")
+    return place, shown
+
+
+def _row(row: Any) -> Any:
+    match row:
+        case [list(), str(salt), before, after] if _SALT.fullmatch(salt):
+            digests = [side for side in (before, after) if side is not None]
+            if all(isinstance(each, str) and _HEX.fullmatch(each) for each in digests):
+                return row
+        case _:
+            pass
+    raise Rejected("roots.json: a row is [key, salt, before, after]")
+
+
+def _check_fragments(
+    at: Mapping[str, Any],
+    captures: Mapping[str, Any],
+    types: Mapping[bytes, Any],
+    shown: Mapping[bytes, _Shown],
+) -> None:
+    """Each row that a matching shows is as its leaf, and each that differs is shown on both sides.
+
+    Of types that one source delivered. Rows under other keys than they were read by, which a rule
+    of identity gives, are left to the replay.
+    """
+    owners: dict[str, list[bytes]] = {}
+    for place, head in types.items():
+        owners.setdefault(head[1], []).append(place)
+    dark, rekeyed = _exempt(at)
+    seen: set[tuple[str, str, bytes, str]] = set()
+    for path, row in at.items():
+        found = _ROW.fullmatch(path)
+        if found is None:
+            continue
+        case = found[1]
+        side, name, key, presence, fields = _fragment(row)
+        if side not in SIDES or (side == "after" and (case, name) in rekeyed):
+            continue
+        seen.add((case, name, canonical(key), side))
+        own = owners.get(name, [])
+        if presence == "UNOBSERVED" or len(own) > 1 or (not own and presence == "ABSENT"):
+            continue
+        leaf = shown.get(own[0], {}).get(canonical(key)) if own else None
+        if leaf is None:
+            _reject(f"{path}: no row of the state roots")
+        expected = None
+        if presence == "PRESENT":
+            expected = hashlib.sha256(bytes.fromhex(leaf[0]) + canonical(fields)).hexdigest()
+        if leaf[1 + SIDES.index(side)] != expected:
+            _reject(f"{path}: not the row that the state roots have")
+    cases = captures.get("enumerations")
+    if not isinstance(cases, list):
+        _reject("captures.json: no enumerations")
+    for name, own in owners.items():
+        sides = types[own[0]][2:]
+        roots = [_EMPTY.hex() if head is None else head[1] for head in sides]
+        if len(own) > 1 or roots[0] == roots[1]:
+            continue
+        changed = [key for key, leaf in shown.get(own[0], {}).items() if leaf[1] != leaf[2]]
+        for case in map(str, range(len(cases))):
+            if (case, name) in dark or (case, name) in rekeyed:
+                continue
+            pairs = ((case, name, key, side) for key in changed for side in SIDES)
+            if own[0] not in shown or not all(pair in seen for pair in pairs):
+                _reject(f"fragments.json: what changed of {name!r} is not all there")
+
+
+def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """The types that a matching says nothing of, on one side, and those that it has rekeyed."""
+    dark, rekeyed = set(), set()
+    for path, value in at.items():
+        found = _PART.fullmatch(path)
+        match value:
+            case [str(), str(name), ["unobserved", _]] if found:
+                dark.add((found[1], name))
+            case {"type": str(name)} if found:
+                rekeyed.add((found[1], name))
+            case _:
+                pass
+    return dark, rekeyed
+
+
+def _fragment(row: Any) -> tuple[str, str, list[Any], str, Any]:
+    match row:
+        case {
+            "side": str(side), "type": str(name), "key": list(key), "presence": str(presence),
+            "fields": fields,
+        }:  # fmt: skip
+            return side, name, key, presence, fields
+        case _:
+            pass
+    raise Rejected("fragments.json: a row is of another shape")
+
+
 def _manifest(document: Any) -> Mapping[str, Any]:
     _shape(
         document,
@@ -306,8 +586,10 @@ def _signed(
     return (signer.name,)
 
 
-def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str]]:
+def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str], dict[str, Any]]:
     """The bytes of the disclosed leaves, the withheld hashes, how many are disclosed of each tag.
+
+    And what states are bound by, of the disclosed, by its place.
 
     Leaf by leaf: read, checked, encoded again and let go. That what was encoded makes the very
     bytes of the file shows that the whole is canonical, however it was taken apart.
@@ -315,6 +597,7 @@ def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str]]:
     if len(data) > MAX_BYTES:
         _reject(f"leaves.json: more than {MAX_BYTES} bytes")
     encoded, paths, tags, at = [], set(), Counter[str](), len(_LEAD)
+    binding: dict[str, Any] = {}
     try:
         text = data.decode("utf-8")
         while text.startswith("[", at):
@@ -322,6 +605,8 @@ def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str]]:
             leaf = _leaf(entry)
             paths.add(leaf.path)
             tags[leaf.tag] += 1
+            if leaf.path.startswith(_BINDING) or "/rows/" in leaf.path:
+                binding[leaf.path] = leaf.value
             encoded.append(canonical(entry))
             _shallow(encoded[-1], "leaves.json", MAX_DEPTH - 2)
             at = end + 1
@@ -338,7 +623,7 @@ def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str]]:
         _reject("leaves.json: the hashes are not in order")
     if len(paths) != len(encoded):
         _reject("leaves.json: two leaves stand at one place")
-    return encoded, hidden, tags
+    return encoded, hidden, tags, binding
 
 
 def leaves_file(encoded: Sequence[bytes], withheld: Sequence[str]) -> bytes:

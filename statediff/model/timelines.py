@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Final
 
 from statediff.model.readings import NO_FEED
 from statediff.model.state import State
@@ -87,6 +88,13 @@ class Timelines:
 
 
 NO_TIMELINES = Timelines()
+
+
+FRESH: Final = 1_000_000
+"""Added to the occurrence in the key of a row without a key, where that key is another's.
+
+No such occurrence is there already: no more than a few rows of one content are told apart.
+"""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from statediff.model.batches import Row, encode_rows
 from statediff.model.state import CHUNK_KEYS, ChunkRef, MemoryChunks, State, Table
-from statediff.model.timelines import IdentityPair, Matching
+from statediff.model.timelines import FRESH, IdentityPair, Matching
 from statediff.model.values import (
     ABSENT,
     Key,
@@ -29,12 +29,6 @@ MAX_MATCHINGS: Final = 24
 
 MAX_ALIKE: Final = 4
 """Entities of one natural key, or of look-alikes, that are told apart by trying every way."""
-
-FRESH: Final = 1_000_000
-"""Added to the occurrence in the key of a row without a key, where that key is another's.
-
-No such occurrence is there already: no more than `MAX_ALIKE` rows of one content are told apart.
-"""
 
 
 @dataclass(frozen=True)
