@@ -87,7 +87,8 @@ def add_trust(path: Path, entry: dict[str, Any]) -> None:
         if any(known["name"] == entry["name"] for known in keys):
             raise UsageError(f"{path}: already trusts a key of {entry['name']!r}")
         text = json.dumps({"format": TRUST, "keys": [*keys, entry]}, indent=2, ensure_ascii=False)
-        write_atomically(path, f"{text}\n".encode(), durable=True)
+        read_trust(data := f"{text}\n".encode())
+        write_atomically(path, data, durable=True)
     except Rejected as error:
         raise UsageError(f"{path}: {error}") from error
     except OSError as error:

@@ -6,6 +6,10 @@ folder elsewhere, and never in the file. To expire an item is to destroy its key
 then withheld for good, under the signature they were sealed with, and the copy is as one that was
 redacted: NOT_REPLAYABLE_AT_TIER. A signed record says what was destroyed, when and why.
 
+An item is named by what the sealed root and its date hash to, and its name is authenticated with
+what it encrypts. So no file can give an item another date, or list an item of another bundle: such
+a file is refused before anything is destroyed.
+
 When a leaf goes follows from `retain` of the contract: that of its source, counted from the
 sealing; what mixes sources goes with the first of them; what no `retain` speaks of goes when asked.
 """
@@ -123,7 +127,7 @@ def keep(sealed: Sealed, verified: v.Verified, vault: Vault, fresh: Fresh) -> Ke
     root = verified.manifest["tree"]["root"]
     items = []
     for until, leaves in sorted(groups.items()):
-        name = hashlib.sha256(write([root, until.isoformat()])).hexdigest()[:32]
+        name = _name_of(root, until)
         key = fresh(KEY_BYTES)
         vault.put(name, key)
         plain = b"\n".join(leaves)  # canonical JSON has no newline in it
@@ -158,7 +162,25 @@ def read_kept(data: bytes) -> Kept:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(f"kept bundle: {error}") from error
-    return Kept(Sealed(files), items)
+    kept = Kept(Sealed(files), items)
+    try:
+        names = [_name_of(kept.root, item.until or _NEVER) for item in items]
+    except (v.Rejected, KeyError, TypeError) as error:
+        raise BundleError(f"kept bundle: {error}") from error
+    if names != [item.name for item in items] or len(set(names)) != len(names):
+        raise BundleError("kept bundle: an item is not of this bundle, or its date was changed")
+    return kept
+
+
+def check_kept(kept: Kept, vault: Vault, trust: Sequence[v.Signer]) -> v.Verified:
+    """The copy with all that still has a key, verified; each of its keys opens its item.
+
+    `BundleError` for what is not genuine.
+    """
+    try:
+        return v.verify(restored(kept, vault).files, trust)
+    except v.Rejected as error:
+        raise BundleError(f"INVALID: {error}") from error
 
 
 def restored(kept: Kept, vault: Vault) -> Sealed:
@@ -222,6 +244,10 @@ def _until(seconds: float | None, sealed_at: datetime) -> datetime:
         return _NEVER if seconds is None else sealed_at + timedelta(seconds=seconds)
     except OverflowError:
         return _NEVER
+
+
+def _name_of(root: str, until: datetime) -> str:
+    return hashlib.sha256(write([root, until.isoformat()])).hexdigest()[:KEY_BYTES]
 
 
 def _bound(root: str, name: str) -> bytes:

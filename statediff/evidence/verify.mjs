@@ -3,7 +3,7 @@
 // WebCrypto has Ed25519.
 //
 //   node verify.mjs SEALED TRUST     prints one JSON object; 0 VALID, 3 NOT_REPLAYABLE_AT_TIER,
-//                                    4 INVALID, 2 usage
+//                                    4 INVALID, 2 nothing was verified
 
 const FORMAT = "statediff/sealed/1";
 const TRUST = "statediff/trust/1";
@@ -17,11 +17,24 @@ const SIDES = ["before", "after"];
 const EMPTY = "0".repeat(64);
 const RAW = "auditor/raw"; // kept beside the evidence; no decision rests on it
 const ROLE = "evaluator";
+const SUMMARY = "summary#";
+const FACTS = ["contract", "contract_version", "kernel", "statediff", "trial", "verdict"];
+const PARTS = [
+  "answer.json", "captures.json", "contract.yaml", "fragments.json", "index.json",
+  "judgement.json", "manifest.json", "resolution.json", "schema.json", "timeline.json",
+  "trace.json", "trial.json",
+];
+const VERDICTS = ["MATCH", "INCONCLUSIVE", "DIVERGE"]; // from the mildest
+const TRUTHS = ["HOLDS", "UNKNOWN", "FAILS"]; // in the same order
+const CLAUSE = "judgement.json#/clauses/";
+const MAX_BYTES = 512 * 1024 * 1024;
+const MAX_HEAD_BYTES = 1024 * 1024; // of what is read before a signature was checked
 const MAX_DEPTH = 256;
 const MAX_LEAVES = 2_000_000;
 const TAG = /^(public|reviewer|auditor)\/[a-z]+$/;
 const HEX = /^[0-9a-f]{64}$/;
 const SALT = /^[0-9a-f]{32}$/;
+const NAME = /^[^\x00-\x1f\x7f-\x9f\u2028\u2029\p{Surrogate}]{1,200}$/u;
 const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{6}))?\+00:00$/;
 
 const text = new TextEncoder();
@@ -52,7 +65,8 @@ export function canonical(value, depth = 0) {
   return `{${written.join(",")}}`;
 }
 
-function parse(bytes, name) {
+function parse(bytes, name, most = MAX_BYTES) {
+  if (bytes.length > most) reject(`${name}: more than ${most} bytes`);
   let source, document;
   try {
     source = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -68,6 +82,9 @@ function isObject(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Whether two documents are the same: two texts in canonical form are. */
+const isSame = (one, other) => canonical(one) === canonical(other);
+
 const KINDS = {
   string: (value) => typeof value === "string",
   integer: (value) => Number.isSafeInteger(value),
@@ -79,7 +96,7 @@ const KINDS = {
 function shape(document, keys, where) {
   if (!isObject(document)) reject(`${where}: expected an object`);
   const expected = Object.keys(keys).sort();
-  if (Object.keys(document).sort().join("\n") !== expected.join("\n")) {
+  if (!isSame(Object.keys(document).sort(), expected)) {
     reject(`${where}: expected exactly ${expected.join(", ")}`);
   }
   for (const [key, kind] of Object.entries(keys)) {
@@ -132,14 +149,14 @@ function unbase64(value, name) {
 }
 
 function readManifest(bytes) {
-  const manifest = parse(bytes, "manifest.json");
+  const manifest = parse(bytes, "manifest.json", MAX_HEAD_BYTES);
   const words = "format kernel statediff trial contract contract_version verdict sealed_at";
   const keys = Object.fromEntries(words.split(" ").map((word) => [word, "string"]));
   shape(manifest, { ...keys, tree: "object" }, "manifest.json");
   const tree = manifest.tree;
   shape(tree, { leaves: "integer", root: "string", tags: "object" }, "manifest.json: tree");
   if (manifest.format !== FORMAT) reject(`manifest.json: not of format ${FORMAT}`);
-  if (!["MATCH", "DIVERGE", "INCONCLUSIVE"].includes(manifest.verdict)) {
+  if (!VERDICTS.includes(manifest.verdict)) {
     reject("manifest.json: no verdict");
   }
   if (!(tree.leaves > 0 && tree.leaves <= MAX_LEAVES) || !HEX.test(tree.root)) {
@@ -153,16 +170,54 @@ function readManifest(bytes) {
     sum += count;
   }
   if (sum !== tree.leaves) reject("manifest.json: tree: the tags do not add up");
+  const kinds = Object.keys(tree.tags).map((tag) => tag.split("/")[1]);
+  for (const name of PARTS) {
+    if (!kinds.includes(kindOf(name))) reject(`manifest.json: tree: no leaf of ${name} was sealed`);
+  }
+  const summaries = kinds.filter((kind) => kind === "summary").length;
+  if (summaries !== 1 || tree.tags["public/summary"] !== 1) {
+    reject("manifest.json: tree: expected one summary, for the public");
+  }
+  if (kinds.includes("raw") && kinds.filter((kind) => kind === "raw").length > 1) {
+    reject("manifest.json: tree: raw captures are for auditors");
+  }
+  if (kinds.includes("raw") && !Object.hasOwn(tree.tags, RAW)) {
+    reject("manifest.json: tree: raw captures are for auditors");
+  }
   return manifest;
 }
 
+/** The kind of the leaves at a place: `fragments` at `fragments.json#/0/rows/3`. */
+const kindOf = (path) => (path.startsWith("raw/") ? "raw" : path.split("#")[0].split(".")[0]);
+
+const STRUCTURE = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
+
+/** No object in a JSON text has two members of one name; JSON.parse would take the last. */
+function checkNames(source) {
+  const open = [];
+  let last = "";
+  for (const [token] of source.matchAll(STRUCTURE)) {
+    if (token === "{" || token === "[") open.push(new Set());
+    else if (token === "}" || token === "]") open.pop();
+    else if (token === ":") {
+      const name = JSON.parse(last);
+      if (open.at(-1).has(name)) reject("trust file: an object has two members of one name");
+      open.at(-1).add(name);
+    }
+    last = token;
+  }
+}
+
 export async function readTrust(bytes) {
-  let document;
+  if (bytes.length > MAX_HEAD_BYTES) reject(`trust file: more than ${MAX_HEAD_BYTES} bytes`);
+  let source, document;
   try {
-    document = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    source = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    document = JSON.parse(source);
   } catch (error) {
     reject(`trust file: ${error.message}`);
   }
+  checkNames(source);
   shape(document, { format: "string", keys: "list" }, "trust file");
   if (document.format !== TRUST) reject("trust file: of another format");
   const known = new Map();
@@ -170,6 +225,9 @@ export async function readTrust(bytes) {
     const keys = { name: "string", key: "string", roles: "list", from: "any", until: "any" };
     shape(entry, keys, "trust file: key");
     if (!HEX.test(entry.key)) reject("trust file: a key has 64 hexadecimal digits");
+    if (![entry.name, ...entry.roles].every((word) => typeof word === "string" && NAME.test(word))) {
+      reject("trust file: a name or role has 1 to 200 characters, and no control character");
+    }
     const limit = (side) => (entry[side] === null ? null : instant(entry[side], "trust file"));
     const key = unhex(entry.key);
     const signer = { ...entry, key, from: limit("from"), until: limit("until") };
@@ -180,8 +238,11 @@ export async function readTrust(bytes) {
   return known;
 }
 
-async function signedBy(envelope, manifest, known, sealedAt) {
-  const document = parse(envelope, "envelope.json");
+async function signedBy(envelope, manifest, known) {
+  if (manifest.length > MAX_HEAD_BYTES) {
+    reject(`manifest.json: more than ${MAX_HEAD_BYTES} bytes`);
+  }
+  const document = parse(envelope, "envelope.json", MAX_HEAD_BYTES);
   const keys = { payload: "string", payloadType: "string", signatures: "list" };
   shape(document, keys, "envelope.json");
   if (document.payloadType !== PAYLOAD) reject("envelope.json: another payloadType");
@@ -199,8 +260,6 @@ async function signedBy(envelope, manifest, known, sealedAt) {
   const signer = known.get(entry.keyid);
   if (!signer) reject("envelope.json: the key is not trusted");
   if (!signer.roles.includes(ROLE)) reject(`envelope.json: ${signer.name} is no ${ROLE}`);
-  if (signer.from !== null && sealedAt < signer.from) reject("envelope.json: key not yet valid");
-  if (signer.until !== null && sealedAt >= signer.until) reject("envelope.json: key expired");
   const signature = unbase64(entry.sig, "sig");
   let good = false;
   try {
@@ -210,7 +269,88 @@ async function signedBy(envelope, manifest, known, sealedAt) {
     good = false; // not a point, or not 64 bytes
   }
   if (!good) reject(`envelope.json: the signature of ${signer.name} does not fit`);
-  return [signer.name];
+  return signer;
+}
+
+/** (pointer, length) of every array that was cut out of a file; a rest is [document, these]. */
+function cutsOf(rest, name) {
+  const isCut = (cut) =>
+    Array.isArray(cut) && cut.length === 2 && typeof cut[0] === "string" &&
+    Number.isSafeInteger(cut[1]) && cut[1] >= 0 && cut[1] <= MAX_LEAVES;
+  const isRest = Array.isArray(rest) && rest.length === 2 && Array.isArray(rest[1]);
+  if (!isRest || !rest[1].every(isCut)) {
+    reject(`leaves.json: ${name}# is not [document, [[pointer, length], ...]]`);
+  }
+  return rest[1];
+}
+
+/** Every file is there with every piece that was cut out of it. */
+function checkWhole(places) {
+  for (const name of PARTS) {
+    if (!places.has(`${name}#`)) reject(`leaves.json: ${name} is withheld as a raw capture`);
+    for (const [pointer, length] of cutsOf(places.get(`${name}#`), name)) {
+      for (let number = 0; number < length; number += 1) {
+        if (!places.has(`${name}#${pointer}/${number}`)) {
+          reject(`leaves.json: a piece of ${name} is withheld as a raw capture`);
+        }
+      }
+    }
+  }
+}
+
+function checkSummary(summary, verdict) {
+  shape(summary, { clauses: "list", codes: "list", results: "object" }, SUMMARY);
+  let worst = summary.clauses.length ? 0 : VERDICTS.indexOf("INCONCLUSIVE");
+  for (const clause of summary.clauses) {
+    shape(clause, { clause: "string", stage: "string", truth: "string" }, `${SUMMARY}: clause`);
+    const at = TRUTHS.indexOf(clause.truth);
+    if (at < 0) reject(`${SUMMARY}: no truth`);
+    worst = Math.max(worst, at);
+  }
+  if (VERDICTS[worst] !== verdict) reject(`${SUMMARY}: its clauses make another verdict`);
+  shape(summary.results, { outcome: "any", task: "any", tool: "any" }, `${SUMMARY}: results`);
+  const given = Object.values(summary.results).filter((each) => each !== null);
+  const found = given.map((each) => VERDICTS.indexOf(each));
+  if (found.includes(-1)) reject(`${SUMMARY}: a result is no verdict`);
+  if (given.length && VERDICTS[Math.max(...found)] !== verdict) {
+    reject(`${SUMMARY}: its results make another verdict`);
+  }
+}
+
+/** What the disclosed leaves say of the verdict is what the manifest says. */
+function checkAgreement(manifest, places) {
+  const summary = places.get(SUMMARY);
+  if (places.has(SUMMARY)) checkSummary(summary, manifest.verdict);
+  if (places.has("judgement.json#")) {
+    const rest = places.get("judgement.json#");
+    const cuts = cutsOf(rest, "judgement.json");
+    if (!isObject(rest[0]) || rest[0].verdict !== manifest.verdict) {
+      reject("judgement.json: another verdict than the manifest's");
+    }
+    if (summary && !(isObject(rest[0].results) && isSame(rest[0].results, summary.results))) {
+      reject("judgement.json: its results are not those of the summary");
+    }
+    const counted = cuts.findLast(([pointer]) => pointer === "/clauses");
+    if (summary && counted?.[1] !== summary.clauses.length) {
+      reject("judgement.json: its clauses are not those of the summary");
+    }
+  }
+  const summed = new Map(summary?.clauses.map((each, number) => [`${CLAUSE}${number}`, each]));
+  for (const [place, clause] of summary ? places : []) {
+    if (!place.startsWith(CLAUSE)) continue;
+    const told = Object.entries(summed.get(place) ?? {});
+    const isTold = told.length > 0 && isObject(clause);
+    if (!isTold || !told.every(([name, value]) => clause[name] === value)) {
+      reject("judgement.json: a clause is not what the summary says of it");
+    }
+  }
+  if (places.has("manifest.json#")) {
+    const rest = places.get("manifest.json#");
+    cutsOf(rest, "manifest.json");
+    if (!FACTS.every((name) => isObject(rest[0]) && rest[0][name] === manifest[name])) {
+      reject("manifest.json: another fact than the sealed bundle says");
+    }
+  }
 }
 
 async function rootOf(hashes) {
@@ -442,28 +582,30 @@ async function boundStates(at) {
 
 /** What a sealed bundle says; `files` maps the three names to bytes. Throws `Rejected`. */
 export async function verify(files, known) {
-  if (Object.keys(files).sort().join("\n") !== FILES.join("\n")) {
+  if (!isSame(Object.keys(files).sort(), FILES)) {
     reject(`a sealed bundle has exactly the files ${FILES.join(", ")}`);
   }
+  const signer = await signedBy(files["envelope.json"], files["manifest.json"], known);
   const manifest = readManifest(files["manifest.json"]);
   const sealedAt = instant(manifest.sealed_at, "manifest.json: sealed_at");
-  const manifestBytes = files["manifest.json"];
-  const signers = await signedBy(files["envelope.json"], manifestBytes, known, sealedAt);
+  if (signer.from !== null && sealedAt < signer.from) reject("envelope.json: key not yet valid");
+  if (signer.until !== null && sealedAt >= signer.until) reject("envelope.json: key expired");
   const document = parse(files["leaves.json"], "leaves.json");
   shape(document, { disclosed: "list", withheld: "list" }, "leaves.json");
   const disclosed = [];
   const missing = { ...manifest.tree.tags };
-  const places = new Set();
+  const places = new Map();
   for (const leaf of document.disclosed) {
     const isLeaf = Array.isArray(leaf) && leaf.length === 3 && Array.isArray(leaf[2]);
     if (!isLeaf || leaf[2].length !== 2) reject("leaves.json: a leaf is [tag, salt, [path, value]]");
-    const [tag, salt, [path]] = leaf;
+    const [tag, salt, [path, value]] = leaf;
     if (typeof tag !== "string" || !TAG.test(tag)) reject("leaves.json: no tag");
     if (typeof salt !== "string" || !SALT.test(salt)) reject("leaves.json: no salt");
     if (typeof path !== "string" || !path.includes("#")) reject("leaves.json: no path");
     if (!Object.hasOwn(missing, tag) || missing[tag] === 0) reject(`leaves.json: too many ${tag}`);
     missing[tag] -= 1;
-    places.add(path);
+    if (tag.split("/")[1] !== kindOf(path)) reject("leaves.json: a leaf has the tag of another");
+    places.set(path, value);
     disclosed.push(hex(await sha256(Uint8Array.of(0), text.encode(canonical(leaf)))));
   }
   if (places.size !== disclosed.length) reject("leaves.json: two leaves stand at one place");
@@ -476,21 +618,26 @@ export async function verify(files, known) {
   }
   const withheld = Object.fromEntries(Object.entries(missing).filter(([, count]) => count > 0));
   const isPartial = Object.keys(withheld).some((tag) => tag !== RAW);
+  if (!isPartial) checkWhole(places);
+  checkAgreement(manifest, places);
   const status = isPartial ? "NOT_REPLAYABLE_AT_TIER" : "VALID";
-  const at = new Map(document.disclosed.map(([, , [path, value]]) => [path, value]));
-  const states = isPartial ? null : await boundStates(at);
-  return { status, signers, manifest, withheld, states, leaves: document.disclosed };
+  const states = isPartial ? null : await boundStates(places);
+  return { status, signers: [signer.name], manifest, withheld, states, leaves: document.disclosed };
 }
 
 async function main(folder, trust) {
-  const { readFile, readdir, lstat } = await import("node:fs/promises");
+  const { readFile, readdir, lstat, realpath } = await import("node:fs/promises");
+  const read = async (path, name) => {
+    const status = await lstat(path);
+    if (!status.isFile() || status.size > MAX_BYTES) reject(`${name}: not a regular file`);
+    return readFile(path);
+  };
   const files = {};
   try {
-    const known = await readTrust(await readFile(trust));
-    for (const name of (await readdir(folder)).sort()) {
-      if (!(await lstat(`${folder}/${name}`)).isFile()) reject(`${name}: not a regular file`);
-      files[name] = await readFile(`${folder}/${name}`);
-    }
+    const known = await readTrust(await read(await realpath(trust), "trust file"));
+    const names = (await readdir(folder)).sort();
+    if (!isSame(names, FILES)) reject(`a sealed bundle has exactly the files ${FILES.join(", ")}`);
+    for (const name of names) files[name] = await read(`${folder}/${name}`, name);
     const { status, signers, manifest, withheld, states } = await verify(files, known);
     console.log(JSON.stringify({ status, signers, verdict: manifest.verdict, withheld, states }));
     return status === "VALID" ? 0 : 3;
@@ -504,11 +651,21 @@ async function main(folder, trust) {
   }
 }
 
-if (typeof process !== "undefined" && process.argv[1]?.endsWith("verify.mjs")) {
-  if (process.argv.length !== 4) {
-    console.error("usage: node verify.mjs SEALED TRUST");
-    process.exitCode = 2;
-  } else {
-    process.exitCode = await main(process.argv[2], process.argv[3]);
-  }
+const IS_PIPED = /\[(stdin|eval\d*)\]$/.test(import.meta.url);
+
+/** Whether Node runs this very text, whatever its file is called, and nobody imported it. */
+async function isProgram() {
+  if (typeof process === "undefined" || !process.versions?.node) return false;
+  if (IS_PIPED || process.argv[1] === undefined) return IS_PIPED;
+  const { realpathSync } = await import("node:fs");
+  const { pathToFileURL } = await import("node:url");
+  const started = realpathSync(process.argv[1]);
+  return pathToFileURL(started).href === import.meta.url;
+}
+
+if (await isProgram()) {
+  process.exitCode = 2;
+  const given = process.argv.slice(/eval\d*\]$/.test(import.meta.url) ? 1 : 2);
+  if (given.length === 2) process.exitCode = await main(...given);
+  else console.error("usage: node verify.mjs SEALED TRUST");
 }

@@ -11,20 +11,26 @@ A sealed bundle is three files of canonical JSON:
 
 The order of the checks; the first that fails makes the copy INVALID:
 
-1. Every file is canonical JSON of the expected shape: encoding what was read gives the same bytes.
-2. The envelope's payload names this manifest, and its one signature is by a key that the trust file
-   holds for sealing at the time of sealing. The trust file never comes from the bundle.
+1. The envelope's payload names this manifest, and its one signature is by a key that the trust file
+   holds for sealing. The trust file never comes from the bundle. Nothing else is read before that;
+   the envelope, the manifest and the trust file have at most 1 MiB each.
+2. Every file is canonical JSON of the expected shape: encoding what was read gives the same bytes.
+   The key was valid at the time of sealing. The tree has every kind of leaf a bundle is made of.
 3. The hashes of the disclosed leaves and the withheld hashes together give the signed root; there
-   are as many of each tag as was signed, and no two leaves stand at one place.
-4. Where everything the decision rests on is disclosed, the copy is VALID; where some of it is
+   are as many of each tag as was signed, no two leaves have one place, and each has the tag of its
+   place.
+4. What is disclosed agrees: the truths of the clauses fold to the manifest's verdict, and the
+   summary, the judgement and the two manifests say the same.
+5. Where everything the decision rests on is disclosed, the copy is VALID; where some of it is
    withheld, NOT_REPLAYABLE_AT_TIER: what is disclosed is genuine, but does not decide by itself.
-   Raw captures (tag `auditor/raw`) are kept beside the evidence; no decision rests on them.
-
-5. A VALID copy of a bundle of format 1.1 has state roots, and what it shows of the states is under
+   Raw captures (tag `auditor/raw`) are kept beside the evidence; no decision rests on them, so a
+   copy that withholds these alone holds every piece of every file.
+6. A VALID copy of a bundle of format 1.1 has state roots, and what it shows of the states is under
    them (`bound_states`); an older one has none, and its `states` says so.
 
 Tree: leaf = SHA-256(0x00 ‖ canonical [tag, salt, [path, value]]), node = SHA-256(0x01 ‖ l ‖ r),
-leaves sorted by hash and padded with zeros to a power of two. A tag is `tier/kind`.
+leaves sorted by hash and padded with zeros to a power of two. A tag is `tier/kind`; the kind is the
+name of the file that the leaf is from, without its ending.
 
 State roots, in `roots.json` and `captures.json`: the rows of a type that a source delivered are the
 leaves of a prefix tree, each at its path, SHA-256(paths ‖ canonical [source, type, key]), as near
@@ -33,6 +39,9 @@ SHA-256(0x01 ‖ l ‖ r), zeros where nothing is. A root is SHA-256(statediff/s
 ‖ canonical list of [source, type, coverage, root of its rows, digest of its columns]). A type is
 opened by the rows that were read or changed, before and after, and by what stays beside them:
 lone leaves, and the nodes of all others. From the same rest, both roots come out.
+
+    python verify.py SEALED TRUST    prints one JSON object; 0 VALID, 3 NOT_REPLAYABLE_AT_TIER,
+                                     4 INVALID, 2 nothing was verified
 """
 
 from __future__ import annotations
@@ -42,6 +51,8 @@ import gc
 import hashlib
 import json
 import re
+import stat
+import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,6 +60,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 from cryptography.exceptions import InvalidSignature
@@ -65,10 +77,27 @@ RAW: Final = "auditor/raw"
 BOUND: Final = "statediff/bundle/1.1"
 """The format of bundles with state roots."""
 ROOTS: Final = "statediff/roots/1"
+SUMMARY: Final = "summary#"
+"""The place of what anybody may know; its tag is always `public/summary`."""
+FACTS: Final = ("contract", "contract_version", "kernel", "statediff", "trial", "verdict")
+"""What the sealed manifest repeats of the bundle's own."""
+PARTS: Final = (
+    "answer.json", "captures.json", "contract.yaml", "fragments.json", "index.json",
+    "judgement.json", "manifest.json", "resolution.json", "schema.json", "timeline.json",
+    "trace.json", "trial.json",
+)  # fmt: skip
+"""The files of a bundle; each is sealed as a rest, at `name#`, and the pieces cut out of it."""
+RESULTS: Final = ("outcome", "task", "tool")
+VERDICTS: Final = ("MATCH", "INCONCLUSIVE", "DIVERGE")
+"""From the mildest: the verdict over several is the last of theirs."""
+_FOLD: Final = dict(zip(("HOLDS", "UNKNOWN", "FAILS"), VERDICTS, strict=True))
+_CLAUSE: Final = "judgement.json#/clauses/"
 SEALING: Final = "evaluator"
 """The role a key needs to seal bundles."""
 
 MAX_BYTES: Final = 512 * 1024 * 1024
+MAX_HEAD_BYTES: Final = 1024 * 1024
+"""The most that is read before a signature was checked: of the envelope, manifest, trust file."""
 MAX_LEAVES: Final = 2_000_000
 MAX_DEPTH: Final = 256
 _SAFE: Final = 2**53 - 1
@@ -76,12 +105,14 @@ _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _DIGITS: Final = re.compile(r"(?:[0-9a-f]{2})*")
 _SALT: Final = re.compile(r"[0-9a-f]{32}")
 _TAG: Final = re.compile(rf"({'|'.join(TIERS)})/[a-z]+")
-_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?\+00:00")
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?\+00:00", re.ASCII)
 _BINDING: Final = ("captures.json#", "manifest.json#", "resolution.json#/map", "roots.json#")
 _ROW: Final = re.compile(r"fragments\.json#/([0-9]+)/rows/[0-9]+")
 _PART: Final = re.compile(
     r"(?:captures\.json#/enumerations|resolution\.json#/mappings)/([0-9]+)/[0-9]+"
 )
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,200}")
+"""Names of people and roles: no control character, no end of a line, no half of a character."""
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LEAD: Final = '{"disclosed":['
 _THEN: Final = '"withheld":'
@@ -173,12 +204,12 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     """What a sealed bundle says, once every check has passed. Raises `Rejected`."""
     if tuple(sorted(files)) != FILES:
         _reject(f"a sealed bundle has exactly the files {', '.join(FILES)}")
-    manifest = _manifest(parse(files["manifest.json"], "manifest.json"))
-    sealed_at = datetime.fromisoformat(manifest["sealed_at"])
-    signers = _signed(files["envelope.json"], files["manifest.json"], trust, sealed_at)
+    signer = _signed(files["envelope.json"], files["manifest.json"], trust)
+    manifest = _manifest(parse(files["manifest.json"], "manifest.json", MAX_HEAD_BYTES))
+    _check_time(signer, datetime.fromisoformat(manifest["sealed_at"]))
     tree = manifest["tree"]
     with uncollected():
-        disclosed, hidden, tags, binding = _leaves(files["leaves.json"])
+        disclosed, hidden, seen = _leaves(files["leaves.json"], tree["leaves"])
         hashes = [*map(leaf_hash, disclosed), *map(bytes.fromhex, hidden)]
         if hashes[: len(disclosed)] != sorted(hashes[: len(disclosed)]):
             _reject("leaves.json: the leaves are not in the order of their hashes")
@@ -188,10 +219,15 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
             _reject(f"leaves.json: {len(hashes)} leaves, where {tree['leaves']} were signed")
         if root(hashes) != tree["root"]:
             _reject("leaves.json: the leaves do not give the signed root")
-    withheld = _withheld(tags, tree["tags"])
-    status = "NOT_REPLAYABLE_AT_TIER" if set(withheld) - {RAW} else "VALID"
-    states = bound_states(binding) if status == "VALID" else None
-    return Verified(status, manifest, tuple(disclosed), tuple(hidden), withheld, signers, states)
+    withheld = _withheld(seen.tags, tree["tags"])
+    is_whole = not set(withheld) - {RAW}
+    if is_whole:
+        _check_whole(seen)
+    _check_agreement(manifest, seen.said)
+    states = bound_states(seen.binding) if is_whole else None
+    status = "VALID" if is_whole else "NOT_REPLAYABLE_AT_TIER"
+    names = (signer.name,)
+    return Verified(status, manifest, tuple(disclosed), tuple(hidden), withheld, names, states)
 
 
 def read_trust(data: bytes) -> tuple[Signer, ...]:
@@ -200,7 +236,7 @@ def read_trust(data: bytes) -> tuple[Signer, ...]:
     `{"format": "statediff/trust/1", "keys": [{"name", "key" (hex), "roles", "from", "until"}]}`;
     `from` and `until` are instants in UTC or null.
     """
-    document = _loose(data, "trust file")
+    document = _loose(data, "trust file", MAX_HEAD_BYTES)
     _shape(document, {"format": str, "keys": list}, "trust file")
     if document["format"] != TRUST:
         _reject(f"trust file: expected format {TRUST}, found {document['format']!r}")
@@ -223,9 +259,9 @@ def canonical(document: Any) -> bytes:
     return text.encode("utf-8")
 
 
-def parse(data: bytes, name: str) -> Any:
-    """The document in canonical bytes. Raises `Rejected` for any other bytes."""
-    document = _loose(data, name)
+def parse(data: bytes, name: str, most: int | None = None) -> Any:
+    """The document in at most so many canonical bytes. Raises `Rejected` for any other bytes."""
+    document = _loose(data, name, MAX_BYTES if most is None else most)
     try:
         again = canonical(document)
     except (ValueError, RecursionError) as error:
@@ -540,7 +576,7 @@ def _manifest(document: Any) -> Mapping[str, Any]:
     _shape(tree, {"leaves": int, "root": str, "tags": dict}, "manifest.json: tree")
     if document["format"] != FORMAT:
         _reject(f"manifest.json: expected format {FORMAT}, found {document['format']!r}")
-    if document["verdict"] not in ("MATCH", "DIVERGE", "INCONCLUSIVE"):
+    if document["verdict"] not in VERDICTS:
         _reject(f"manifest.json: {document['verdict']!r} is no verdict")
     _instant(document["sealed_at"], "manifest.json: sealed_at")
     if not 0 < tree["leaves"] <= MAX_LEAVES or not _HEX.fullmatch(tree["root"]):
@@ -552,13 +588,22 @@ def _manifest(document: Any) -> Mapping[str, Any]:
         _reject("manifest.json: tree: tags are tier/kind, each with how many leaves it has")
     if sum(counts) != tree["leaves"]:
         _reject("manifest.json: tree: the tags do not add up to the leaves")
+    kinds = Counter(tag.partition("/")[2] for tag in tree["tags"])
+    for name in PARTS:
+        if not kinds[name.partition(".")[0]]:
+            _reject(f"manifest.json: tree: no leaf of {name} was sealed")
+    if kinds["summary"] != 1 or tree["tags"].get("public/summary") != 1:
+        _reject("manifest.json: tree: expected one summary, for the public")
+    if kinds["raw"] != (RAW in tree["tags"]):
+        _reject("manifest.json: tree: raw captures are for auditors")
     return dict(document)
 
 
-def _signed(
-    envelope: bytes, manifest: bytes, trust: Sequence[Signer], sealed_at: datetime
-) -> tuple[str, ...]:
-    document = parse(envelope, "envelope.json")
+def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> Signer:
+    """The trusted key that signed this manifest."""
+    if len(manifest) > MAX_HEAD_BYTES:
+        _reject(f"manifest.json: more than {MAX_HEAD_BYTES} bytes")
+    document = parse(envelope, "envelope.json", MAX_HEAD_BYTES)
     _shape(document, {"payload": str, "payloadType": str, "signatures": list}, "envelope.json")
     if document["payloadType"] != PAYLOAD:
         _reject(f"envelope.json: expected payloadType {PAYLOAD}")
@@ -574,37 +619,53 @@ def _signed(
         _reject(f"envelope.json: key {signatures[0]['keyid'][:16]!r} is not trusted")
     if SEALING not in signer.roles:
         _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
-    early = signer.valid_from is not None and sealed_at < signer.valid_from
-    late = signer.valid_until is not None and sealed_at >= signer.valid_until
-    if early or late:
-        _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
     try:
         key = Ed25519PublicKey.from_public_bytes(signer.key)
         key.verify(_base64(signatures[0]["sig"], "sig"), signed_bytes(payload))
     except InvalidSignature:
         _reject(f"envelope.json: the signature of {signer.name} does not fit")
-    return (signer.name,)
+    return signer
 
 
-def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str], dict[str, Any]]:
-    """The bytes of the disclosed leaves, the withheld hashes, how many are disclosed of each tag.
+def _check_time(signer: Signer, sealed_at: datetime) -> None:
+    early = signer.valid_from is not None and sealed_at < signer.valid_from
+    late = signer.valid_until is not None and sealed_at >= signer.valid_until
+    if early or late:
+        _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
 
-    And what states are bound by, of the disclosed, by its place.
+
+class _Seen(NamedTuple):
+    """What was met while reading the disclosed leaves."""
+
+    paths: set[str]
+    tags: Counter[str]
+    said: dict[str, Any]
+    """Place → value of each rest, of the summary, and of each clause of the judgement."""
+    binding: dict[str, Any]
+    """Place → value of what the states are bound by, and of the rows that are shown."""
+
+
+def _leaves(data: bytes, most: int) -> tuple[list[bytes], list[str], _Seen]:
+    """The bytes of the disclosed leaves, the withheld hashes, and what was met meanwhile.
 
     Leaf by leaf: read, checked, encoded again and let go. That what was encoded makes the very
     bytes of the file shows that the whole is canonical, however it was taken apart.
     """
     if len(data) > MAX_BYTES:
         _reject(f"leaves.json: more than {MAX_BYTES} bytes")
-    encoded, paths, tags, at = [], set(), Counter[str](), len(_LEAD)
-    binding: dict[str, Any] = {}
+    encoded, at = list[bytes](), len(_LEAD)
+    paths, tags, said, binding = seen = _Seen(set(), Counter(), {}, {})
     try:
         text = data.decode("utf-8")
         while text.startswith("[", at):
+            if len(encoded) == most:
+                _reject(f"leaves.json: more leaves than the {most} that were signed")
             entry, end = _DECODER.raw_decode(text, at)
             leaf = _leaf(entry)
             paths.add(leaf.path)
             tags[leaf.tag] += 1
+            if leaf.path.endswith("#") or leaf.path.startswith(_CLAUSE):
+                said[leaf.path] = leaf.value
             if leaf.path.startswith(_BINDING) or "/rows/" in leaf.path:
                 binding[leaf.path] = leaf.value
             encoded.append(canonical(entry))
@@ -623,7 +684,7 @@ def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str], dict[str
         _reject("leaves.json: the hashes are not in order")
     if len(paths) != len(encoded):
         _reject("leaves.json: two leaves stand at one place")
-    return encoded, hidden, tags, binding
+    return encoded, hidden, seen
 
 
 def leaves_file(encoded: Sequence[bytes], withheld: Sequence[str]) -> bytes:
@@ -631,10 +692,10 @@ def leaves_file(encoded: Sequence[bytes], withheld: Sequence[str]) -> bytes:
     return b'{"disclosed":[%s],"withheld":%s}' % (b",".join(encoded), canonical(list(withheld)))
 
 
-def _loose(data: bytes, name: str) -> Any:
+def _loose(data: bytes, name: str, most: int) -> Any:
     """The document in JSON without floats, large numbers and names that stand twice."""
-    if len(data) > MAX_BYTES:
-        _reject(f"{name}: more than {MAX_BYTES} bytes")
+    if len(data) > most:
+        _reject(f"{name}: more than {most} bytes")
     try:
         return _DECODER.decode(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -668,10 +729,107 @@ def _leaf(entry: Any) -> Leaf:
     match entry:
         case [str(tag), str(salt), [str(path), value]] if _SALT.fullmatch(salt) and "#" in path:
             if _TAG.fullmatch(tag):
+                if tag.partition("/")[2] != _kind(path):
+                    _reject(f"leaves.json: a leaf at {path[:80]!r} has the tag {tag[:80]!r}")
                 return Leaf(tag, salt, path, value)
         case _:
             pass
     raise Rejected("leaves.json: a leaf is [tier/kind, salt, [path, value]]")
+
+
+def _kind(path: str) -> str:
+    """The kind of the leaves at a place: `fragments` at `fragments.json#/0/rows/3`."""
+    if path.startswith("raw/"):
+        return "raw"
+    return path.partition("#")[0].partition(".")[0]
+
+
+def _check_whole(seen: _Seen) -> None:
+    """Every file is there with every piece that was cut out of it.
+
+    Otherwise evidence would be withheld under the tag of raw captures, which no decision needs.
+    """
+    for name in PARTS:
+        if f"{name}#" not in seen.said:
+            _reject(f"leaves.json: nothing but raw captures is withheld, and {name} is missing")
+        for pointer, length in _cuts(seen.said[f"{name}#"], name):
+            if any(f"{name}#{pointer}/{number}" not in seen.paths for number in range(length)):
+                _reject(f"leaves.json: nothing but raw captures is withheld; {name} is incomplete")
+
+
+def _cuts(rest: Any, name: str) -> list[tuple[str, int]]:
+    """(pointer, length) of every array that was cut out of a file; a rest is [document, these]."""
+    match rest:
+        case [_, [*cuts]] if all(
+            isinstance(cut, list) and [type(each) for each in cut] == [str, int]
+            and 0 <= cut[1] <= MAX_LEAVES for cut in cuts
+        ):  # fmt: skip
+            return [(pointer, length) for pointer, length in cuts]
+    raise Rejected(f"leaves.json: {name}# is not [document, [[pointer, length], ...]]")
+
+
+def _check_agreement(manifest: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+    """What the disclosed leaves say of the verdict is what the manifest says, and no other thing.
+
+    A verdict that does not follow from its evidence is for a replay to find.
+    """
+    verdict = manifest["verdict"]
+    clauses = results = None
+    if SUMMARY in said:
+        _shape(said[SUMMARY], {"clauses": list, "codes": list, "results": dict}, SUMMARY)
+        clauses, results = said[SUMMARY]["clauses"], said[SUMMARY]["results"]
+        if fold(clauses) != verdict:
+            _reject(f"{SUMMARY}: its clauses do not make the manifest's {verdict}")
+        _check_results(results, verdict)
+    if "judgement.json#" in said:
+        judgement, cuts = (
+            said["judgement.json#"][0],
+            _cuts(said["judgement.json#"], "judgement.json"),
+        )
+        if not isinstance(judgement, dict) or judgement.get("verdict") != verdict:
+            _reject(f"judgement.json: it does not say the manifest's {verdict}")
+        if results is not None and judgement.get("results") != results:
+            _reject("judgement.json: its results are not those of the summary")
+        if clauses is not None and dict(cuts).get("/clauses") != len(clauses):
+            _reject("judgement.json: its clauses are not those of the summary")
+    if clauses is not None:
+        summed = {f"{_CLAUSE}{number}": clause for number, clause in enumerate(clauses)}
+        for place, clause in said.items():
+            if place.startswith(_CLAUSE) and not _says(clause, summed.get(place)):
+                _reject(f"{place[:80]!r}: not what the summary says of it")
+    if "manifest.json#" in said:
+        inner = said["manifest.json#"]
+        _cuts(inner, "manifest.json")
+        for name in FACTS:
+            if not isinstance(inner[0], dict) or inner[0].get(name) != manifest[name]:
+                _reject(f"manifest.json: `{name}` is not what the sealed bundle says")
+
+
+def fold(clauses: Sequence[Any]) -> str:
+    """The verdict over clauses: a violation beats what is unknown; no clause at all is unknown."""
+    worst = -1
+    for clause in clauses:
+        _shape(clause, {"clause": str, "stage": str, "truth": str}, f"{SUMMARY}: clause")
+        if clause["truth"] not in _FOLD:
+            _reject(f"{SUMMARY}: {clause['truth'][:80]!r} is no truth")
+        worst = max(worst, VERDICTS.index(_FOLD[clause["truth"]]))
+    return VERDICTS[worst] if clauses else "INCONCLUSIVE"
+
+
+def _check_results(results: Any, verdict: str) -> None:
+    """The three results beside the verdict, each null or one; the worst of them is the verdict."""
+    _shape(results, dict.fromkeys(RESULTS, object), f"{SUMMARY}: results")
+    given = [each for each in results.values() if each is not None]
+    if any(each not in VERDICTS for each in given):
+        _reject(f"{SUMMARY}: a result is no verdict")
+    if given and VERDICTS[max(map(VERDICTS.index, given))] != verdict:
+        _reject(f"{SUMMARY}: its results do not make the manifest's {verdict}")
+
+
+def _says(clause: Any, summed: Mapping[str, Any] | None) -> bool:
+    if summed is None or not isinstance(clause, dict):
+        return False
+    return all(clause.get(name) == told for name, told in summed.items())
 
 
 def _withheld(found: Mapping[str, int], tags: Mapping[str, int]) -> dict[str, int]:
@@ -692,7 +850,9 @@ def _signer(entry: Any) -> Signer:
     _shape(entry, keys, "trust file: key")
     if not _HEX.fullmatch(entry["key"]):
         _reject(f"trust file: the key of {entry['name']!r} is not 64 hexadecimal digits")
-    if not all(isinstance(role, str) for role in entry["roles"]):
+    if not _NAME.fullmatch(entry["name"]):
+        _reject("trust file: a name has 1 to 200 characters, and no control character")
+    if not all(isinstance(role, str) and _NAME.fullmatch(role) for role in entry["roles"]):
         _reject(f"trust file: the roles of {entry['name']!r} are not a list of words")
     limits = [
         None if entry[side] is None else _instant(entry[side], f"trust file: {side}")
@@ -742,3 +902,40 @@ def _ordered(document: Any) -> str:
 
 def _reject(why: str) -> NoReturn:
     raise Rejected(why)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """What the copy in a folder says, printed as one JSON object; the exit code."""
+    if len(arguments) != 2:
+        sys.stderr.write("usage: python verify.py SEALED TRUST\n")
+        return 2
+    folder, trust = map(Path, arguments)
+    try:
+        known = read_trust(_file(trust.resolve()))
+        if sorted(path.name for path in folder.iterdir()) != list(FILES):
+            _reject(f"a sealed bundle has exactly the files {', '.join(FILES)}")
+        found = verify({name: _file(folder / name) for name in FILES}, known)
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except Rejected as error:
+        sys.stdout.write(json.dumps({"status": "INVALID", "why": str(error)}) + "\n")
+        return 4
+    answer = {
+        "status": found.status, "signers": found.signers, "verdict": found.manifest["verdict"],
+        "withheld": found.withheld, "states": found.states,
+    }  # fmt: skip
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 0 if found.status == "VALID" else 3
+
+
+def _file(path: Path) -> bytes:
+    """The bytes of a regular file; a link, a pipe or a very large one is no part of a copy."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+        _reject(f"{path.name}: not a regular file of at most {MAX_BYTES} bytes")
+    return path.read_bytes()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -56,7 +56,7 @@ def there(tmp_path: Path) -> Path:
     (tmp_path / "r" / "run.json").write_bytes(b'{"form":"statediff/run/1"}\n')
     key = generate(tmp_path / "eve")
     roles = ["evaluator", "reviewer"]
-    entry: Any = trust_entry(ATTACK, key.public, roles)
+    entry: Any = trust_entry("Eve \u202e\u2066\u200b[red]", key.public, roles)
     trust = write({"format": "statediff/trust/1", "keys": [entry]})
     (tmp_path / "trust.json").write_bytes(trust)
     sealed = seal(bad, SEED, NOON, key.public, key.sign)

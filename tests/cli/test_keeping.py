@@ -64,6 +64,22 @@ def test_erasing_before_its_time_needs_a_reason_and_takes_all(statediff: Call, k
     assert "asked for" in statediff("log", "show", "log").out
 
 
+def test_what_an_erasure_does_not_reach_is_listed(statediff: Call, kept: Path) -> None:
+    beside = kept.parent / "elsewhere"
+    beside.mkdir()
+    (beside / "note.txt").write_text("the ticket is closed now", encoding="utf-8")
+    (beside / "other.txt").write_text("nothing of it", encoding="utf-8")
+    erase = ("--key", "key", *TRUST, *VAULT, "--out", "erased.json", "--everything")
+    erase = (*erase, "--because", "asked for", "--look", str(beside), "--json")
+    done = statediff("expire", "x.kept", *erase)
+    assert done.code == 0, done.err
+    assert done.json["left"] == 0
+    found = set(done.json["readable"])
+    assert {"kept/fragments.json", "kept/judgement.json", "a.json", "b.json"} <= found
+    assert str(beside / "note.txt") in found
+    assert not {"x.kept", "erased.json", "key", str(beside / "other.txt")} & found
+
+
 def test_a_key_that_does_not_count_erases_nothing(statediff: Call, kept: Path) -> None:
     assert statediff("keygen", "eve", "--name", "Eve", "--trust", "hers.json").code == 0
     before = sorted((kept / "vault").iterdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,60 @@ def test_a_copy_replays_byte_for_byte_in_another_zone_locale_and_hash_seed(state
     for command in commands:
         said = {statediff(*command, env=place).out for place in places}
         assert said == {statediff(*command).out}
+
+
+@pytest.mark.usefixtures("sealed")
+@pytest.mark.parametrize("how", ["options", "policy"])
+def test_a_genuine_copy_must_also_meet_what_is_demanded(
+    statediff: Any, sealed: Path, how: str
+) -> None:
+    digest = hashlib.sha256((sealed / "c.yaml").read_bytes()).hexdigest()
+
+    def verified(copy: str, **demands: object) -> Any:
+        if how == "policy":
+            lines = "".join(f"{name}: {value}\n" for name, value in demands.items())
+            (sealed / "policy.yaml").write_text(lines)
+            given = ["--policy", "policy.yaml"]
+        else:
+            given = [f"--{n.replace('_', '-')}={value}" for n, value in demands.items()]
+        return statediff("verify", copy, "--trust", "trust.json", *given, "--json")
+
+    met = verified("sealed", contract=digest, min_kernel=1, isolation="unknown")
+    assert (met.code, met.json["status"], met.json["unmet"]) == (0, "VALID", [])
+    for demand in (
+        {"contract": digest[::-1]}, {"min_kernel": 10**6}, {"isolation": "container"},
+        {"isolation": "namespaces"},
+    ):  # fmt: skip
+        found = verified("sealed", **demand)
+        assert (found.code, found.json["status"], len(found.json["unmet"])) == (4, "UNMET", 1)
+    statediff("redact", "sealed", "--tier", "public", "--trust", "trust.json", "--out", "p.zip")
+    found = verified("p.zip", contract=digest, min_kernel=1, isolation="unknown")
+    assert (found.code, found.json["status"], len(found.json["unmet"])) == (4, "UNMET", 2)
+    for demand in ({"contract": "ab"}, {"min_kernel": 0}, {"isolation": "a b"}):
+        assert verified("sealed", **demand).code == 2
+
+
+@pytest.mark.usefixtures("sealed")
+@pytest.mark.parametrize(
+    "text", ["", "min_kernels: 8\n", "min_kernel: true\n", "[]\n", "min_kernel: '8'\n"]
+)
+def test_a_policy_that_demands_nothing_or_something_else_is_an_error(
+    statediff: Any, sealed: Path, text: str
+) -> None:
+    (sealed / "policy.yaml").write_text(text)
+    done = statediff("verify", "sealed", "--trust", "trust.json", "--policy", "policy.yaml")
+    assert (done.code, done.out) == (2, "")
+
+
+@pytest.mark.usefixtures("sealed")
+def test_no_name_forges_a_line(statediff: Any, sealed: Path) -> None:
+    forged = sealed / "sealed\nVALID  honest.zip"
+    (sealed / "sealed").rename(forged)
+    done = statediff("verify", forged.name, "--trust", "trust.json")
+    assert done.out.splitlines()[0] == "VALID  sealed\\nVALID  honest.zip"
+    (forged / "leaves.json").write_bytes(b"")
+    done = statediff("verify", forged.name, "--trust", "trust.json")
+    assert done.code == 4
+    assert "\nVALID" not in done.err
+    assert statediff("keygen", "k2", "--name", "Eve\nVALID").code == 2
+    assert not (sealed / "k2").exists()

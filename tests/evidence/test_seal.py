@@ -220,11 +220,15 @@ def test_an_envelope_has_one_signature_so_that_none_can_be_taken_away() -> None:
         assert status(both, more) == "INVALID"
 
 
-def test_a_manifest_that_says_another_verdict_than_its_leaves_is_found_on_opening() -> None:
+def test_a_manifest_that_says_another_verdict_than_its_leaves_is_refused_at_every_tier() -> None:
     lying = replace(bundle(), manifest={**bundle().manifest, "verdict": "DIVERGE"})
-    found = v.verify(seal(lying, SEED, NOON, KEY.public, KEY.sign).files, TRUST)
-    with pytest.raises(BundleError, match="verdict"):
-        replay(opened(found))
+    whole = seal(lying, SEED, NOON, KEY.public, KEY.sign)
+    leaves = json.loads(whole.files["leaves.json"])["disclosed"]
+    public = [write(each) for each in leaves if each[0] == "public/summary"]
+    hidden = sorted(v.leaf_hash(write(each)).hex() for each in leaves if write(each) not in public)
+    for data in (whole.files["leaves.json"], v.leaves_file(public, hidden)):
+        with pytest.raises(v.Rejected, match="do not make the manifest's DIVERGE"):
+            v.verify({**whole.files, "leaves.json": data}, TRUST)
 
 
 def test_the_pieces_of_a_bundle_give_it_back_and_every_named_array_is_cut() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evaluate import replay
 from statediff.evidence import verify as v
+from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.seal import opened, seal
 from statediff.evidence.vault import (
     Kept,
     Vault,
+    check_kept,
     due,
     expiry,
     keep,
@@ -116,6 +119,37 @@ def test_the_record_names_what_was_erased_and_only_a_trusted_key_says_so(
         expiry(made, (), NOON, "why", KEY)
     with pytest.raises(UsageError, match="because"):
         expiry(made, made.items, NOON, " ", KEY)
+
+
+@pytest.mark.parametrize("change", ["until", "of another", "twice", "never"])
+def test_a_file_that_changes_a_date_or_lists_what_is_not_its_own_is_refused(
+    kept: tuple[Kept, Vault], change: str
+) -> None:
+    made, vault = kept
+    document = json.loads(kept_bytes(made))
+    other = seal(bundle(BODY.replace("n: 3", "n: 2")), bytes(32), NOON, KEY.public, KEY.sign)
+    decoy = json.loads(kept_bytes(keep(other, v.verify(other.files, TRUST), vault, fresh())))
+    match change:
+        case "until":
+            document["items"][0]["until"] = NOON.isoformat()
+        case "never":
+            document["items"][0]["until"] = None
+        case "twice":
+            document["items"].append(document["items"][0])
+        case _:
+            document["items"] += decoy["items"]
+    with pytest.raises(BundleError, match="not of this bundle, or its date was changed"):
+        read_kept(write(document))
+
+
+def test_what_is_not_genuine_is_not_erased(kept: tuple[Kept, Vault]) -> None:
+    made, vault = kept
+    check_kept(made, vault, TRUST)
+    with pytest.raises(BundleError, match="INVALID"):
+        check_kept(made, vault, ())
+    swapped = (made.items[0], replace(made.items[1], data=made.items[0].data))
+    with pytest.raises(BundleError, match="does not fit its key"):
+        check_kept(Kept(made.copy, swapped), vault, TRUST)
 
 
 def test_a_missing_vault_is_not_an_erased_one(kept: tuple[Kept, Vault]) -> None:

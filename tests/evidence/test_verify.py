@@ -7,7 +7,10 @@ import gc
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from statediff.evidence import verify as v
 
 VECTORS = {name: (files, trust, expect) for name, files, trust, expect in read_vectors()}
 FILES, TRUST = VECTORS["match-open-to-auditor-auditor-copy"][:2]
+HEADS = [FILES["envelope.json"], FILES["manifest.json"]]
 KEY = "ab" * 32
 
 # What each vector is there for: it must be refused for that, and not because it is wrong by chance.
@@ -107,13 +111,88 @@ WHY = {
     "leaves.json: 33 leaves, where 32 were signed":
         "hash-of-zeros-added leaves-of-another-bundle",
     "leaves.json: 16 leaves, where 32 were signed": "inner-nodes-passed-off-as-leaves",
-    "leaves.json: 2 leaves, where 1 were signed": "with-fewer-leaves-than-there-are",
-    "leaves.json: 2 leaves, where 3 were signed": "with-a-withheld-leaf-more",
+    "leaves.json: more leaves than the 33 that were signed": "with-fewer-leaves-than-there-are",
+    "leaves.json: 34 leaves, where 35 were signed": "with-a-withheld-leaf-more",
     "leaves.json: the leaves do not give the signed root":
         "manifest-with-another-root leaf-with-another-value leaf-at-another-place "
         "leaf-with-another-salt leaf-with-another-tag",
     "leaves.json: more leaves of 'public/y' than were signed": "with-a-leaf-for-one-of-another-tag",
     "leaves.json: more leaves of 'public/x' than were signed": "with-two-leaves-for-one-of-a-tag",
+    "summary#: its clauses do not make the manifest's MATCH":
+        "says-a-clause-that-fails says-a-clause-that-is-unknown says-no-clause",
+    "summary#: its clauses do not make the manifest's DIVERGE":
+        "says-diverge-over-leaves-that-match says-diverge-in-a-public-copy-of-them",
+    "summary#: its clauses do not make the manifest's INCONCLUSIVE":
+        "says-inconclusive-over-leaves-that-match says-inconclusive-in-a-public-copy-of-them",
+    "summary#: its results do not make the manifest's MATCH":
+        "says-another-outcome says-another-task",
+    "summary#: 'TRUE' is no truth": "says-a-clause-of-no-truth",
+    "summary#: a result is no verdict": "says-an-outcome-that-is-none",
+    "summary#: clause: expected exactly clause, stage, truth": "says-a-clause-with-more",
+    "summary#: expected exactly clauses, codes, results":
+        "says-a-summary-with-more says-a-summary-that-is-none",
+    "summary#: results: expected exactly outcome, task, tool": "says-a-result-more",
+    "'judgement.json#/clauses/0': not what the summary says of it":
+        "says-a-clause-of-another-name says-a-judged-clause-that-fails "
+        "says-a-judged-clause-that-is-none",
+    "judgement.json: it does not say the manifest's MATCH":
+        "says-a-judgement-of-another-verdict says-a-judgement-that-is-none",
+    "judgement.json: its clauses are not those of the summary": "says-a-clause-too-few",
+    "judgement.json: its results are not those of the summary": "says-a-judgement-of-other-results",
+    "manifest.json: `contract` is not what the sealed bundle says":
+        "says-an-inner-manifest-that-is-none",
+    "manifest.json: `trial` is not what the sealed bundle says":
+        "says-an-inner-manifest-of-another-trial",
+    "manifest.json: `verdict` is not what the sealed bundle says":
+        "says-an-inner-manifest-of-another-verdict",
+    "leaves.json: fragments.json# is not [document, [[pointer, length], ...]]":
+        "says-a-rest-without-its-cuts says-a-cut-of-another-form says-a-cut-of-less-than-none "
+        "says-a-cut-that-is-true",
+    "leaves.json: trace.json# is not [document, [[pointer, length], ...]]":
+        "says-a-rest-that-is-none",
+    "leaves.json: a leaf at 'fragments.json#/0/rows/0' has the tag ":
+        "with-a-piece-of-fragments-as-raw with-a-fragment-as-a-trace",
+    "leaves.json: a leaf at 'judgement.json#/clauses/0' has the tag 'auditor/raw'":
+        "with-a-piece-of-judgement-as-raw",
+    "leaves.json: nothing but raw captures is withheld; fragments.json is incomplete":
+        "says-a-piece-too-few with-a-piece-of-fragments-withheld-as-raw",
+    "leaves.json: nothing but raw captures is withheld; judgement.json is incomplete":
+        "with-a-piece-of-judgement-withheld-as-raw",
+    "manifest.json: tree: expected one summary, for the public":
+        "without-any-summary with-two-summaries with-the-summary-for-reviewers "
+        "with-the-summary-as-another-kind with-a-fragment-as-a-public-summary",
+    "manifest.json: tree: no leaf of answer.json was sealed":
+        "without-any-answer with-all-evidence-as-raw with-all-evidence-withheld-as-raw",
+    **{f"manifest.json: tree: no leaf of {part} was sealed": f"without-any-{part.split('.')[0]}"
+       for part in v.PARTS if part != "answer.json"},
+    "manifest.json: tree: raw captures are for auditors": "with-a-raw-capture-for-everybody",
+    "trust file: a name has 1 to 200 characters, and no control character":
+        "trusting-a-name-with-a-newline trusting-a-name-with-an-escape "
+        "trusting-a-name-with-another-end-of-line trusting-a-name-with-half-a-character "
+        "trusting-a-name-too-long trusting-an-empty-name",
+    "trust file: expected exactly format, keys": "trusting-a-file-of-nothing",
+    "trust file: key: expected exactly from, key, name, roles, until":
+        "trusting-names-joined-by-a-newline",
+    "trust file: key: name is not of its kind": "trusting-a-name-that-is-none",
+    "trust file: key: roles is not of its kind":
+        "trusting-roles-that-are-a-word trusting-roles-that-are-an-object",
+    "trust file: not canonical JSON: ":
+        "trusting-a-file-in-utf-16 trusting-a-file-with-a-comma-too-many "
+        "trusting-a-file-with-a-mark trusting-an-empty-file trusting-a-file-with-more-after-it "
+        "trusting-a-file-with-a-comment trusting-a-file-nested-too-deep",
+    "trust file: not canonical JSON: an object has two members of one name":
+        "trusting-a-file-with-a-name-twice trusting-a-file-with-a-name-twice-by-escape "
+        "trusting-a-file-with-keys-twice",
+    "trust file: the key of 'Ada' is not 64 hexadecimal digits":
+        "trusting-a-key-in-capitals trusting-a-key-too-long trusting-a-key-with-a-newline",
+    "trust file: the roles of 'Ada' are not a list of words":
+        "trusting-roles-of-numbers trusting-roles-of-lists trusting-roles-of-nothing "
+        "trusting-roles-with-an-empty-one",
+    "trust file: until: expected an instant such as 2026-01-31T09:00:00+00:00":
+        "trusting-a-time-without-zone trusting-a-time-in-other-digits "
+        "trusting-a-time-with-milliseconds trusting-a-time-that-is-a-number "
+        "trusting-a-time-that-is-false trusting-a-time-that-is-empty",
+    "trust file: until: ": "trusting-a-time-that-is-none trusting-a-time-in-the-year-0",
 }  # fmt: skip
 REASON = {name: why for why, names in WHY.items() for name in names.split()}
 
@@ -166,8 +245,9 @@ def verified() -> None:
     [
         ("MAX_LEAVES", json.loads(FILES["manifest.json"])["tree"]["leaves"], verified,
          "manifest.json: tree: not a number"),
-        ("MAX_BYTES", max(map(len, FILES.values())), verified, "leaves.json: more than"),
-        ("MAX_BYTES", len(TRUST), lambda: v.read_trust(TRUST), "trust file: more than"),
+        ("MAX_BYTES", len(FILES["leaves.json"]), verified, "leaves.json: more than"),
+        ("MAX_HEAD_BYTES", max(map(len, HEADS)), verified, "manifest.json: more than"),
+        ("MAX_HEAD_BYTES", len(TRUST), lambda: v.read_trust(TRUST), "trust file: more than"),
         ("MAX_BYTES", 3, lambda: v.parse(b"[1]", "x"), "x: more than 2 bytes"),
         ("MAX_DEPTH", 3, lambda: v.parse(b'[[["[[]"]],{}]', "x"), "x: nested deeper than 2"),
         ("MAX_DEPTH", 3, lambda: v.parse(b'{"a":{"a":{}}}', "x"), "x: nested deeper than 2"),
@@ -182,6 +262,59 @@ def test_a_limit_is_the_most_that_is_taken(
     monkeypatch.setattr(v, limit, most - 1)
     with pytest.raises(v.Rejected, match=f"^{re.escape(why)}"):
         check()
+
+
+def test_nothing_large_is_read_before_the_signature_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = b'{"format":[' + b"[1]," * 5_000_000 + b"[1]]}"
+    keys = v.read_trust(TRUST)
+    monkeypatch.setattr(v, "_DECODER", None)  # not even read
+    for name in ("envelope.json", "manifest.json"):
+        with pytest.raises(v.Rejected, match=rf"^{name}: more than 1048576 bytes"):
+            v.verify({**FILES, name: large}, keys)
+    monkeypatch.undo()
+    read: list[str] = []
+    loose = v._loose
+    monkeypatch.setattr(v, "_loose", lambda *given: read.append(given[1]) or loose(*given))
+    with pytest.raises(v.Rejected, match=r"^envelope\.json: what was signed is another manifest"):
+        v.verify({**FILES, "manifest.json": b" " + FILES["manifest.json"]}, keys)
+    assert read == ["envelope.json"]
+
+
+# Programs of their own
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(([sys.executable], "verify.py", "checks.py"), id="python"),
+        pytest.param((["node"], "verify.mjs", "checks.mjs"), id="node", marks=pytest.mark.node),
+    ],
+)
+def test_a_verifier_by_any_name_does_its_work_or_ends_with_2(
+    program: tuple[list[str], str, str], tmp_path: Path
+) -> None:
+    start, source, name = program
+    script = tmp_path / name
+    script.write_bytes(Path(v.__file__).with_name(source).read_bytes())
+    link = tmp_path / f"linked{script.suffix}"
+    link.symlink_to(script)
+    sealed, trust = tmp_path / "sealed", tmp_path / "trust.json"
+    trust.write_bytes(TRUST)
+    sealed.mkdir()
+    for each, data in FILES.items():
+        (sealed / each).write_bytes(data)
+
+    def ends(*arguments: object, by: Path = script) -> int:
+        command = [*start, str(by), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, cwd=tmp_path, check=False).returncode
+
+    assert ends(sealed, trust) == ends(sealed, trust, by=link) == 0
+    assert {
+        ends(), ends(sealed), ends(sealed, trust, trust), ends("x", "y"), ends(sealed, "y"),
+        ends("x", trust), ends(trust, trust),
+    } == {2}  # fmt: skip
+    (sealed / "notes.txt").write_text("more")
+    assert ends(sealed, trust) == 4
 
 
 # Trust files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from statediff.atomic import write_atomically
 from statediff.cli.options import (
     BundleArgument,
     JsonFlag,
@@ -21,12 +23,14 @@ from statediff.cli.options import (
 )
 from statediff.cli.output import emit, print_result, shown
 from statediff.errors import BundleError, StorageError, UsageError
+from statediff.model.values import printable
 from statediff.workspace.bundles import load_copy, raw_pieces
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
     from statediff.evidence.seal import Sealed
     from statediff.evidence.verify import Verified
+    from statediff.workspace.leftovers import Leftovers
 
 KEYS: Final = "statediff/key/1"
 COPY: Final = "statediff/copy/1"
@@ -163,16 +167,56 @@ def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
     write_file(out, kept_bytes(kept))
 
 
+@dataclass(frozen=True, kw_only=True)
+class DemandOptions:
+    """What a copy must say, beyond that it is genuine."""
+
+    contract: Annotated[
+        str | None,
+        typer.Option("--contract", metavar="DIGEST", help="SHA-256 of the contract's bytes."),
+    ] = None
+    min_kernel: Annotated[
+        int | None, typer.Option("--min-kernel", metavar="N", help="The oldest kernel that counts.")
+    ] = None
+    isolation: Annotated[
+        str | None,
+        typer.Option("--isolation", metavar="KIND", help="How the program must be kept apart."),
+    ] = None
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="YAML with any of these three demands."),
+    ] = None
+
+    def unmet(self, found: Verified) -> list[str]:
+        """Each demand that the copy does not show that it meets. `UsageError`."""
+        from pydantic import ValidationError
+
+        from statediff.evidence.demands import Demands, read_policy
+
+        try:
+            own = Demands(
+                contract=self.contract, min_kernel=self.min_kernel, isolation=self.isolation
+            )
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]).replace("_", "-")
+            raise UsageError(f"--{name}: {first['msg']}") from None
+        read = () if self.policy is None else (read_policy(self.policy),)
+        return [each for demands in (own, *read) for each in demands.unmet(found)]
+
+
 def verify(
     sealed: SealedArgument,
     trust: SealTrustOption,
     vault: VaultOption = None,
+    *,
+    demands: DemandOptions,
     as_json: JsonFlag = False,
 ) -> int:
     """Check a sealed bundle: who signed it, and that nothing in it was changed.
 
     Exit code 0 if VALID; 3 if NOT_REPLAYABLE_AT_TIER (genuine, but parts that the decision rests
-    on are withheld); 4 if INVALID.
+    on are withheld); 4 if INVALID, or UNMET (genuine, but not what was demanded).
     """
     from statediff.evidence.keys import load_trust
     from statediff.evidence.verify import Rejected
@@ -185,17 +229,23 @@ def verify(
         if as_json:
             emit({"schema": VERIFICATION, "status": "INVALID", "why": str(error)})
             return 4
-        raise BundleError(f"INVALID: {shown(sealed)}: {error}") from error
+        raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
+    unmet = demands.unmet(found)
+    status = "UNMET" if unmet else found.status
     manifest = found.manifest
     lines = [
-        f"{found.status}  {shown(sealed)}",
+        f"{status}  {shown(sealed)}",
         f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}",
         f"{manifest['verdict']} under {manifest['contract']}@{manifest['contract_version']}",
         f"trial {manifest['trial']}, kernel {manifest['kernel']}",
         f"{len(found.disclosed)} of {manifest['tree']['leaves']} leaves disclosed",
     ]
     lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
-    print_result(_document(found), "\n".join(lines), as_json=as_json)
+    lines += [f"unmet: {each}" for each in unmet]
+    document = {**_document(found), "status": status, "unmet": unmet}
+    print_result(document, "\n".join(map(printable, lines)), as_json=as_json)
+    if unmet:
+        return 4
     return 0 if found.status == "VALID" else WITHHELD
 
 
@@ -221,7 +271,7 @@ def redact(
     try:
         found = check(whole.files, load_trust(trust))
     except Rejected as error:
-        raise BundleError(f"INVALID: {sealed}: {error}") from error
+        raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
     copy = without(whole, found, at_tier(tier.value))
     save(copy, out)
     _print_copy(copy, out, tier.value, as_json=as_json)
@@ -267,6 +317,10 @@ class ErasureOptions:
     everything: Annotated[
         bool, typer.Option("--everything", help="Erase all of it now, due or not.")
     ] = False
+    look: Annotated[
+        list[Path] | None,
+        typer.Option("--look", metavar="DIR", help="Look here too for what stays readable."),
+    ] = None
 
 
 def expire(
@@ -284,10 +338,13 @@ def expire(
     erasure: ErasureOptions,
     as_json: JsonFlag = False,
 ) -> None:
-    """Erase what of a kept bundle is due, by destroying keys; leaves a signed record."""
+    """Erase what of a kept bundle is due, by destroying keys; leaves a signed record.
+
+    The bundle is verified first. What stays readable elsewhere is listed.
+    """
     from statediff.evidence.keys import load_key, load_trust
     from statediff.evidence.log import record_entry
-    from statediff.evidence.vault import Vault, due, expiry
+    from statediff.evidence.vault import Vault, check_kept, due, expiry
     from statediff.workspace.bundles import load_kept
     from statediff.workspace.folders import write_file
     from statediff.workspace.logs import append, retention
@@ -296,6 +353,7 @@ def expire(
         raise UsageError("--everything: say with --because why it goes before its time")
     signing, trusted = load_key(key), load_trust(trust)
     kept, keys = load_kept(bundle), Vault(vault)
+    found = check_kept(kept, keys, trusted)
     exactly = datetime.now(UTC)
     now = exactly.replace(microsecond=0)
     items = due(kept, keys, None if erasure.everything else exactly)
@@ -307,11 +365,21 @@ def expire(
     write_file(out, record + b"\n", exclusive=True, durable=True)
     for item in items:
         keys.destroy(item.name)
+    stays = set(check_kept(kept, keys, trusted).disclosed)
+    readable = _readable(found, stays, [bundle.parent, *(erasure.look or ())])
     number = None
     if log is not None:
         number, _line = append(log, partial(record_entry, record=entry, at=now))
     left = len(due(kept, keys, None))
     where = "" if number is None else f", entry {number} of {shown(log or out)}"
+    files, looked = [shown(path) for path in readable.files], list(map(shown, readable.looked))
+    lines = [
+        f"{shown(bundle)}: items erased: {len(items)}, left: {left}; record {shown(out)}{where}",
+        *(f"may still be read in: {path}" for path in files),
+        *(f"still copied to: {url}" for url in readable.copies),
+        *([f"not looked into: {readable.unread} files"] if readable.unread else []),
+        f"looked in: {', '.join(looked)}; copies elsewhere are not reached",
+    ]
     print_result(
         {
             "schema": EXPIRED,
@@ -320,10 +388,31 @@ def expire(
             "entry": number,
             "items": [item.name for item in items],
             "left": left,
+            "readable": files,
+            "copies": list(readable.copies),
+            "looked": looked,
+            "unread": readable.unread,
         },
-        f"{shown(bundle)}: items erased: {len(items)}, left: {left}; record {shown(out)}{where}",
+        "\n".join(map(printable, lines)),
         as_json=as_json,
     )
+
+
+def _readable(found: Verified, stays: set[bytes], folders: list[Path]) -> Leftovers:
+    """What of the erased can be read elsewhere; `stays` are the leaves that were not erased."""
+    from statediff.evidence.canonical import write
+    from statediff.workspace import stores
+    from statediff.workspace.leftovers import known_places, leftovers, sought
+
+    copies: tuple[str, ...] = ()
+    manifests = [leaf.value[0] for leaf in found.leaves if leaf.path == "manifest.json#"]
+    if stores.DEFAULT.exists() and manifests:
+        digest = hashlib.sha256(write(manifests[0])).hexdigest()
+        with stores.open_store(None) as store:
+            runs, copies = known_places(store, digest)
+        folders = [*folders, *runs, stores.DEFAULT.parent]
+    erased = [data for data in found.disclosed if data not in stays]
+    return leftovers(sought(found, erased), folders, copies)
 
 
 def raw(
@@ -348,7 +437,7 @@ def raw(
     try:
         found = verify(load_copy(sealed, vault).files, load_trust(trust))
     except Rejected as error:
-        raise BundleError(f"INVALID: {shown(sealed)}: {error}") from error
+        raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
     leaves = [leaf for leaf in found.leaves if leaf.tag == TAG]
     if not leaves:
         raise UsageError(f"{shown(sealed)}: holds no raw captures; only auditors' copies may")
@@ -358,9 +447,9 @@ def raw(
         if Path(name).name != name or name.startswith("."):
             raise BundleError(f"{name!r} is no name of a raw capture")
     try:
-        out.mkdir(parents=True)
+        out.mkdir(mode=0o700, parents=True)
         for name, content in contents:
-            (out / name).write_bytes(content)
+            write_atomically(out / name, content, mode=0o600, exclusive=True)
     except OSError as error:
         raise StorageError(f"{shown(out)}: cannot be written: {error.strerror}") from error
     document = {"schema": RAW, "folder": shown(out), "names": [name for name, _ in contents]}

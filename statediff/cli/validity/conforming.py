@@ -70,6 +70,7 @@ def read_vectors() -> Iterator[tuple[str, Mapping[str, bytes], bytes, str]]:
         (packs_folder(str(VECTORS.parent)) / VECTORS.name).read_text(encoding="utf-8")
     )
     trusts = {name: json.dumps(trust).encode() for name, trust in document["trust"].items()}
+    trusts |= {name: base64.b64decode(data) for name, data in document["trust_files"].items()}
     content = {name: base64.b64decode(data) for name, data in document["content"].items()}
     for vector in document["vectors"]:
         files = {name: content[digest] for name, digest in vector["files"].items()}
