@@ -107,12 +107,12 @@ WHY = {
     "leaves.json: the leaves are not in the order of their hashes": "leaves-out-of-order",
     "leaves.json: a leaf stands twice":
         "hash-twice hash-of-a-disclosed-leaf with-a-leaf-twice with-a-hash-twice",
-    "leaves.json: 31 leaves, where 32 were signed": "leaf-left-out hash-left-out",
-    "leaves.json: 33 leaves, where 32 were signed":
+    "leaves.json: 32 leaves, where 33 were signed": "leaf-left-out hash-left-out",
+    "leaves.json: 34 leaves, where 33 were signed":
         "hash-of-zeros-added leaves-of-another-bundle",
-    "leaves.json: 16 leaves, where 32 were signed": "inner-nodes-passed-off-as-leaves",
-    "leaves.json: more leaves than the 33 that were signed": "with-fewer-leaves-than-there-are",
-    "leaves.json: 34 leaves, where 35 were signed": "with-a-withheld-leaf-more",
+    "leaves.json: 32 leaves, where 64 were signed": "inner-nodes-passed-off-as-leaves",
+    "leaves.json: more leaves than the 34 that were signed": "with-fewer-leaves-than-there-are",
+    "leaves.json: 35 leaves, where 36 were signed": "with-a-withheld-leaf-more",
     "leaves.json: the leaves do not give the signed root":
         "manifest-with-another-root leaf-with-another-value leaf-at-another-place "
         "leaf-with-another-salt leaf-with-another-tag",
@@ -193,6 +193,60 @@ WHY = {
         "trusting-a-time-with-milliseconds trusting-a-time-that-is-a-number "
         "trusting-a-time-that-is-false trusting-a-time-that-is-empty",
     "trust file: until: ": "trusting-a-time-that-is-none trusting-a-time-in-the-year-0",
+    "roots.json#: is missing":
+        "states-with-no-roots",
+    "leaves.json: nothing but raw captures is withheld, and captures.json is missing":
+        "states-with-no-captures",
+    "fragments.json: what changed of 'item' is not all there":
+        "states-with-a-row-left-out-on-one-side states-with-a-row-left-out-on-both-sides",
+    "fragments.json#/0/rows/0: not the row that the state roots have":
+        "states-with-another-value-in-a-row states-with-a-row-that-is-not-there-any-more "
+        "states-with-a-row-on-the-other-side",
+    "fragments.json#/0/rows/0: no row of the state roots":
+        "states-with-a-row-of-another-key states-with-a-row-of-another-type "
+        "states-with-a-row-of-no-type",
+    "fragments.json: a row is of another shape":
+        "states-with-a-row-without-fields states-with-a-key-that-is-no-list",
+    "roots.json: the types do not give the roots in captures.json":
+        "states-with-another-root-before states-with-no-root-after "
+        "states-with-no-roots-in-the-captures roots-with-other-paths "
+        "roots-with-a-type-left-out roots-with-a-type-twice roots-with-another-rows-root "
+        "roots-with-another-coverage",
+    "captures.json: no enumerations":
+        "states-with-enumerations-of-another-kind",
+    "roots.json: not of form statediff/roots/1":
+        "roots-of-another-form",
+    "roots.json: expected exactly form, opened, paths, scanned, types":
+        "roots-with-more",
+    "roots.json: a type is [source, type, before, after]":
+        "roots-with-a-type-on-no-side roots-with-a-short-digest",
+    "fragments.json#/0/rows/4: no row of the state roots":
+        "roots-with-nothing-opened roots-with-a-type-not-opened",
+    "roots.json: a type is opened twice":
+        "roots-with-a-type-opened-twice",
+    "roots.json: what is opened is no type of it":
+        "roots-with-no-such-type-opened",
+    "roots.json: opened: expected exactly nodes, others, rows, source, type":
+        "roots-with-an-opening-with-more",
+    "roots.json: the rows of 'item' do not give their root":
+        "roots-with-a-row-not-opened roots-with-another-digest roots-with-a-row-as-it-was "
+        "roots-with-another-leaf-left-out roots-with-no-nodes",
+    "roots.json: a row is opened twice":
+        "roots-with-a-row-twice",
+    "fragments.json#/0/rows/2: not the row that the state roots have":
+        "roots-with-another-salt",
+    "roots.json: a row is [key, salt, before, after]":
+        "roots-with-a-salt-too-short roots-with-a-row-of-two-sides",
+    "roots.json: another leaf is [path, digest]":
+        "roots-with-a-leaf-of-no-digest",
+    "roots.json: two pieces of a tree are at one place":
+        "roots-with-a-leaf-in-place-of-a-row",
+    "roots.json: nodes are cut short, or written in two ways":
+        "roots-with-nodes-cut-short roots-with-a-node-in-two-ways",
+    "roots.json: nodes are no bytes":
+        "roots-with-nodes-in-capitals",
+    "roots.json: a row is where something else is":
+        "roots-with-a-node-for-all",
 }  # fmt: skip
 REASON = {name: why for why, names in WHY.items() for name in names.split()}
 
