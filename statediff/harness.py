@@ -6,7 +6,7 @@
 4. Settle: what is in flight arrives, or is named as unsettled.
 5. Capture after, with what the feeds saw: by feed where one establishes the state, else by scan, or
    by both (`capture/guard.py`). The feeds are detached, whatever happened.
-6. Judge and package (`evaluate`).
+6. Judge and package (`evaluate`), the roots of both states being in a log first, if there is one.
 
 Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
 is not proven, an agent that could not be started, a full disk, a server that ended under an agent
@@ -20,7 +20,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial, Trusted
 from statediff.atomic import write_atomically
+from statediff.capture.bounds import bound_captures
 from statediff.capture.feed import Watch, actions_of_history
 from statediff.capture.guard import NO_SCANS, GuardedCapture, Scans, SourceCheck, capture_after
 from statediff.capture.source import Clock, PagedSource, PageReader, Source
@@ -53,6 +54,7 @@ from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import RUN_FORM, save
+from statediff.evidence.roots import NO_SECRET, Roots
 from statediff.evidence.states import states_document
 from statediff.evidence.traces import trace_lines
 from statediff.model.delta import Delta
@@ -106,6 +108,10 @@ class TrialPlan:
     id: str
     folder: Path
     seed: int = 0
+    secret: bytes = field(default=NO_SECRET, repr=False)
+    """What the state roots are salted by; the run's, and no bundle has it."""
+    register: Callable[[str, Mapping[str, str]], None] | None = None
+    """Puts the state roots of the trial, by side, into a log, before anything is judged."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,10 @@ def run_trial(
         hooks=replace(hooks, before_agent=check, library=partial(library_of, contract)),
     )
     facts = trial_facts(sandbox, observed, agent.name, plan)
+    bounded = bound_captures(observed.before, observed.after)
+    roots = Roots.of(*bounded, plan.secret)
+    if plan.register is not None:
+        plan.register(plan.id, roots.by_side)
     evaluated = evaluate(
         contract,
         observed.before,
@@ -188,6 +198,7 @@ def run_trial(
         answer=observed.run.answer,
         timeline=observed.timeline,
         facts=facts,
+        roots=roots,
     )
     _require_served(observed, evaluated.judgement)
     _require_answerable(observed, evaluated.judgement)

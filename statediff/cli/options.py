@@ -121,6 +121,12 @@ CopyTrustOption: TypeAlias = Annotated[
 BrowserOption: TypeAlias = Annotated[
     bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
 ]
+RootsLogOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--log", metavar="LOG", help="Put the roots of the states into this log before judging."
+    ),
+]
 VaultOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--vault", metavar="DIR", help="Where the keys of a kept bundle (.kept) lie."),

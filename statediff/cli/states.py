@@ -14,6 +14,7 @@ from statediff.cli.options import (
     ContractArgument,
     JsonFlag,
     Loudness,
+    RootsLogOption,
     SchemaFileOption,
     StatePair,
 )
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from statediff.agents.trial import AgentRun
     from statediff.evaluate import Evaluated
+    from statediff.evidence.roots import Roots
     from statediff.model.graph import Graph
     from statediff.model.readings import Capture
     from statediff.workspace.watching import Watch, Watched
@@ -307,6 +309,7 @@ class JudgedFiles:
             help="Write the reward and the shares of clauses, JSON; no file if INCONCLUSIVE.",
         ),
     ] = None
+    log: RootsLogOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -491,16 +494,31 @@ def judge(
     refined = refinements(schema_of_contract(path, file, schema), known_sandbox(file))
     with at_work("reading and judging"):
         captures = capture_pair(states.before, states.after, refined, during or ())
+        roots = None if written.log is None else _registered(written.log, captures)
         evaluated = evaluate(
             file,
             *captures,
             trace=trace_from(record.trace, record.complete_trace),
             answer=answer_from(record.answer, file.content.answer.form),
             facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+            roots=roots,
         )
     if written.reward is not None:
         _write_reward(evaluated, written.reward)
     return _keep_and_show(evaluated, written.out, {}, how)
+
+
+def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
+    """The roots of both states under a new secret, which are in the log."""
+    import secrets
+
+    from statediff.capture.bounds import bound_captures
+    from statediff.evidence.roots import SECRET_BYTES, Roots
+    from statediff.workspace.logs import register
+
+    roots = Roots.of(*bound_captures(*captures), secrets.token_bytes(SECRET_BYTES))
+    register(log, "offline", roots.by_side)
+    return roots
 
 
 def _write_reward(evaluated: Evaluated, path: Path) -> None:

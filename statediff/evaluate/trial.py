@@ -20,6 +20,7 @@ from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.errors import ContractError
 from statediff.evaluate.along import Whole, compared, moments_of, touched
 from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
+from statediff.evaluate.judging_modules import modules_digest
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import delta_document
 from statediff.evidence.pack import Decided, Heard, documents
@@ -113,7 +114,7 @@ def evaluate(
         roots or Roots.of(before, after, facts.secret),
     )  # fmt: skip
     manifest = facts_of(file, compiled, tried.judgement, facts.id)
-    manifest["statediff"] = __version__
+    manifest |= {"statediff": __version__, "modules": modules_digest()}
     beside = {TRANSITION: file.recorded, LIBRARIES: file.libraries}
     bundle = make(content, file.data, manifest, beside)
     return Evaluated(tried.judgement, bundle, compiled.contract)

@@ -6,12 +6,16 @@ verdicts stand records of what people did: adjudications, resolutions, releases 
 what was erased; each names its file by digest, and stands once. A registration says before a run
 which trials it will make, and the verdicts over them name it: what was left out shows.
 
+What a verdict was about is named by digests under the log's secret, which is kept beside the log
+and published with nothing: a digest of what was observed, unsalted, says it to whoever can guess.
+
 What is signed of a log is in `statediff.evidence.checkpoints`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +39,8 @@ _VERDICT: Final = (
 ENTRY_OF_RUN: Final = "statediff/entry/2"
 """The form of a verdict over a trial of a run that was registered before."""
 REGISTRATION: Final = "registration"
-RECORDS: Final = ("adjudication", REGISTRATION, "release", "resolution", "retention")
+ROOTS: Final = "roots"
+RECORDS: Final = ("adjudication", REGISTRATION, "release", "resolution", "retention", ROOTS)
 """The kinds of entry beside verdicts."""
 MAX_TRIALS: Final = 1_000_000
 _RECORD: Final = ("about", "at", "digest", "form", "kind", "said")
@@ -188,19 +193,49 @@ def _check_record(entry: Mapping[str, Json], where: str) -> None:
         raise BundleError(f"{where}: the digest is not a SHA-256 in hex")
 
 
+def keyed(secret: bytes, digest: str) -> str:
+    """The name that a digest has in the log with this secret; without one, itself."""
+    return hmac.digest(secret, bytes.fromhex(digest), "sha256").hex() if secret else digest
+
+
+def roots_record(trial: str, roots: Mapping[str, str]) -> Record:
+    """The record of a trial's state roots, by side, made before the trial is judged."""
+    digest = hashlib.sha256(write([trial, dict(roots)])).hexdigest()
+    return Record(ROOTS, trial, digest, dict(roots))
+
+
+def roots_entries(log: Log, trial: str, roots: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """The entry with the trial's state roots, and that of the first verdict on the trial."""
+    digest = roots_record(trial, roots).digest
+    found = (n for n, e in enumerate(log.entries) if e.get("digest") == digest)
+    verdicts = (
+        n for n, e in enumerate(log.entries) if e["kind"] == "verdict" and e["trial"] == trial
+    )
+    return next(found, None), next(verdicts, None)
+
+
 def verdict_entry(
-    log: Log, bundle: Bundle, at: datetime, because: str | None, run: str | None = None
+    log: Log,
+    bundle: Bundle,
+    at: datetime,
+    because: str | None,
+    secret: bytes = b"",
+    *,
+    run: str | None = None,
 ) -> bytes:
-    """The line that records the bundle's verdict, without its newline.
+    """The line that records the bundle's verdict, without its newline, under the log's secret.
 
     `run`: the digest of the `run.json` that the trial is of; it counts where that was registered.
 
     `UsageError` if it is in the log already, or is a re-judgement without a reason, or has a reason
     and is none.
     """
-    evidence = evidence_of(bundle)
-    superseded = log.latest.get(evidence)
-    known = next((n for n, e in enumerate(log.entries) if e.get("bundle") == bundle.digest), None)
+    digests = {"bundle": bundle.digest, "evidence": evidence_of(bundle)}
+    names = {name: keyed(secret, digest) for name, digest in digests.items()}
+    evidence = next((e for e in (names["evidence"], digests["evidence"]) if e in log.latest), None)
+    superseded = None if evidence is None else log.latest[evidence]
+    own = {names["bundle"], digests["bundle"]}
+    known = next((n for n, e in enumerate(log.entries) if e.get("bundle") in own), None)
     if known is not None:
         raise UsageError(f"the log has this bundle already: entry {known}")
     if superseded is not None and not (because or "").strip():
@@ -219,8 +254,9 @@ def verdict_entry(
         "form": ENTRY,
         "kind": "verdict",
         "at": at.isoformat(),
-        "bundle": bundle.digest,
-        "evidence": evidence,
+        "bundle": names["bundle"],
+        "evidence": evidence or names["evidence"],
+        "contract_digest": keyed(secret, facts["contract_digest"]),
         "supersedes": superseded,
         "because": because,
     }

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import fields_document, key_document
-from statediff.evidence.verify import row_leaf, row_node, row_path
+from statediff.evidence.verify import row_node, row_path, uncollected
 from statediff.model.batches import (
     KEYLESS_KEY,
     TAGGED,
@@ -167,10 +167,10 @@ class Tree:
         return len(self.paths) // 32
 
     @staticmethod
-    def of(leaves: Iterable[Leaf]) -> Tree:
-        """The tree of leaves in any order."""
+    def of(leaves: Iterable[tuple[bytes, bytes]]) -> Tree:
+        """The tree of leaves, (path, digest), in any order."""
         found = sorted(leaves)
-        return Tree(b"".join(one.path for one in found), b"".join(one.digest for one in found))
+        return Tree(b"".join([path for path, _ in found]), b"".join([own for _, own in found]))
 
     @cached_property
     def _heads(self) -> Any:
@@ -200,10 +200,10 @@ class Tree:
         """The root; zeros of a tree without leaves."""
         return self.levels[0][0].digest
 
-    def _leaves(self, low: int, high: int) -> list[Leaf]:
+    def _leaves(self, low: int, high: int) -> list[tuple[bytes, bytes]]:
         paths, digests = self.paths, self.digests
         places = range(32 * low, 32 * high, 32)
-        return [Leaf(paths[at : at + 32], digests[at : at + 32]) for at in places]
+        return [(paths[at : at + 32], digests[at : at + 32]) for at in places]
 
     def find(self, path: bytes) -> bytes | None:
         """The digest of the row at a path; None where none is."""
@@ -219,7 +219,7 @@ class Tree:
         low = int(heads.searchsorted(np.uint64(first >> 192), "left"))
         high = int(heads.searchsorted(np.uint64(last >> 192), "right"))
         if depth > _WORD:
-            inside = [leaf.path for leaf in self._leaves(low, high)]
+            inside = [path for path, _ in self._leaves(low, high)]
             low, high = (
                 low + bisect_left(inside, first.to_bytes(32)),
                 low + bisect_left(inside, (last + 1).to_bytes(33), key=lambda p: b"\0" + p),
@@ -241,7 +241,7 @@ class Tree:
                     leaves.pop(path, None)
                 else:
                     leaves[path] = digest
-            level[place] = _made([Leaf(*leaf) for leaf in sorted(leaves.items())], depth)
+            level[place] = _made(sorted(leaves.items()), depth)
         for known in reversed(self.levels[1:]):
             above: dict[int, _Node] = {}
             for place in {place >> 1 for place in level}:
@@ -265,8 +265,8 @@ class Tree:
                 continue
             if high - low == 1:
                 [leaf] = self._leaves(low, high)
-                if leaf.path not in listed:
-                    alone.append(leaf)
+                if leaf[0] not in listed:
+                    alone.append(Leaf(*leaf))
             elif not listed:
                 nodes.append((depth, start, self._node(depth, start, low, high)))
             else:
@@ -290,20 +290,26 @@ def _joint(one: _Node, two: _Node) -> _Node:
     return one if one.leaves else two
 
 
-def _made(leaves: Sequence[Leaf], depth: int) -> _Node:
+def _made(leaves: Sequence[tuple[bytes, bytes]], depth: int) -> _Node:
     """The node at a depth over sorted leaves."""
     if not leaves:
         return _NOTHING
-    if len(leaves) == 1:
-        return _Node(1, row_leaf(*leaves[0]))
-    byte, bit = divmod(depth, 8)
-    mask = 128 >> bit
-    middle = 0
-    for leaf in leaves:
-        if leaf.path[byte] & mask:
-            break
-        middle += 1
-    return _joint(_made(leaves[:middle], depth + 1), _made(leaves[middle:], depth + 1))
+    sha256 = hashlib.sha256
+    hashes = [sha256(b"\x00" + path + digest).digest() for path, digest in leaves]
+    numbers = [int.from_bytes(path) for path, _ in leaves]
+    return _Node(len(leaves), _over(numbers, hashes, 0, len(leaves), 255 - depth))
+
+
+def _over(
+    numbers: Sequence[int], hashes: Sequence[bytes], low: int, high: int, shift: int
+) -> bytes:
+    """The hash over some of the leaves, which are alike in all bits above that one."""
+    if high - low <= 1:
+        return hashes[low] if low < high else EMPTY
+    middle = bisect_left(numbers, (numbers[low] >> shift | 1) << shift, low, high)
+    one = _over(numbers, hashes, low, middle, shift - 1)
+    two = _over(numbers, hashes, middle, high, shift - 1)
+    return hashlib.sha256(b"\x01" + one + two).digest()
 
 
 # --- the tree of a table -----------------------------------------------------------------------
@@ -323,16 +329,17 @@ class TableTree:
 
 def table_tree(secret: Secret, source: str, table: Table) -> TableTree:
     """The tree of all rows of a table."""
-    sha256, paths, salts = hashlib.sha256, secret.paths, secret.salts
-    lead = write([source, table.type.name])[:-1] + b","
-    found: list[Leaf] = []
-    for batch in table.batches():
-        keys, rows = key_texts(table.type, batch), row_texts(table.type, batch)
-        for key, row in zip(keys, rows, strict=True):
-            path = sha256(b"%b%b%b]" % (paths, lead, key)).digest()
-            salt = sha256(salts + path).digest()[:SALT_BYTES]
-            found.append(Leaf(path, sha256(salt + row).digest()))
-    return TableTree(Tree.of(found), column_parts(table))
+    sha256, salts = hashlib.sha256, secret.salts
+    lead = secret.paths + write([source, table.type.name])[:-1] + b","
+    found: list[tuple[bytes, bytes]] = []
+    with uncollected():
+        for batch in table.batches():
+            paths = [sha256(lead + key + b"]").digest() for key in key_texts(table.type, batch)]
+            own = [sha256(salts + path).digest()[:SALT_BYTES] for path in paths]
+            rows = row_texts(table.type, batch)
+            digests = [sha256(salt + row).digest() for salt, row in zip(own, rows, strict=True)]
+            found += zip(paths, digests, strict=True)
+        return TableTree(Tree.of(found), column_parts(table))
 
 
 def column_parts(table: Table, base: Table | None = None, known: _Parts = ()) -> _Parts:

@@ -17,7 +17,7 @@ from statediff.suite.records import Ended, Trial
 if TYPE_CHECKING:
     from statediff.capture.guard import SourceCheck
     from statediff.evidence.package import Bundle
-    from statediff.harness import JudgedTrial
+    from statediff.harness import JudgedTrial, TrialPlan
     from statediff.suite.records import FaultKind
     from statediff.workspace.pages import Tell
     from statediff.workspace.trials import TrialRequest
@@ -188,14 +188,13 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
 
     from statediff.capture.store import DiskChunks
     from statediff.errors import HarnessError, UsageError
-    from statediff.harness import TrialPlan
     from statediff.suite.campaign import close_when_idle
     from statediff.suite.records import FaultKind, fault_kind
     from statediff.workspace.trials import make_trial
 
     if episode.on_cluster:
         close_when_idle()
-    plan = TrialPlan(episode.planned.name, folder, episode.planned.seed or 0)
+    plan = _plan(episode, folder)
     try:
         done = make_trial(episode.request, plan, DiskChunks(episode.run / "chunks"))
         return _record_verdict(episode, folder, done)
@@ -206,6 +205,24 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of this trial, and no other's end
         trace = "".join(traceback.format_exception(error))
         return _record_fault(episode, folder, FaultKind.UNFORESEEN, unforeseen(error), trace), None
+
+
+def _plan(episode: Episode, folder: Path) -> TrialPlan:
+    """The plan of a trial in the folder; of a run with a log, its state roots go there first."""
+    from statediff.harness import TrialPlan
+    from statediff.workspace.logs import register
+    from statediff.workspace.runfolders import run_facts, run_secret
+
+    plan = TrialPlan(episode.planned.name, folder, episode.planned.seed or 0)
+    secret = run_secret(episode.run)
+    if not secret:
+        return plan
+    log = Path(run_facts(episode.run)["settings"]["log"])
+
+    def put(trial: str, roots: Mapping[str, str]) -> None:
+        register(log, trial, roots)
+
+    return replace(plan, secret=secret, register=put)
 
 
 def _record_verdict(

@@ -11,15 +11,20 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from statediff.evidence.log import Log, Record
-    from statediff.evidence.verify import Signer
+    from statediff.evidence.verify import Signer, Verified
 
 
 def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
@@ -37,6 +42,42 @@ def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
         _write(descriptor, line + b"\n")
         os.fsync(descriptor)
     return len(kept.entries), line
+
+
+def secret_of(log: Path) -> bytes:
+    """The secret that digests in the log are under: in a file beside it, made at the first need."""
+    path = log.with_name(f"{log.name}.secret")
+    try:
+        if not path.exists():
+            data = secrets.token_hex(32).encode() + b"\n"
+            with contextlib.suppress(FileExistsError):
+                write_atomically(path, data, mode=0o600, exclusive=True, durable=True)
+        return bytes.fromhex(path.read_text("ascii").strip())
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path}: the log's secret cannot be had: {error}") from error
+
+
+def register(log: Path, trial: str, roots: Mapping[str, str]) -> int:
+    """The trial's state roots are in the log; gives the number of their entry."""
+    from statediff.evidence.log import record_entry, roots_record
+
+    record, now = roots_record(trial, roots), datetime.now(UTC).replace(microsecond=0)
+    return append(log, partial(record_entry, record=record, at=now))[0]
+
+
+def states_facts(found: Verified, log: Path | None) -> dict[str, Any]:
+    """What a verified copy binds of its states, and where a log has that, as plain JSON."""
+    from statediff.evidence.log import roots_entries
+
+    if found.states is None:
+        return {"states": None, "judged_by": None, "logged": None}
+    [manifest] = [leaf.value[0] for leaf in found.leaves if leaf.path == "manifest.json#"]
+    judged = {"contract": manifest.get("contract_digest"), "modules": manifest.get("modules")}
+    logged = None
+    if log is not None:
+        entry, verdict = roots_entries(load_log(log), str(manifest.get("trial")), found.states)
+        logged = {"entry": entry, "verdict": verdict}
+    return {"states": dict(found.states), "judged_by": judged, "logged": logged}
 
 
 def load_log(path: Path) -> Log:
@@ -77,8 +118,10 @@ def _write(descriptor: int, data: bytes) -> None:
 _YAML = (".yaml", ".yml")
 
 
-def records(path: Path, trust: Sequence[Signer] | None) -> list[Record]:
+def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> list[Record]:
     """The records of a label, a resolution, an erasure or a file of releases.
+
+    A bundle that one is about is named under the log's secret.
 
     `UsageError` without a trust file where one is needed, `BundleError` for what is not so signed.
     """
@@ -90,7 +133,12 @@ def records(path: Path, trust: Sequence[Signer] | None) -> list[Record]:
         raise UsageError(f"{path}: is signed; say with --trust FILE whose keys count")
     if path.suffix in _YAML:
         return releases(data, str(path), trust)
-    return [retention(data, trust) if _is_expiry(data) else _reviewed(data, trust)]
+    if _is_expiry(data):
+        return [retention(data, trust)]
+    from statediff.evidence.log import keyed
+
+    found = _reviewed(data, trust)
+    return [replace(found, about=keyed(secret, found.about))]
 
 
 def retention(data: bytes, trust: Sequence[Signer]) -> Record:

@@ -108,6 +108,36 @@ def run_facts(folder: Path) -> dict[str, Any]:
     return found
 
 
+def make_secret(folder: Path) -> None:
+    """The run has a secret for the salts of its state roots; only its owner reads it.
+
+    `StorageError`.
+    """
+    import secrets
+
+    from statediff.atomic import write_atomically
+    from statediff.errors import StorageError
+
+    data = secrets.token_hex(32).encode() + b"\n"
+    try:
+        write_atomically(folder / "secret", data, mode=0o600, exclusive=True, durable=True)
+    except OSError as error:
+        raise StorageError(f"{folder}: no secret can be kept: {error.strerror}") from error
+
+
+def run_secret(folder: Path) -> bytes:
+    """The secret of a run, empty where it has none. `StorageError`."""
+    from statediff.errors import StorageError
+
+    path = folder / "secret"
+    try:
+        return bytes.fromhex(path.read_text("ascii").strip())
+    except FileNotFoundError:
+        return b""
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path}: the run's secret cannot be read: {error}") from error
+
+
 def count_scheduled(facts: dict[str, Any], there: int) -> int:
     """How many trials were scheduled: as often as was asked, of every contract."""
     settings, contracts = facts.get("settings"), facts.get("contracts")

@@ -226,9 +226,7 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 def test_a_trial_that_is_left_out_of_the_log_shows(statediff: Call, kept: Path) -> None:
-    run = statediff(
-        "run", "shop/correct-address", "--agent", "careful", "-k", "2", "--register", "log"
-    )
+    run = statediff("run", "shop/correct-address", "--agent", "careful", "-k", "2", "--log", "log")
     assert run.code == 0, run.err
     (folder,) = (kept / "runs").glob("run-*")
     none = statediff("log", "missing", "log", "--json")

@@ -258,10 +258,10 @@ def test_a_trial_of_a_registered_run_that_has_no_verdict_is_missing() -> None:
     (run,) = read_log(data).registered.values()
     assert (run.missing, run.judged) == (2, set())
     digest = next(iter(read_log(data).registered))
-    data += verdict_entry(read_log(data), one, NOON, None, digest) + b"\n"
+    data += verdict_entry(read_log(data), one, NOON, None, run=digest) + b"\n"
     (run,) = read_log(data).registered.values()
     assert (run.missing, run.judged) == (1, {name})
-    again = verdict_entry(read_log(data), bundle(1, SECOND), NOON, "nine is right", digest)
+    again = verdict_entry(read_log(data), bundle(1, SECOND), NOON, "nine is right", run=digest)
     (run,) = read_log(data + again + b"\n").registered.values()
     assert run.missing == 1
 
@@ -270,12 +270,12 @@ def test_a_verdict_belongs_to_a_run_only_if_it_was_registered_before() -> None:
     one = bundle(1)
     data = registered((str(one.manifest["trial"]),)) + b"\n"
     digest = next(iter(read_log(data).registered))
-    line = verdict_entry(read_log(data), one, NOON, None, digest) + b"\n"
+    line = verdict_entry(read_log(data), one, NOON, None, run=digest) + b"\n"
     with pytest.raises(BundleError, match="no earlier entry registered"):
         read_log(line + data)
     other = registered(("another",)) + b"\n"
-    assert "run" not in json.loads(verdict_entry(read_log(other), one, NOON, None, digest))
-    assert "run" not in json.loads(verdict_entry(read_log(b""), one, NOON, None, digest))
+    assert "run" not in json.loads(verdict_entry(read_log(other), one, NOON, None, run=digest))
+    assert "run" not in json.loads(verdict_entry(read_log(b""), one, NOON, None, run=digest))
     with pytest.raises(BundleError, match="expected exactly"):
         read_log(data + line.replace(b"entry/2", b"entry/1"))
 

@@ -106,7 +106,7 @@ def test_a_row_that_is_of_another_key_is_refused() -> None:
         if [row["type"], row["key"]] == changed and row["fields"] and row["side"] == "after"
     )  # fmt: skip
     row["fields"] = [entry for entry in row["fields"] if entry[0] != "id"]
-    with pytest.raises(BundleError, match="has another key"):
+    with pytest.raises(BundleError, match="not the row that the state roots have"):
         replay(with_document(bundle, "fragments.json", fragments))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -36,14 +37,36 @@ def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
     return 0
 
 
-def replay(bundle: ShownArgument, keys: CopyKeys, as_json: JsonFlag = False) -> int:
+@dataclass(frozen=True, kw_only=True)
+class CheckedAgainst:
+    """What a bundle is checked against beside itself."""
+
+    contract: Annotated[
+        str | None,
+        typer.Option("--contract", metavar="FILE", help="It was judged by these very bytes."),
+    ] = None
+    chunks: Annotated[
+        Path | None,
+        typer.Option("--chunks", metavar="RUN", help="Its state roots are those of this run's."),
+    ] = None
+
+
+def replay(
+    bundle: ShownArgument, keys: CopyKeys, against: CheckedAgainst, as_json: JsonFlag = False
+) -> int:
     """Decide a bundle again from nothing but itself; the exit code is the verdict's."""
     from statediff.evaluate import exit_code
     from statediff.evaluate import replay as decide_again
+    from statediff.evaluate.judging_modules import modules_digest
+    from statediff.workspace.rechecking import require_chunks, require_contract
 
     found, folder = load_bundle(bundle, keys.trust, keys.vault)
+    if against.contract is not None:
+        require_contract(found, against.contract)
     try:
         judgement = decide_again(found)
+        if against.chunks is not None:
+            require_chunks(found, against.chunks)
     except UsageError as error:  # what is wrong with a bundle's parts is wrong with the bundle
         raise BundleError(f"{shown(folder)}: cannot be replayed: {error}") from error
     verdict = judgement.verdict
@@ -57,6 +80,7 @@ def replay(bundle: ShownArgument, keys: CopyKeys, as_json: JsonFlag = False) -> 
                 "contract": found.manifest["contract"],
                 "version": found.manifest["contract_version"],
                 "kernel": found.manifest["kernel"],
+                "same_modules": found.manifest.get("modules") == modules_digest(),
                 "digest": found.digest,
             }
         )

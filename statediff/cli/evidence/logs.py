@@ -18,7 +18,7 @@ from statediff.cli.output import emit, print_result, progress, results, shown
 from statediff.errors import BundleError, UsageError
 from statediff.reports.said import said
 from statediff.workspace.bundles import read_file
-from statediff.workspace.logs import append, load_log
+from statediff.workspace.logs import append, load_log, secret_of
 
 if TYPE_CHECKING:
     from statediff.evidence.checkpoints import Checkpoint
@@ -136,21 +136,25 @@ def add(
         return
     if trust is not None:
         raise UsageError("--trust is for signed files; a verdict is replayed")
-    run = _registered_run(target)
+    secret = secret_of(log)
+    run = _registered_run(target, secret)
     for bundle in _bundles(target):
         replay(bundle)
         now = datetime.now(UTC).replace(microsecond=0)
-        line_of = partial(verdict_entry, bundle=bundle, at=now, because=because, run=run)
-        number, line = append(log, line_of)
+        entry = partial(
+            verdict_entry, bundle=bundle, at=now, because=because, secret=secret, run=run
+        )
+        number, line = append(log, entry)
         _print_added(number, line, as_json=as_json)
 
 
-def _registered_run(target: Path) -> str | None:
-    """The digest of the `run.json` that the run, or the trial's run, was registered by."""
+def _registered_run(target: Path, secret: bytes) -> str | None:
+    """The name, under the log's secret, that the run was registered by: this, or the trial's."""
+    from statediff.evidence.log import keyed
     from statediff.workspace.runfolders import facts_digest, run_of
 
     folder = run_of(target)
-    return None if folder is None else facts_digest(folder)
+    return None if folder is None else keyed(secret, facts_digest(folder))
 
 
 def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) -> None:
@@ -159,7 +163,7 @@ def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) 
     from statediff.evidence.log import record_entry
     from statediff.workspace.logs import records
 
-    found = records(target, None if trust is None else load_trust(trust))
+    found = records(target, None if trust is None else load_trust(trust), secret_of(log))
     known = {e.get("digest") for e in (load_log(log).entries if log.exists() else ())}
     fresh = [each for each in found if each.digest not in known]
     if not fresh:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -25,6 +26,7 @@ from statediff.cli.output import emit, print_result, shown
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.model.values import printable
 from statediff.workspace.bundles import load_copy, raw_pieces
+from statediff.workspace.logs import states_facts
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
@@ -209,6 +211,10 @@ def verify(
     sealed: SealedArgument,
     trust: SealTrustOption,
     vault: VaultOption = None,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", metavar="LOG", help="Say whether its state roots were there first."),
+    ] = None,
     *,
     demands: DemandOptions,
     as_json: JsonFlag = False,
@@ -242,11 +248,40 @@ def verify(
     ]
     lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
     lines += [f"unmet: {each}" for each in unmet]
-    document = {**_document(found), "status": status, "unmet": unmet}
+    more = states_facts(found, log)
+    lines += [*states_lines(found, more), LIMITS]
+    document = {**_document(found), **more, "status": status, "unmet": unmet}
     print_result(document, "\n".join(map(printable, lines)), as_json=as_json)
     if unmet:
         return 4
     return 0 if found.status == "VALID" else WITHHELD
+
+
+LIMITS: Final = "not shown by this: that the source, the clock and the signer said the truth"
+"""What a signature cannot show, in a line; docs/trust.md has all of it."""
+
+
+def states_lines(found: Verified, facts: Mapping[str, Any]) -> list[str]:
+    """What the copy binds of the states and of what judged, and whether a log had it first."""
+    states = facts["states"]
+    if states is None:
+        if found.status != "VALID":
+            return ["state roots: not looked at, for parts of the evidence are withheld"]
+        return ["state roots: none; an older bundle binds its judgement, not what was captured"]
+    lines = [f"state root {side}: {root}" for side, root in states.items()]
+    judged = facts["judged_by"]
+    lines.append(f"contract sha256:{judged['contract']}, judging modules {judged['modules']}")
+    logged = facts["logged"]
+    if logged is None:
+        return [*lines, "state roots in a log before judging: not asked; name one with --log"]
+    entry, verdict = logged["entry"], logged["verdict"]
+    if entry is None:
+        return [*lines, "state roots in a log before judging: no, they are not in this log"]
+    if verdict is not None and verdict < entry:
+        late = f"no, entry {entry} comes after a verdict on this trial, entry {verdict}"
+        return [*lines, f"state roots in a log before judging: {late}"]
+    then = "" if verdict is None else f", before its verdict, entry {verdict}"
+    return [*lines, f"state roots in a log before judging: yes, entry {entry}{then}"]
 
 
 def redact(

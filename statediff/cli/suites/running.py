@@ -18,6 +18,7 @@ from statediff.cli.options import (
     JsonFlag,
     MaxCostOption,
     ModelCosts,
+    RootsLogOption,
     RunArgument,
     RunPlaces,
     Scheduling,
@@ -200,14 +201,6 @@ class Trying:
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
     ] = Path("runs")
-    register: Annotated[
-        Path | None,
-        typer.Option(
-            "--register",
-            metavar="LOG",
-            help="Say in this log first which trials there will be, so that one left out shows.",
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +231,7 @@ class JudgingOptions:
             help="`pages`: pages are compared on every trial, where a system has them to compare.",
         ),
     ] = ScanBy.WHOLE
+    log: RootsLogOption = None
 
 
 def run(
@@ -274,8 +268,8 @@ def run(
         stack.enter_context(lock_run(folder))
         how = _how(scheduling, choice.costs.max_cost, places)
         made = campaign(folder, entries, options)
-        if trying.register is not None:
-            _register(made, trying.register)
+        if judging.log is not None:
+            _register(made, judging.log)
         return carried_out(made, how, as_json, None)
 
 
@@ -284,13 +278,14 @@ def _register(made: Campaign, log: Path) -> None:
     from datetime import UTC, datetime
     from functools import partial
 
-    from statediff.evidence.log import record_entry, registration
-    from statediff.workspace.logs import append, load_log
+    from statediff.evidence.log import keyed, record_entry, registration
+    from statediff.workspace.logs import append, load_log, secret_of
     from statediff.workspace.runfolders import facts_of
 
     facts = facts_of(made.folder)
     contracts = [f"{trial.contract}@{trial.version}" for trial in made.planned.values()]
-    record = registration(made.folder.name, facts, tuple(made.planned), contracts)
+    plan = registration(made.folder.name, facts, tuple(made.planned), contracts)
+    record = replace(plan, digest=keyed(secret_of(log), plan.digest))
     if log.exists() and record.digest in load_log(log).registered:
         return
     now = datetime.now(UTC).replace(microsecond=0)
@@ -337,6 +332,8 @@ def _settings(
         settings["first_seed"] = which.seed
     if judging.scan is ScanBy.PAGES:
         settings["scan"] = judging.scan.value
+    if judging.log is not None:
+        settings["log"] = str(judging.log.absolute())
     return settings
 
 
@@ -461,11 +458,14 @@ def _begun(folder: Path, facts: dict[str, Any], patch: bytes) -> Path:
     """The folder, which says what is to be done in it."""
     from statediff.harness import write_run
     from statediff.workspace.folders import write_file
+    from statediff.workspace.runfolders import make_secret
 
     pins = {"code": facts["code"], "sandboxes": facts["sandboxes"]}
     write_run(folder, folder.name, facts["contracts"], facts["settings"], pins)
     if patch:
         write_file(folder / "local.patch", patch)
+    if "log" in facts["settings"]:
+        make_secret(folder)
     return folder
 
 
