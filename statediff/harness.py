@@ -29,6 +29,7 @@ from statediff._version import __version__
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial, Trusted
+from statediff.agents.veil import Veil, live_veil
 from statediff.atomic import write_atomically
 from statediff.capture.bounds import bound_captures
 from statediff.capture.feed import Watch, actions_of_history
@@ -297,7 +298,8 @@ def observe_trial(
             hooks.before_agent(sandbox, before)
         library = None if hooks.library is None else hooks.library(before)
         with unreadable_memory():
-            run = agent.run(replace(_trial(sandbox, task, plan.seed), library=library), clock)
+            told = replace(_trial(sandbox, task, plan.seed), library=library)
+            run = _veiled(agent.run(told, clock), live_veil(told.urls.values()))
         if run.is_at_large:
             AT_LARGE.append(plan.id)
         _save_run(folder, agent, run)
@@ -418,6 +420,19 @@ def _not_proven(receipt: Receipt) -> str:
     return (
         f"the reset of {receipt.sandbox} is not proven: {shown or 'digests differ'}{more}; "
         "the trial was not started. Stop whatever still writes to it and run again"
+    )
+
+
+def _veiled(run: AgentRun, veil: Veil) -> AgentRun:
+    """The run without secrets, before anything of it is judged or written."""
+    trace, answer = veil.trace(run.trace), veil.value(run.answer)
+    return replace(
+        run,
+        answer=answer,
+        trace=trace,
+        error=None if run.error is None else veil.text(run.error, with_met=True),
+        stdout=replace(run.stdout, text=veil.text(run.stdout.text, with_met=True)),
+        stderr=replace(run.stderr, text=veil.text(run.stderr.text, with_met=True)),
     )
 
 

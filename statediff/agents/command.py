@@ -29,6 +29,7 @@ from typing import IO, Final
 from statediff.agents.handover import read_answer, read_trace
 from statediff.agents.isolation import NONE, Order, Supervised
 from statediff.agents.trial import AgentRun, Output, Trial
+from statediff.agents.veil import NAME_VEIL
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError, UsageError
 from statediff.model.values import encode, printable
@@ -100,8 +101,8 @@ class CommandAgent:
             raise UsageError(f"an agent needs a timeout above 0 s, found {self.timeout_seconds}")
         if shutil.which(self.command[0]) is None:
             raise UsageError(f"the agent program {self.command[0]!r} is not found")
-        if not self.name:
-            object.__setattr__(self, "name", shlex.join(self.command))
+        name = NAME_VEIL.text(self.name or shlex.join(self.command))
+        object.__setattr__(self, "name", name)
 
     @staticmethod
     def parse(text: str, timeout_seconds: float = 600.0, name: str = "") -> CommandAgent:

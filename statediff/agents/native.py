@@ -26,13 +26,14 @@ from itertools import islice
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Event
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, unquote_plus, urlsplit, urlunsplit
 
 import h11
 
 from statediff.agents.isolation import NONE
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, recording
 from statediff.agents.trial import Agent, AgentRun, Haltable, Isolated, Trial
+from statediff.agents.veil import Veil, live_veil
 from statediff.capture.source import Clock
 from statediff.model.trace import ActionClass, Excerpt, Mark
 from statediff.systems.git.refs import move
@@ -57,6 +58,17 @@ MAX_REFS: Final = 200
 _OVERRIDES: Final = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override")
 _ACTIONS: Final = frozenset({"@action", ":action", "_method"})
 """What makes another request of one than its method says."""
+_FORM_PART: Final = re.compile(
+    rb'(?i)content-disposition:[^\r\n]{0,200}\bname="?([^"\r\n;]{1,100})"?[^\r\n]{0,200}\r?\n'
+    rb"(?:[^\r\n]{1,400}\r?\n){0,5}\r?\n([^\r\n]{0,400})\r?\n--"
+)
+_ORDERED: Final = {
+    **dict.fromkeys(("GET", "HEAD", "OPTIONS"), ActionClass.READ),
+    **dict.fromkeys(("POST", "PUT", "PATCH"), ActionClass.CONDITIONAL_UPDATE),
+    **dict.fromkeys(("NEW", "EDIT", "RESTORE"), ActionClass.CONDITIONAL_UPDATE),
+    **dict.fromkeys(("DELETE", "RETIRE"), ActionClass.IRREVERSIBLE_DELETION),
+}
+"""What a method asks for, and what `@action` does of Roundup."""
 _Message = h11.Request | h11.Response
 
 
@@ -81,7 +93,7 @@ class NativeAgent:
         return self.agent.halted if isinstance(self.agent, Haltable) else Event()
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
-        with recording(clock) as recorder:
+        with recording(clock, veil=live_veil(trial.urls.values())) as recorder:
             urls = dict(trial.urls)
             with ExitStack() as proxies:
                 for source, url in trial.urls.items():
@@ -283,7 +295,7 @@ class _Connection(BaseRequestHandler):
         error = f"HTTP {answer.status_code}" if answer.status_code >= 400 else None
         result = {
             "status": answer.status_code,
-            "body": _content(beginning, _value(answer, "Content-Type")),
+            "body": _content(beginning, _value(answer, "Content-Type"), self._proxy.recorder.veil),
         }
         named = marks_of(self._proxy.source, _values(answer, HEADER))
         call.end(result, error, beginning, named)
@@ -305,7 +317,9 @@ class _Call:
 
     def __init__(self, proxy: RecordingProxy, request: _Request) -> None:
         self._recorder = proxy.recorder
-        self._class, self._arguments, self._marks = _description(proxy.source, request)
+        self._class, self._arguments, self._marks = _description(
+            proxy.source, request, proxy.recorder.veil
+        )
         self._id = self._recorder.begin(
             f"{proxy.source} {request.method}",
             self._arguments,
@@ -343,7 +357,7 @@ def _value(message: _Message, name: str) -> str:
 
 
 def _description(
-    source: str, request: _Request
+    source: str, request: _Request, veil: Veil
 ) -> tuple[ActionClass, dict[str, Any], tuple[Mark, ...] | None]:
     """Class, arguments and marks of one request."""
     method, body = request.method, request.body
@@ -367,18 +381,42 @@ def _description(
         action_class = ActionClass.IRREVERSIBLE_DELETION if gone else ActionClass.CONDITIONAL_UPDATE
         return action_class, arguments, marks
     if body:
-        arguments["body"] = _content(body, _value(request.head, "Content-Type"))
-    if any(_values(request.head, name) for name in _OVERRIDES) or any(
-        n in _ACTIONS for n, _ in pairs
-    ):
+        arguments["body"] = _content(body, _value(request.head, "Content-Type"), veil)
+    orders = _orders(request, pairs)
+    if not orders:
+        orders = [method]
+    classes = {_ORDERED.get(each.upper(), ActionClass.UNKNOWN) for each in orders}
+    # Frameworks heed these in a POST; what another method makes of them is not known.
+    if len(classes) != 1 or (orders != [method] and method != "POST"):
         return ActionClass.UNKNOWN, arguments, None
-    if method in _READS:
-        return ActionClass.READ, arguments, ()
-    if method == "DELETE":
-        return ActionClass.IRREVERSIBLE_DELETION, arguments, (Mark(source),)
-    is_known = method in ("POST", "PUT", "PATCH")
-    action_class = ActionClass.CONDITIONAL_UPDATE if is_known else ActionClass.UNKNOWN
+    (action_class,) = classes
+    if action_class is ActionClass.READ and orders == [method]:
+        return action_class, arguments, ()
+    if action_class in (ActionClass.READ, ActionClass.UNKNOWN) and orders != [method]:
+        return ActionClass.UNKNOWN, arguments, None
     return action_class, arguments, (Mark(source),)
+
+
+def _orders(request: _Request, pairs: list[tuple[str, str]]) -> list[str]:
+    """What a request asks for besides its method: in a header, its query, or its body."""
+    given = [value for name in _OVERRIDES for value in _values(request.head, name)]
+    kind = _value(request.head, "Content-Type").partition(";")
+    members: list[tuple[str, str]] = []
+    match kind[0].strip().lower():
+        case "multipart/form-data":
+            members = [
+                (name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
+                for name, value in _FORM_PART.findall(request.body)
+            ]
+        case json_kind if json_kind.endswith("json"):
+            with contextlib.suppress(ValueError, RecursionError):
+                read = json.loads(request.body)
+                members = list(read.items()) if isinstance(read, dict) else []
+        case _:
+            # Some frameworks read a form whatever the request calls it.
+            with contextlib.suppress(ValueError):
+                members = parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True)
+    return given + [str(value) for name, value in (*pairs, *members) if name in _ACTIONS]
 
 
 def _commands(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
@@ -408,16 +446,33 @@ def _ok(move: str) -> bytes:
     return f"ok {move.rpartition(' ')[0]}\n".encode()
 
 
-def _content(body: bytes, content_type: str) -> Any:
-    """A body as it is recorded: JSON as such, other text and bytes by digest and beginning."""
+def _content(body: bytes, content_type: str, veil: Veil) -> Any:
+    """A body as it is recorded: JSON as such, other text and bytes by digest and beginning.
+
+    What is no JSON is digested without its secrets.
+    """
     if not body:
         return None
     kind = content_type.partition(";")[0].strip().lower()
     if kind.endswith("json") and len(body) <= MAX_VALUE_BYTES // 2:
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(body)
-    excerpt = Excerpt.of(body.decode("utf-8", "replace"))
+    text = body.decode("utf-8", "replace")
+    if kind == "application/x-www-form-urlencoded":
+        text = _form(text, veil)
+    excerpt = Excerpt.of(veil.text(text))
     return {"digest": excerpt.digest, "bytes": len(body), "beginning": excerpt.beginning[:200]}
+
+
+def _form(text: str, veil: Veil) -> str:
+    """A form without the values of secrets, otherwise as it was written."""
+    fields = []
+    for each in text.split("&"):
+        name, equals, value = each.partition("=")
+        found = unquote_plus(value)
+        shown = veil.value({unquote_plus(name): found})[unquote_plus(name)]
+        fields.append(each if shown == found else f"{name}{equals}{shown}")
+    return "&".join(fields)
 
 
 def _principal(authorization: str) -> str | None:
@@ -426,7 +481,9 @@ def _principal(authorization: str) -> str | None:
     if scheme.lower() != "basic":
         return None
     try:
-        name, colon, _ = base64.b64decode(word, validate=True).decode("utf-8").partition(":")
+        name, colon, secret = base64.b64decode(word, validate=True).decode("utf-8").partition(":")
     except (binascii.Error, UnicodeDecodeError):
         return None
+    if colon and name and secret in ("", "x-oauth-basic", "x-token-auth", "api_token"):
+        return "(a key)"  # the account is the key itself
     return unquote(name)[:200] if colon and name else None

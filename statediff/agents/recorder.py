@@ -16,7 +16,7 @@ log is in this process's memory, where a program that shares our user has no fil
 the process dies, the file still says what had begun. What happens to the file changes no trace of
 this process; a running digest shows it, and the log is then not complete. Texts and values are
 bounded; what was too large to keep is *unobserved*, never cut, for a cut value would be another
-value.
+value. Secrets are replaced before anything is kept (`veil`).
 
 The log is complete only if it was closed in order and nothing of it failed. Whoever knows of calls
 that went past the recorder says so with `miss`.
@@ -35,6 +35,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from statediff.agents.veil import Veil, live_veil
 from statediff.atomic import write_atomically
 from statediff.capture.source import Clock
 from statediff.errors import BundleError, InputError, StorageError
@@ -65,8 +66,19 @@ CHANGED: Final = (
 class Recorder:
     """An append-only log of one run; safe to use from several threads."""
 
-    def __init__(self, path: Path | None, clock: Clock, *, principal: str | None = "agent") -> None:
-        """With a path the file is there, holding its form; `StorageError` if it was before."""
+    def __init__(
+        self,
+        path: Path | None,
+        clock: Clock,
+        *,
+        principal: str | None = "agent",
+        veil: Veil | None = None,
+    ) -> None:
+        """With a path the file is there, holding its form; `StorageError` if it was before.
+
+        `veil` replaces secrets; without one, all that its rules find and the environment's own.
+        """
+        self.veil = live_veil() if veil is None else veil
         self._clock = clock
         self._lines: list[bytes] = []
         self._bytes = 0
@@ -112,12 +124,12 @@ class Recorder:
                 name,
                 action_class=class_,
                 arguments=kept,
-                principal=self._principal if principal is None else principal,
+                principal=self._principal if principal is None else self.veil.text(principal),
                 attempt=attempt or self._failed.get(likeness, 0) + 1,
                 started_at=self._clock(),
                 parent=parent,
-                context=None if context is None else Excerpt.of(context),
-                messages=None if messages is None else Excerpt.of(messages),
+                context=None if context is None else Excerpt.of(self.veil.text(context)),
+                messages=None if messages is None else Excerpt.of(self.veil.text(messages)),
             )
             self._write({"begin": action_document(action)})
         return call
@@ -147,7 +159,7 @@ class Recorder:
                 {
                     "end": call,
                     "result": encode(kept),
-                    "error": None if error is None else _text(error, MAX_ERROR),
+                    "error": None if error is None else _text(self.veil.text(error), MAX_ERROR),
                     "class": None if class_ is None else class_.value,
                     "transactions": marks,
                     "finished_at": encode(self._clock()),
@@ -157,11 +169,11 @@ class Recorder:
     def user(self, message: str) -> None:
         """A message of the user, with which a turn begins."""
         with self._lock:
-            self._write({"user": _text(message, MAX_VALUE_BYTES)})
+            self._write({"user": _text(self.veil.text(message), MAX_VALUE_BYTES)})
 
     def reply(self, reply: object) -> None:
         """What the agent said to the user at the end of the turn."""
-        kept = log_value(reply)
+        kept = log_value(self.veil.value(reply))
         with self._lock:
             if isinstance(kept, Unobserved):
                 self._miss(kept.cause)
@@ -215,13 +227,13 @@ class Recorder:
 
     def _miss(self, cause: str) -> None:
         if self._gap is None:
-            self._gap = _text(cause, MAX_ERROR)
+            self._gap = _text(self.veil.text(cause), MAX_ERROR)
             self._write({"missed": self._gap})
 
     def _value(self, raw: object) -> Value | Unobserved:
         if self._bytes > MAX_LOG_BYTES:
             return Unobserved(f"the log has more than {MAX_LOG_BYTES} bytes and keeps no values")
-        return log_value(raw)
+        return log_value(self.veil.value(raw))
 
     def _write(self, entry: dict[str, Any]) -> None:
         """One more line. A disk that is full does not end the run: the log is then incomplete."""
@@ -285,9 +297,11 @@ class _LogFile:
                 write_atomically(self._path, b"".join(anew), mode=0o600)
 
 
-def recording(clock: Clock, *, principal: str | None = "agent") -> Recorder:
+def recording(
+    clock: Clock, *, principal: str | None = "agent", veil: Veil | None = None
+) -> Recorder:
     """A recorder without a file, for one block."""
-    return Recorder(None, clock, principal=principal)
+    return Recorder(None, clock, principal=principal, veil=veil)
 
 
 def read_calls(path: Path) -> Trace:

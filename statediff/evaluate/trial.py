@@ -19,7 +19,14 @@ from statediff.contract.evaluation.prose import read_answer
 from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.errors import ContractError
 from statediff.evaluate.along import Whole, compared, moments_of, touched
-from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
+from statediff.evaluate.contracts import (
+    Compiled,
+    ContractFile,
+    Scoped,
+    compile_contract,
+    private_fields,
+    schema_of,
+)
 from statediff.evaluate.judging_modules import modules_digest
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import delta_document
@@ -308,7 +315,9 @@ def facts_of(
 ) -> dict[str, Any]:
     """What a manifest says of the bundle's content, beside the digests of its files."""
     schema = compiled.contract.schema
+    private = private_fields(file, schema)
     return {
+        **({"private": private} if private else {}),
         "kernel": KERNEL,
         "trial": trial,
         "contract": file.content.contract,

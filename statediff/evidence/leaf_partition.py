@@ -44,6 +44,14 @@ _OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
 """Files without values of any source: what was asked for, and when."""
 
 
+_HASHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "manifest.json": ("#",),
+    "captures.json": ("#",),
+    "judgement.json": ("#", "/hidden", "/doubts"),
+}
+"""What may hold values that nobody judges, or digests of them: a rest is `#`."""
+
+
 class Piece(NamedTuple):
     """One piece of a bundle: its tag `tier/kind`, its place and its JSON."""
 
@@ -61,20 +69,40 @@ def pieces(bundle: Bundle) -> Iterator[Piece]:
         name: data.decode("utf-8") if name.endswith(_TEXTS) else json.loads(data)
         for name, data in sorted(bundle.files.items())
     }
-    tiers = Owners(documents["schema.json"], bundle.manifest["keeping"])
+    tiers = Owners(documents["schema.json"], bundle.manifest["keeping"], _private(bundle.manifest))
     yield Piece("public/summary", SUMMARY, summary(documents["judgement.json"]))
-    example = counterexample(documents["judgement.json"])
+    # Its changes are those of the file, of which fields may be cut out.
+    example = copy.deepcopy(counterexample(documents["judgement.json"]))
     if example is not None:
         read = types_read(example, [each["read_sets"] for each in documents["index.json"]])
         yield Piece(f"{tiers.of(read)}/counterexample", COUNTEREXAMPLE, example)
     yield Piece(tiers.tag("manifest.json", None), "manifest.json#", [dict(bundle.manifest), []])
     for name, document in documents.items():
+        inner = _emptied(name, document, tiers)
         found = _cut(document, CUTS.get(name, ()))
         lengths = [[pointer, len(values)] for pointer, values in found]
+        lengths += [[pointer, len(values)] for pointer, values, _ in inner]
         yield Piece(tiers.tag(name, None), f"{name}#", [document, lengths])
         for pointer, values in found:
             for number, value in enumerate(values):
-                yield Piece(tiers.tag(name, value), f"{name}#{pointer}/{number}", value)
+                tag = tiers.tag(name, value, pointer)
+                yield Piece(tag, f"{name}#{pointer}/{number}", value)
+        for pointer, values, of in inner:
+            for number, value in enumerate(values):
+                tag = f"{tiers.of_field(of, value[0])}/{name.partition('.')[0]}"
+                yield Piece(tag, f"{name}#{pointer}/{number}", value)
+
+
+def _private(manifest: Mapping[str, Json]) -> list[tuple[str, str, str, bool]]:
+    """What the manifest says of fields that fewer may see than their source; `BundleError`."""
+    found = []
+    for entry in manifest.get("private") or ():
+        match entry:
+            case [str(of), str(field), str(tier), bool(is_excluded)] if tier in TIERS:
+                found.append((of, field, tier, is_excluded))
+            case _:
+                raise BundleError("manifest.json: `private` has another form")
+    return found
 
 
 def summary(judgement: Json) -> Json:
@@ -101,8 +129,15 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
     documents: dict[str, Json] = {}
     try:
         for path, (document, lengths) in rests.items():
+            holders = {
+                "/".join(steps[:depth])
+                for steps in (pointer.split("/") for pointer, _ in lengths)
+                for depth in range(1, len(steps))
+            }
             for pointer, length in lengths:
                 values = [at.pop(f"{path}{pointer}/{number}") for number in range(length)]
+                if pointer in holders:  # more is put into these, which are the caller's
+                    values = copy.deepcopy(values)
                 _place(document, pointer, values)
             documents[path.removesuffix("#")] = document
         manifest = documents.pop("manifest.json")
@@ -130,6 +165,37 @@ def _cut(document: Json, patterns: Iterable[tuple[str, ...]]) -> list[tuple[str,
             found.append((pointer, list(array)))
             array.clear()
     return found
+
+
+def _emptied(name: str, document: Json, tiers: Owners) -> list[tuple[str, list[Json], str]]:
+    """(pointer, fields, type) of the entities with a field that fewer may see; emptied afterwards.
+
+    The fields are `[name, value]`; each becomes a piece of its own.
+    """
+    found = []
+    for pointer, fields, of in _entities(name, document):
+        if tiers.has_private(of):
+            found.append((pointer, list(fields), of))
+            fields.clear()
+    return found
+
+
+def _entities(name: str, document: Json) -> Iterator[tuple[str, list[Json], str]]:
+    """Every list of fields that is in a file, with its pointer and the entity type."""
+    if name == "fragments.json":
+        for n, case in enumerate(document):
+            for at, row in enumerate(case["rows"]):
+                if row["fields"] is not None:
+                    yield f"/{n}/rows/{at}/fields", row["fields"], row["type"]
+            for at, scan in enumerate(case["scans"]):
+                for number, (_, fields) in enumerate(scan["members"]):
+                    yield f"/{n}/scans/{at}/members/{number}/1", fields, scan["type"]
+    if name == "judgement.json":
+        for part in ("deltas", "during"):
+            for at, delta in enumerate(document.get(part, ())):
+                for side in ("before", "after", "raw_before", "raw_after"):
+                    if isinstance(delta[side], dict) and "entity" in delta[side]:
+                        yield f"/{part}/{at}/{side}/entity", delta[side]["entity"], delta["type"]
 
 
 def _arrays(
@@ -161,10 +227,15 @@ class Owners:
     """Whose values stand in which piece, and so who may see it and how long it is kept.
 
     By the contract's `disclose` and `retain` of each source. What mixes sources is as closed as the
-    most closed of them, and goes with the first of them.
+    most closed of them, and goes with the first of them. `private` are `[type, field, tier,
+    whether it is excluded]`: a field that fewer may see than its source, of "" the whole type. What
+    holds a digest of such values is as closed as they are.
     """
 
-    def __init__(self, schema: Json, keeping: Json) -> None:
+    def __init__(
+        self, schema: Json, keeping: Json, private: Iterable[tuple[str, str, str, bool]] = ()
+    ) -> None:
+        private = tuple(private)
         self._tiers: dict[_Owner, str] = {}
         self._retain: dict[_Owner, float | None] = {}
         of_type: dict[str, list[str]] = {}
@@ -180,6 +251,20 @@ class Owners:
             self._tiers[owner] = _strictest([*told, "reviewer"])
             kept = [_seconds(rule.get("retain")) for rule in rules]
             self._retain[owner] = min((s for s in kept if s is not None), default=None)
+        self._private = {(of, field): tier for of, field, tier, _ in private}
+        self._holders = {of for of, field, _, _ in private if field}
+        keyless = {entity["name"] for entity in schema["types"] if not entity["key"]}
+        tiers_of: dict[str, str] = {}
+        for of, field, tier, is_excluded in private:
+            tiers_of[of] = _strictest([tiers_of.get(of, TIERS[0]), tier])
+            is_named = of in keyless  # by the digest of the whole row
+            if not field or is_named:
+                self._raise(("type", of), tier)
+            for source in of_type.get(of, ()):
+                self._raise(("source", source), tier)
+            if not is_excluded or is_named:  # findings and calls may say it
+                self._raise(None, tier)
+        self._digests = _strictest([self._tiers[None], *self._private.values()])
         self._mixed = self._tiers[None]
         self._opened = {
             name: _strictest(
@@ -187,6 +272,34 @@ class Owners:
             )
             for name, sources in of_type.items()
         }
+        for of, tier in tiers_of.items():
+            if of in self._opened:
+                self._opened[of] = _strictest([self._opened[of], tier])
+
+    def _raise(self, owner: _Owner, tier: str) -> None:
+        self._tiers[owner] = _strictest([self._tiers.get(owner, TIERS[-1]), tier])
+
+    def has_private(self, of: str) -> bool:
+        """Whether fewer may see a field of the type than the type."""
+        return of in self._holders
+
+    def of_field(self, of: str, field: str) -> str:
+        """Who may see a field of the type."""
+        own = self._tiers.get(("type", of), self._mixed)
+        return _strictest([own, self._private.get((of, field), own)])
+
+    def _of_delta(self, value: Json) -> str | None:
+        """Who may see a change of a field that fewer may see; None where it is of no such field."""
+        match value:
+            case {"type": str(of), "path": str(path)}:
+                found = [
+                    tier for (owner, field), tier in self._private.items()
+                    if owner == of and field and path.startswith(field)
+                    and path[len(field) : len(field) + 1] in ("", ".", "[")
+                ]  # fmt: skip
+                return _strictest(found) if found else None
+            case _:
+                return None
 
     def of(self, types: frozenset[str] | None) -> str:
         """Who may see one finding on values of all these types; of None, of every source.
@@ -197,12 +310,16 @@ class Owners:
             return self._mixed
         return _strictest(self._opened[name] for name in types)
 
-    def tag(self, name: str, value: Json) -> str:
+    def tag(self, name: str, value: Json, pointer: str = "") -> str:
         """The tag of an element of a file, or with no value of what is left of the file."""
         kind = name.partition(".")[0]
         if name in _OPEN:
             return f"reviewer/{kind}"
-        return f"{self._tiers.get(_owner(value), self._tiers[None])}/{kind}"
+        owner = _owner(value)
+        tier = self._tiers.get(owner, self._tiers[None])
+        if (pointer or "#") in _HASHED.get(name, ()):
+            tier = self._digests
+        return f"{_strictest([tier, self._of_delta(value) or tier])}/{kind}"
 
     def retain(self, path: str, value: Json) -> float | None:
         """For how many seconds the piece at a path is kept; None where nothing limits it."""

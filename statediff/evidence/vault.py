@@ -117,7 +117,7 @@ class Vault:
 def keep(sealed: Sealed, verified: v.Verified, vault: Vault, fresh: Fresh) -> Kept:
     """The bundle at rest, its keys in the vault. `NotReplayable` if it is not the whole of it."""
     bundle = opened(verified)
-    owners = Owners(bundle.document("schema.json"), bundle.manifest["keeping"])
+    owners = Owners(bundle.document("schema.json"), bundle.manifest["keeping"])  # for `retain`
     sealed_at = datetime.fromisoformat(verified.manifest["sealed_at"])
     groups: dict[datetime, list[bytes]] = {}
     for leaf, data in zip(verified.leaves, verified.disclosed, strict=True):

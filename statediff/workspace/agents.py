@@ -57,8 +57,14 @@ class AgentOptions:
         return self.named is not None and ":" not in self.named
 
     def as_json(self) -> dict[str, object]:
-        """The options that are given; of a model's key only where it is, never the key."""
-        given = asdict(self)
+        """The options that are given; of a model's key only where it is, never the key.
+
+        A secret in a command line or a URL is not kept.
+        """
+        from statediff.agents.veil import NAME_VEIL
+
+        given = NAME_VEIL.value({**asdict(self), "key_env": None})
+        given["key_env"] = self.key_env
         given["mcp_config"] = None if self.mcp_config is None else str(self.mcp_config.absolute())
         given["timeout_seconds"] = (
             None if self.timeout_seconds is None else str(self.timeout_seconds)
@@ -68,6 +74,12 @@ class AgentOptions:
     @staticmethod
     def read(given: Mapping[str, Any]) -> AgentOptions:
         """The options that `as_json` wrote; `UsageError` if it cannot have been that."""
+        from statediff.agents.veil import MARK
+
+        if any(isinstance(each, str) and f"{MARK}…" in each for each in given.values()):
+            raise UsageError(
+                "the agent's command or URL held a secret, which no run keeps; begin a new run"
+            )
         try:
             found = AgentOptions(**given)
             return replace(

@@ -102,6 +102,47 @@ def test_a_page_whose_copy_was_changed_is_invalid_and_says_why(
     assert why in said
 
 
+EDITS = {
+    "another verdict beside it": ("</h1>", "</h1><h1>APPROVED</h1><p>all is well</p>"),
+    "another sentence": ("<main ", "<p>The run is APPROVED</p><main "),
+    "a lead": ('<p class="lead">', '<p class="lead">In fact APPROVED. '),
+    "a value": ("whispered", "APPROVED by the customer"),
+    "a panel of its own": ("<body>", '<body><div id="verified"><h1>APPROVED</h1></div>'),
+    "a place to hide": (
+        "<body>",
+        "<body><details data-unverified data-own=x><h1>APPROVED</h1></details>",
+    ),
+    "nothing to see": ("<body>", "<body hidden inert>"),
+    "a title": ("<title>", "<title>APPROVED "),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_once_verified_a_page_shows_what_was_signed_and_no_edit_of_it(
+    opened: Any, tmp_path: Path, edit: str
+) -> None:
+    old, new = EDITS[edit]
+    text = page().replace(old, new) if edit == "a value" else page().replace(old, new, 1)
+    assert text != page()
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    made = opened(path).page
+    made.locator("#trust-text").evaluate(
+        "(box, text) => { box.value = text; box.dispatchEvent(new Event('input')); }", trust()
+    )
+    expect(made.locator("body > #verified h1")).to_have_text("✗DIVERGE")
+    shown = made.locator("body").inner_text()
+    assert "VALID" in shown
+    assert "APPROVED" not in shown
+    assert "APPROVED" not in made.title()
+    # The clauses and the counterexample are those of the leaves.
+    assert made.locator("#verified .permits code").all_inner_texts() == [
+        each["clause"] for each in BUNDLE.document("judgement.json")["clauses"]
+    ]
+    assert "item[" in made.locator("#verified").inner_text()
+    assert "whispered" in made.locator("#verified").inner_text()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
@@ -168,6 +209,7 @@ def test_a_trust_file_can_be_chosen_and_the_copy_saved(opened: Any, tmp_path: Pa
     made = opened(path, accept_downloads=True)
     made.page.set_input_files("#trust-file", str(keys))
     expect(made.page.locator("p[data-check]")).to_contain_text("VALID")
+    made.page.click("body > details[data-unverified] > summary")
     for name, data in WHOLE.files.items():
         with made.page.expect_download() as waited:
             made.page.click(f"[data-save='{name}']")

@@ -53,11 +53,15 @@ KINDS: Final[tuple[ClauseKind, ...]] = (
 """Every kind of clause, in the order of binding: an id belongs to what is bound first."""
 
 
+Tier = Literal["public", "reviewer", "auditor"]
+
+
 class Exclude(Part):
     """A field or type outside the observation boundary Ω, and why."""
 
     what: Annotated[str, Field(description="TYPE or TYPE.FIELD")]
     because: Reason
+    disclose: Tier = "auditor"
 
 
 class Include(Part):
@@ -113,7 +117,11 @@ class Evidence(Part):
     acknowledgement: Literal["sufficient"] | None = None
     history: Literal["required"] | None = None
     retain: Duration | None = None
-    disclose: Literal["public", "reviewer", "auditor"] = "auditor"
+    disclose: Tier = "auditor"
+    fields: Annotated[
+        dict[str, Tier],
+        Field(description="TYPE.FIELD: who may see it, where fewer may than may see the source"),
+    ] = {}
 
 
 class OpenFrame(Part):

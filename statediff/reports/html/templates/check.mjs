@@ -49,6 +49,122 @@ function contradiction(manifest, leaves) {
   return listed(shown) === listed(signed) ? "" : "the clauses shown are not those that were signed";
 }
 
+const SIGNS = {
+  MATCH: ["match", "✓"], DIVERGE: ["diverge", "✗"], INCONCLUSIVE: ["inconclusive", "?"],
+  HOLDS: ["match", "✓"], FAILS: ["diverge", "✗"], UNKNOWN: ["inconclusive", "?"],
+};
+const MAX_SHOWN = 200; // of the rows of one list
+
+/** An element; strings become text and nothing else. */
+function made(name, style, ...children) {
+  const found = document.createElement(name);
+  if (style) found.className = style;
+  found.append(...children);
+  return found;
+}
+
+/** The text with what hides or reorders text spelled out. */
+const visible = (each) =>
+  String(each).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
+function chip(word) {
+  const [style, mark] = SIGNS[word] ?? ["none", "–"];
+  return made("span", `chip ${style}`, `${mark} ${WORDS[word] ?? word}`);
+}
+
+/** A value as it was signed: what it is where it is plain, else its canonical JSON. */
+function shownValue(value) {
+  const isPlain = Array.isArray(value) && value.length === 2 && typeof value[1] !== "object";
+  return visible(isPlain ? value[1] : canonical(value));
+}
+
+function table(caption, pairs) {
+  const rows = pairs.slice(0, MAX_SHOWN).map(([name, text]) => {
+    const head = made("th", "", visible(name));
+    head.scope = "row";
+    return made("tr", "", head, made("td", "", made("span", "v", text)));
+  });
+  const note = pairs.length > MAX_SHOWN ? ` (${pairs.length - MAX_SHOWN} more)` : "";
+  const title = made("caption", "", `${visible(caption)}${note}`);
+  return made("div", "scroll", made("table", "witness", title, made("tbody", "", ...rows)));
+}
+
+/** The parts of a counterexample, as they were signed. */
+function exampleParts(example) {
+  const parts = [made("h3", "", "The counterexample")];
+  const title = `${visible(example.clause)}: ${visible(example.code)}`;
+  parts.push(made("p", "", chip(example.truth), ` ${title}`));
+  if (example.sentence) parts.push(made("p", "", made("b", "", visible(example.sentence))));
+  const pairs = (fields) => fields.map(([name, value]) => [name, shownValue(value)]);
+  for (const row of example.witness?.rows ?? []) {
+    const key = row.key.map(shownValue).join(", ");
+    parts.push(table(`${row.side}: ${row.type}[${key}]`, pairs(row.fields)));
+  }
+  for (const delta of example.deltas ?? []) {
+    const sides = ["before", "after"].map((side) => {
+      const value = delta[side]?.value ?? delta[side]?.entity ?? delta[side];
+      return [side, shownValue(value)];
+    });
+    parts.push(table(`${delta.op} ${delta.id}`, sides));
+  }
+  for (const each of example.witness?.comparisons ?? []) {
+    const sides = ["left", "operator", "right"].map((name) => [name, shownValue(each[name])]);
+    parts.push(table(each.text, sides));
+  }
+  return parts;
+}
+
+/** What was signed, made of the verified leaves and of nothing that was in the page. */
+function panel(status, why, manifest, leaves) {
+  const values = new Map(leaves.map(([, , [path, value]]) => [path, value]));
+  const { clauses, codes, results } = values.get("summary#");
+  const [style, mark] = SIGNS[manifest.verdict];
+  const state = SIGNS[status === "VALID" ? "MATCH" : "UNKNOWN"];
+  const title = `${visible(manifest.contract)} ${visible(manifest.contract_version)}`;
+  const head = made("header", `banner ${style}`, made("div", "inner",
+    made("p", "eyebrow", `what was signed · ${title}`),
+    made("h1", "", made("span", "seal", mark), made("span", "", manifest.verdict)),
+    made("p", `check ${state[0]}`, made("span", `chip ${state[0]}`, `${state[1]} ${status}`), ` ${why}`),
+  ));
+  const body = made("div", "page single");
+  const list = made("ul", "permits");
+  for (const each of clauses) {
+    list.append(made("li", "", chip(each.truth), " ", made("code", "", visible(each.clause)),
+      ` ${visible(each.stage)}`));
+  }
+  const named = Object.entries(results).filter(([, each]) => each !== null);
+  body.append(made("section", "",
+    made("h2", "", "The clauses"), list,
+    made("p", "", ...named.flatMap(([name, each]) => [`${name} `, chip(each), " "])),
+    made("p", "note", `Codes: ${codes.map(visible).join(", ")}`),
+    ...(values.has("counterexample#") ? exampleParts(values.get("counterexample#")) : []),
+    table("The trial", ["trial", "kernel", "statediff", "sealed_at"].map((name) => [name, visible(manifest[name])])),
+  ));
+  const found = made("div", "verified", head, body);
+  found.id = "verified";
+  return found;
+}
+
+/** The page as it came is put away under a label; what was verified is all that shows above it. */
+function show(verified) {
+  document.querySelectorAll("#verified").forEach((each) => each.remove());
+  let old = document.querySelector("body > details[data-unverified]");
+  if (!old?.dataset.own) {
+    const label = made("summary", "", "The page as it was handed over. Nothing below was verified.");
+    const rest = [...document.body.children];
+    old = made("details", "unverified", label);
+    old.dataset.unverified = old.dataset.own = "yes";
+    old.append(...rest);
+  }
+  for (const each of [document.documentElement, document.body]) {
+    each.hidden = false;
+    each.removeAttribute("inert");
+    each.removeAttribute("class");
+  }
+  document.body.replaceChildren(verified, old);
+  document.title = visible(verified.querySelector("h1").textContent);
+}
+
 function tell(style, mark, word, why) {
   for (const box of document.querySelectorAll("[data-check]")) {
     box.className = `check ${style}`;
@@ -78,14 +194,17 @@ async function check(trust) {
     const why = contradiction(manifest, leaves);
     if (why) reject(why);
     const by = `sealed by ${signers.join(" and ")} at ${manifest.sealed_at}`;
-    if (status === "VALID") tell("match", "✓", "VALID", `${by}; all that the decision rests on is disclosed.`);
-    else {
-      const count = Object.values(withheld).reduce((sum, each) => sum + each, 0);
-      tell("inconclusive", "?", status, `Genuine, ${by}; ${count} of ${manifest.tree.leaves} leaves are withheld, so the verdict stands on the signature alone.`);
-    }
+    const count = Object.values(withheld).reduce((sum, each) => sum + each, 0);
+    const isWhole = status === "VALID";
+    const how = isWhole
+      ? `${by}; all that the decision rests on is disclosed.`
+      : `Genuine, ${by}; ${count} of ${manifest.tree.leaves} leaves are withheld, so the verdict stands on the signature alone.`;
+    tell(isWhole ? "match" : "inconclusive", isWhole ? "✓" : "?", status, how);
+    show(panel(status, how, manifest, leaves));
   } catch (error) {
+    document.querySelectorAll("#verified").forEach((each) => each.remove());
+    tell("diverge", "✗", "INVALID", error instanceof Rejected ? error.message : "the page is broken");
     if (!(error instanceof Rejected)) throw error;
-    tell("diverge", "✗", "INVALID", error.message);
   }
 }
 
