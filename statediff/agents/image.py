@@ -15,7 +15,6 @@ import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event
 from typing import Final
 from urllib.parse import urlsplit
@@ -27,7 +26,7 @@ from statediff.agents.handover import read_answer, read_trace
 from statediff.agents.trial import AgentRun, Trial, place_of
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError, SandboxError, UsageError
-from statediff.systems.base.folders import AGENT_USER
+from statediff.systems.base.folders import AGENT_USER, give
 from statediff.systems.containers.engine import MEBIBYTE, Container, Shared, Spec, connect
 from statediff.systems.containers.forward import Entrance
 from statediff.systems.containers.images import image_tag
@@ -95,7 +94,7 @@ class ImageAgent:
             try:
                 relay = _relay(sorted({*filter(None, map(_port_of, trial.urls.values()))}), stack)
                 for place in places:
-                    _give(place, user)
+                    give(place, user)
                 container = connect().run(
                     Spec(
                         self.image,
@@ -152,16 +151,6 @@ def _port_of(url: str) -> int | None:
     """The port of this machine that a URL leads to."""
     parts = urlsplit(url)
     return parts.port if parts.hostname in ("127.0.0.1", "localhost") else None
-
-
-def _give(place: Path, user: int) -> None:
-    """All below the place is the program's own, where the evaluator is somebody else."""
-    if os.geteuid() == user:
-        return
-    os.chown(place, user, -1, follow_symlinks=False)
-    for parent, folders, files in os.walk(place):
-        for name in (*folders, *files):
-            os.chown(Path(parent, name), user, -1, follow_symlinks=False)
 
 
 def _outcome(container: Container) -> tuple[int | None, tuple[StreamHead, StreamHead], str | None]:

@@ -102,13 +102,15 @@ def serving_http(
     server: Server[Any],
     port: int = 0,
     around: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+    path: str | None = None,
 ) -> Iterator[str]:
     """The URL at which the server answers, on this machine only, until the end of the block.
 
     `around` is entered in the event loop that serves, before it does.
-    The path holds a secret, so that other users of the machine cannot call it.
+    The path holds a secret, so that other users of the machine cannot call it; not where the
+    machine is the agent's alone, and `path` is what it was told.
     """
-    path = f"/{secrets.token_urlsafe(16)}/mcp"
+    path = path or f"/{secrets.token_urlsafe(16)}/mcp"
     # The protocol is named, or the event loop does not switch Nagle's algorithm off: 45 ms a call.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -5,8 +5,9 @@ makes one of its host's own. A state is a path in the sandbox, of a file or a fo
 this machine reads.
 
 The state before is read before the agent acts, and kept where no agent is. What the agent left is
-data: a state that is gone, or is no longer a file or a folder as it was, is judged as empty. A
-sandbox that does not answer raises, and that run has no verdict.
+data: a state that is gone, or is no longer a file or a folder as it was, is judged as empty; one
+that has become too large to copy is unobserved, so that no verdict needs it. A sandbox that does
+not answer raises, and that run has no verdict.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tarfile
 import tempfile
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
@@ -28,9 +30,10 @@ from statediff.agents.loop import reply_text
 from statediff.errors import AdapterError, InputError, UsageError
 from statediff.evaluate import ContractFile
 from statediff.scoring import NOT_GIVEN, Judge, Judged, Score, contract_of
+from statediff.workspace.inputs import StateFile
 
 MAX_BYTES: Final = 1024 * 1024 * 1024
-"""How much of one state is copied; more raises."""
+"""How much of one state is copied."""
 BESIDE: Final = ("-wal", "-journal")
 """What SQLite keeps beside a file until it is checkpointed."""
 KIND: Final = (
@@ -39,7 +42,12 @@ KIND: Final = (
 )
 NOTHING: Final = bytes(1024)
 """A tar file without entries."""
+SIZE: Final = 'wc -c <"$1"'
 PACK: Final = 'f=$(mktemp) && tar -cf "$f" -C "$1" . && printf %s "$f"'
+
+
+class TooLarge(InputError):
+    """A state, or what belongs to it, has more than `MAX_BYTES`."""
 
 
 class Box(Protocol):
@@ -65,23 +73,25 @@ class BoxedRun:
         self._states = sorted(states.items())
         self._kinds: dict[str, str] = {}
         self._judge: Judge | None = None
-        self._after: list[str] = []
+        self._files: dict[str, StateFile] = {}
+        self._after: list[StateFile] = []
         self._folder = Path(tempfile.mkdtemp(prefix="statediff-box-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     async def before(self, box: Box | None) -> None:
-        """The states are read and kept. `InputError` where one is not there.
+        """The states are read and kept. `InputError` where one is not there, or is too large.
 
         Where every state is a URL no box is needed.
         """
-        names = await self._copied(box, "before")
-        self._judge = await to_thread.run_sync(Judge, self._contract, names)
+        files = await self._copied(box, "before")
+        self._judge = await to_thread.run_sync(Judge, self._contract, files)
 
     async def keep(self, names: Mapping[str, Path]) -> None:
         """The states before are files and folders of this machine, in the place of `before`."""
         self._kinds = {name: "folder" if path.is_dir() else "file" for name, path in names.items()}
-        named = [f"{name}={path}" for name, path in sorted(names.items())]
-        self._judge = await to_thread.run_sync(Judge, self._contract, named)
+        files = [StateFile.parse(f"{name}={path}") for name, path in sorted(names.items())]
+        self._files = {file.source: file for file in files}
+        self._judge = await to_thread.run_sync(Judge, self._contract, files)
 
     async def after(self, box: Box) -> None:
         """What the agent left is copied; what is given as a URL is read when it is judged.
@@ -110,8 +120,9 @@ class BoxedRun:
             answer.write_text(text, encoding="utf-8", errors="replace")
         return self._judge, answer
 
-    async def _copied(self, box: Box | None, side: str) -> list[str]:
-        named = []
+    async def _copied(self, box: Box | None, side: str) -> list[StateFile]:
+        """The copies, which messages call what they are copies of."""
+        found = []
         for name, place in self._states:
             copied: str | Path = place
             if "://" not in place:
@@ -119,9 +130,22 @@ class BoxedRun:
                     raise UsageError(f"{name}: {place} is in no sandbox; give a URL")
                 folder = tempfile.mkdtemp(prefix=side, dir=self._folder)
                 copied = Path(folder) / (PurePosixPath(place).name or "root")
-                await self._fetch(box, name, place, copied)
-            named.append(f"{name}={copied}")
-        return named
+                try:
+                    await self._fetch(box, name, place, copied)
+                except TooLarge as error:
+                    if side == "before":
+                        raise
+                    found.append(replace(self._files[name], lost=str(error)))
+                    continue
+            first = self._files.get(name)
+            is_copy = copied is not place
+            if first is None or not is_copy or first.reader.is_any_system:
+                first = await to_thread.run_sync(StateFile.parse, f"{name}={copied}")
+                self._files.setdefault(name, first)
+            if is_copy:  # whatever is there now, it is read as what it was before
+                first = replace(first, path=Path(copied), shown=f"{place} in the sandbox")
+            found.append(first)
+        return found
 
     async def _fetch(self, box: Box, name: str, place: str, copied: Path) -> None:
         kind = await _kind(box, place)
@@ -134,10 +158,10 @@ class BoxedRun:
         elif is_folder:
             await to_thread.run_sync(unpack, await _packed(box, place), copied)
         else:
-            _put(copied, await _read(box, place))
+            _put(copied, await _read(box, place, place))
             for suffix in BESIDE:
                 if await _kind(box, place + suffix) == "file":
-                    _put(Path(f"{copied}{suffix}"), await _read(box, place + suffix))
+                    _put(Path(f"{copied}{suffix}"), await _read(box, place + suffix, place))
 
 
 def _put(path: Path, content: bytes) -> None:
@@ -156,15 +180,20 @@ async def _packed(box: Box, place: str) -> bytes:
     if code != 0 or not printed.startswith("/"):
         raise AdapterError(f"{place}: the sandbox could not pack the folder: exit code {code}")
     try:
-        return await _read(box, printed.strip())
+        return await _read(box, printed.strip(), place)
     finally:
         await box.run("rm", "-f", printed.strip())
 
 
-async def _read(box: Box, place: str) -> bytes:
-    content = await box.read(place)
-    if len(content) > MAX_BYTES:
-        raise InputError(f"{place}: more than {MAX_BYTES:,} bytes are not copied")
+async def _read(box: Box, place: str, of: str) -> bytes:
+    """The content of a file; `of` names the state that it belongs to."""
+    code, printed = await box.run("sh", "-c", SIZE, "sh", place)
+    if code != 0 or not printed.strip().isdecimal():
+        raise AdapterError(f"{place}: the sandbox does not say how large it is: exit code {code}")
+    size = int(printed)
+    content = await box.read(place) if size <= MAX_BYTES else b""
+    if max(size, len(content)) > MAX_BYTES:
+        raise TooLarge(f"{of} in the sandbox: at most {MAX_BYTES:,} bytes of a state are copied")
     return content
 
 

@@ -18,11 +18,11 @@ from weakref import WeakKeyDictionary
 
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import SandboxEnvironment, sandbox
+from inspect_ai.util import OutputLimitExceededError, SandboxEnvironment, sandbox
 
 from statediff.errors import UsageError
 from statediff.evaluate import ContractFile, parse_contract
-from statediff.integrations.boxes import BoxedRun
+from statediff.integrations.boxes import BoxedRun, TooLarge
 from statediff.integrations.inspect_provider import VERDICTS, verdict_score
 from statediff.model.verdict import Verdict
 
@@ -42,7 +42,10 @@ class SandboxBox:
         return done.returncode, done.stdout
 
     async def read(self, path: str) -> bytes:
-        return await self._environment.read_file(path, text=False)
+        try:
+            return await self._environment.read_file(path, text=False)
+        except OutputLimitExceededError as error:
+            raise TooLarge(f"{path} in the sandbox: Inspect reads no more: {error}") from error
 
 
 def frame(allowed: Sequence[str | Mapping[str, Any]]) -> ContractFile:

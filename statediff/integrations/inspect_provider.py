@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, overload
@@ -36,16 +35,12 @@ from typing_extensions import override
 
 from statediff import api
 from statediff.agents.command import CommandAgent
-from statediff.agents.loop import SYSTEM, as_reply
+from statediff.agents.loop import SYSTEM
 from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError, UsageError
-from statediff.harness import Task as Told
-from statediff.model.values import ABSENT
-from statediff.packs import sandbox_of
-from statediff.systems.base.sandbox import EmbeddedSandbox
-from statediff.workspace.cases import Chosen, cases_of
-from statediff.workspace.contracts import contract_paths
-from statediff.workspace.trials import HeldTrial, clock, lend, open_sandbox
+from statediff.integrations.held import OpenTrial
+from statediff.workspace.tasks import tasks_of
+from statediff.workspace.trials import clock
 
 VERDICTS: Final = ("match", "diverge", "inconclusive")
 SECONDS: Final = 600
@@ -57,15 +52,15 @@ _NOT_FOUND, _NOT_STARTED = 127, 126
 class StatediffSandbox(SandboxEnvironment):
     """The sandbox of one sample's contract: its configuration, or `contract` in the metadata."""
 
-    def __init__(self, running: EmbeddedSandbox, held: HeldTrial, stack: ExitStack) -> None:
+    def __init__(self, opened: OpenTrial) -> None:
         super().__init__()
-        self.running = running
-        self.held = held
-        self._stack = stack
+        self.opened = opened
+        self.running = opened.running
+        self.held = opened.held
 
     def close(self) -> None:
         """Nothing that the sample started is running."""
-        self._stack.close()
+        self.opened.close()
 
     @override
     @classmethod
@@ -81,21 +76,8 @@ class StatediffSandbox(SandboxEnvironment):
 
         case = None if config is not None else metadata.get("case")
 
-        def begun() -> StatediffSandbox:
-            file = api.load_contract(named, case=case)
-            sandbox = sandbox_of(file)
-            if sandbox is None:
-                raise UsageError(f"{file.content.contract} names no sandbox; add `sandbox:`")
-            with ExitStack() as stack:
-                running = stack.enter_context(open_sandbox(sandbox))
-                work = stack.enter_context(
-                    tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True)
-                )
-                held = HeldTrial(file, Path(work) / "trial", agent=task_name, lease=lend(running))
-                stack.enter_context(held)
-                return cls(running, held, stack.pop_all())
-
-        return {"default": await to_thread.run_sync(begun)}
+        opened = await to_thread.run_sync(OpenTrial, named, case, task_name)
+        return {"default": cls(opened)}
 
     @override
     @classmethod
@@ -248,26 +230,17 @@ def statediff_scorer(out: str | None = None) -> Scorer:
     """The verdict of the sample's contract; with `out`, bundles are kept in that folder."""
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - Inspect's signature
-        held = sandbox().as_type(StatediffSandbox).held
-        return await to_thread.run_sync(_score, held, state, out)
-
-    return score
-
-
-def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
-    if not held.is_over:
+        opened = sandbox().as_type(StatediffSandbox).opened
         asked = sum(
             len(message.tool_calls or ())
             for message in state.messages
             if isinstance(message, ChatMessageAssistant)
         )
-        if asked > held.calls:
-            # Inspect itself refuses unknown tools and wrong arguments, and no tool learns of them.
-            held.miss(f"{asked - held.calls} calls never came to the sandbox's tools")
-    has_file = held.trial.answer_path.exists()
-    said = state.output.completion
-    answer = ABSENT if has_file else as_reply(said, held.trial.answer_form)
-    return verdict_score(api.Judged(held.finish(answer, agent=str(state.model))), out)
+        said, agent = state.output.completion, str(state.model)
+        judged, _ = await to_thread.run_sync(opened.finish, said, asked, agent)
+        return await to_thread.run_sync(verdict_score, judged, out)
+
+    return score
 
 
 def verdict_score(judged: api.Judged, out: str | None) -> Score:
@@ -297,22 +270,14 @@ def verdict_score(judged: api.Judged, out: str | None) -> Score:
 
 def contract_samples(contracts: str | Path | Sequence[str | Path]) -> list[Sample]:
     """A sample for each case of each contract that the names, files and folders mean."""
-    named = [contracts] if isinstance(contracts, (str, Path)) else contracts
-    samples = []
-    for path in contract_paths([str(each) for each in named]):
-        own = api.load_contract(path)
-        cases: tuple[str | None, ...] = tuple(each.name for each in cases_of(path, own, Chosen()))
-        for case in cases or (None,):
-            content = own.content if case is None else api.load_contract(path, case=case).content
-            metadata = {"contract": str(path.absolute())}
-            samples.append(
-                Sample(
-                    input=Told.of(content).prompt,
-                    id=f"{content.contract}@{content.version}",
-                    metadata=metadata if case is None else {**metadata, "case": case},
-                )
-            )
-    return samples
+    return [
+        Sample(
+            input=each.prompt,
+            id=each.name,
+            metadata={"contract": each.contract, **({"case": each.case} if each.case else {})},
+        )
+        for each in tasks_of(contracts)
+    ]
 
 
 @task

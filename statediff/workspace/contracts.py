@@ -1,7 +1,8 @@
 """Contracts as a command line names them, their released versions, and their check.
 
-A contract is a file, a folder, or the name of a pack's task. `released.yaml` beside it says which
-versions never change. It is checked before an agent is tried under it, against a schema or a state.
+A contract is a file, a folder, or the name of a pack's task; a pack's name means all of its tasks.
+`released.yaml` beside it says which versions never change. It is checked before an agent is tried
+under it, against a schema or a state.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from statediff.evaluate import ContractFile, load_contract
 from statediff.model.values import printable
 from statediff.packs import (
     CONTRACT_FILE,
-    contract_folder,
     contract_folders,
     is_path,
     known_sandbox,
@@ -47,7 +47,7 @@ def contract_path(named: str) -> Path:
 
 
 def contract_paths(named: Sequence[str]) -> tuple[Path, ...]:
-    """The files of every contract named, each once; folders are searched.
+    """The files of every contract named, each once; folders are searched, and packs have many.
 
     Contracts in a folder are called `contract.yaml` or `NAME.contract.yaml`.
     """
@@ -62,8 +62,9 @@ def _paths(named: str) -> Iterator[Path]:
         is_folder = exists = False
     if not is_folder:
         # A file that does not exist is reported when it is opened, unless a pack has the name.
-        known = {entry.name for entry in contract_folders()}
-        yield path if exists or named not in known else contract_folder(named).contract
+        known = {entry.name: entry.contract for entry in contract_folders()}
+        of_pack = [file for name, file in known.items() if name.startswith(f"{named}/")]
+        yield from [path] if exists else of_pack or [known.get(named, path)]
         return
     found = sorted({*path.rglob(CONTRACT_FILE), *path.rglob(f"*.{CONTRACT_FILE}")})
     if not found:

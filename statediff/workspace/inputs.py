@@ -67,6 +67,10 @@ class StateFile:
     path: Path
     reader: StateReader
     url: str | None = None
+    shown: str = ""
+    """What messages say in the place of the path, of a copy what it is a copy of."""
+    lost: str | None = None
+    """Why it could not even be copied: its source is unobserved."""
 
     @staticmethod
     def parse(text: str) -> StateFile:
@@ -90,6 +94,10 @@ class StateFile:
         """The source that reads it on its own."""
         return open_state(self.reader, self.source, self.input(), refinement)
 
+    def named(self, source: Source) -> Source:
+        """The source, whose causes call the path what messages call it."""
+        return Renamed(source, str(self.path), self.shown) if self.shown else source
+
     def input(self) -> StateInput:
         """What its reader gets."""
         if self.url is not None:
@@ -108,7 +116,7 @@ class StateFile:
         """How messages name it."""
         if self.url is not None:
             return url_without_password(self.url)
-        return "standard input" if self.is_stdin else str(self.path)
+        return "standard input" if self.is_stdin else self.shown or str(self.path)
 
 
 def _exists(text: str) -> bool:
@@ -209,6 +217,49 @@ class Backed:
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         return self._source.read(store, clock, like)
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A source whose causes call a path otherwise: a copy's is nobody's but ours."""
+
+    source: Source
+    path: str
+    shown: str
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    def schema(self) -> Schema:
+        try:
+            return self.source.schema()
+        except SourceUnavailable as error:
+            raise type(error)(self._said(str(error))) from error
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        try:
+            part = self.source.read(store, clock, like)
+        except SourceUnavailable as error:
+            raise type(error)(self._said(str(error))) from error
+        return replace(part, spoiled=tuple(map(self._said, part.spoiled)))
+
+    def _said(self, cause: str) -> str:
+        return cause.replace(printable(self.path), self.shown)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A source that nobody can read, and why."""
+
+    name: str
+    cause: str
+
+    def schema(self) -> Schema:
+        raise SourceUnavailable(self.cause)
+
+    def read(self, _store: ChunkStore, _clock: Clock, _like: State | None) -> SourceCapture:
+        raise SourceUnavailable(self.cause)
 
 
 def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
@@ -317,9 +368,10 @@ def _history(
     return history_of(source, Seen(tuple(transactions)), after, offline_clock)
 
 
-def distinct_states(states: Sequence[str], where: str) -> tuple[StateFile, ...]:
+def distinct_states(states: Sequence[str | StateFile], where: str) -> tuple[StateFile, ...]:
     """The states named, sorted by source; `UsageError` where two have one name."""
-    files = tuple(sorted((StateFile.parse(text) for text in states), key=lambda f: f.source))
+    parsed = (each if isinstance(each, StateFile) else StateFile.parse(each) for each in states)
+    files = tuple(sorted(parsed, key=lambda f: f.source))
     for one, other in itertools.pairwise(files):
         if one.source == other.source:
             raise UsageError(

@@ -30,7 +30,7 @@ from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.document.load import besides
 from statediff.errors import AdapterError, UsageError
-from statediff.evaluate import ContractFile, evaluate, load_contract
+from statediff.evaluate import ContractFile, Evaluated, evaluate, load_contract
 from statediff.evaluate.contracts import parse_contract
 from statediff.evidence.package import Bundle
 from statediff.harness import NO_HOOKS, Hooks, JudgedTrial, TrialPlan, run_trial
@@ -205,14 +205,17 @@ class HeldTrial:
         agent: str,
         lease: Lease,
         variant: str = EMBEDDED,
+        keeps_log: bool = False,
     ) -> None:
+        """With `keeps_log`, an agent that called no tool may have kept a log of its own."""
         self.name = agent
+        self._keeps_log = keeps_log
         self._request = TrialRequest(contract=contract, agent=self, lease=lease, variant=variant)
         self._plan = TrialPlan(folder.name, folder)
         self._table: ToolTable | None = None
         self._begins: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._ends: queue.SimpleQueue[Value | NoAnswer | Absent | _Abandoned] = queue.SimpleQueue()
-        self._bundle: Future[Bundle] = Future()
+        self._done: Future[Evaluated] = Future()
         self._thread = threading.Thread(target=self._make, name="held-trial", daemon=True)
 
     @property
@@ -226,7 +229,7 @@ class HeldTrial:
     @property
     def is_over(self) -> bool:
         """Whether it has a verdict, or will not have one."""
-        return self._bundle.done()
+        return self._done.done()
 
     @property
     def calls(self) -> int:
@@ -245,16 +248,21 @@ class HeldTrial:
         Without `answer`, the answer file is read. `agent` is the name of who acted, if that was not
         known before. Raises what the engine raises.
         """
-        if not self._bundle.done():
+        if not self._done.done():
             self.name = self.name if agent is None else agent
             self._ends.put(answer)
-        return self._bundle.result()
+        return self.evaluated.bundle
+
+    @property
+    def evaluated(self) -> Evaluated:
+        """The judgement and its bundle, once it is over; until then this waits."""
+        return self._done.result()
 
     def __enter__(self) -> Self:
         self._thread.start()
         try:
             if not self._begins.get():
-                self._bundle.result()  # raises what kept it from beginning
+                self._done.result()  # raises what kept it from beginning
         except BaseException:
             self._abandon()
             raise
@@ -271,13 +279,13 @@ class HeldTrial:
 
     def _make(self) -> None:
         try:
-            self._bundle.set_result(make_trial(self._request, self._plan).evaluated.bundle)
+            self._done.set_result(make_trial(self._request, self._plan).evaluated)
         except _Abandoned:
-            self._bundle.set_exception(
+            self._done.set_exception(
                 UsageError(f"the trial {self._plan.id} is over and was not judged; begin another")
             )
         except BaseException as error:  # noqa: BLE001 - it is raised where the holder waits
-            self._bundle.set_exception(error)
+            self._done.set_exception(error)
         finally:
             self._begins.put(False)
 
@@ -297,7 +305,7 @@ class HeldTrial:
                 if isinstance(end, Absent)
                 else end
             )
-            if self._table is None:
+            if self._table is None or (self._keeps_log and not recorder.calls):
                 return AgentRun(answer, read_trace(trial.trace_path), started_at, clock())
             if not isinstance(answer, NoAnswer):
                 recorder.reply(answer)

@@ -13,6 +13,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -24,7 +25,7 @@ from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.model.state import State as ReadState
 from statediff.systems.base.live import kept_input
-from statediff.systems.base.plugin import Refinement, StateInput
+from statediff.systems.base.plugin import KeptPairs, Refinement, StateInput
 from statediff.systems.base.registry import open_state
 from statediff.systems.functions.plugin import url_of
 from statediff.systems.tables.kept import Changes, KeptTables
@@ -37,7 +38,7 @@ Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 Place: TypeAlias = str | Path | Callable[[], Tables]
 """What the command line calls a state, `PATH`, `URL` or `NAME=PATH`, or a function that returns
 tables."""
-State: TypeAlias = Tables | Place | Sequence[str | Path]
+State: TypeAlias = Tables | Place | Sequence[str | Path | inputs.StateFile]
 """Tables, or a place, one or one a source."""
 After: TypeAlias = State | Sequence[Mapping[str, Any]]
 """The same, or what changed: deltas as plain JSON, as `changes` gives them."""
@@ -147,7 +148,7 @@ class KeptPlaces:
         self._refined = refined
         files = inputs.distinct_states(names_of(before), "the state before")
         self._places = {file.source: _KeptPlace(file, refined(file.source)) for file in files}
-        self._before: Capture | None = None
+        self._before: tuple[list[SourceCapture], Capture] | None = None
 
     def captures(self, after: Any) -> tuple[Capture, Capture]:
         """`UsageError` where the state after is of other sources, or tables."""
@@ -160,10 +161,19 @@ class KeptPlaces:
         pairs = [self._places[file.source].pair(file) for file in files]
         known = [place.file for place in self._places.values()]
         store, clock = inputs.room_and_clock((*known, *files))
-        before = self._before or take([one for one, _ in pairs], store, clock, None, "before")
-        if all(isinstance(one, _Read) for one, _ in pairs):
-            self._before = before
+        before = self._first([one for one, _ in pairs], store, clock)
         return before, take([two for _, two in pairs], store, clock, before, "after")
+
+    def _first(self, sources: list[Source], store: ChunkStore, clock: Clock) -> Capture:
+        """The capture before, the same object as long as what was read is."""
+        parts = [one.part for one in sources if isinstance(one, _Read)]
+        is_read = len(parts) == len(sources)
+        if is_read and self._before is not None and all(map(is_, self._before[0], parts)):
+            return self._before[1]
+        before = take(sources, store, clock, None, "before")
+        if is_read:
+            self._before = parts, before
+        return before
 
 
 class _KeptPlace:
@@ -173,12 +183,17 @@ class _KeptPlace:
         self.file = file
         self._refinement = refinement
         self._copy: StateInput | None = None
+        self._pairs: KeptPairs | None = None
         self._source: Source | None = None
         self._reader: PageReader | None = None
         if file.reader.series is not None:
             folder = tempfile.mkdtemp(prefix="statediff-before-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self._copy = kept_input(file.reader, file.input(), Path(folder))
+            if file.reader.kept is not None:
+                self._pairs = file.reader.kept(
+                    file.source, self._copy, refinement, inputs.offline_clock
+                )
             return
         source = file.read_by(refinement)
         inputs.require_schema(source, file)
@@ -189,16 +204,26 @@ class _KeptPlace:
 
     def pair(self, after: inputs.StateFile) -> tuple[Source, Source]:
         """What reads the two sides."""
+        if after.lost is not None:
+            one = self._source or self._again()
+            return one, inputs.Backed(inputs.Lost(after.source, after.lost), one)
         inputs.require_alike(self.file, after)
         series = self.file.reader.series
+        is_alike = self.file.reader is after.reader
+        if self._pairs is not None and is_alike and (found := self._pairs(after.input())):
+            return _Read(found[0].parts[0]), _Read(found[1].parts[0])
         if self._copy is not None and series is not None and self.file.reader is after.reader:
             one, two = series(self.file.source, (self._copy, after.input()), self._refinement)
-            return one, two
-        one = self._source or open_state(
-            self.file.reader, self.file.source, self._copy or self.file.input(), self._refinement
-        )
+            return one, after.named(two)
+        one = self._source or self._again()
         two = after.read_by(self._refinement)
-        return one, inputs.Backed(two if self._reader is None else self._reader.beside(two), one)
+        two = after.named(two if self._reader is None else self._reader.beside(two))
+        return one, inputs.Backed(two, one)
+
+    def _again(self) -> Source:
+        """What reads the state before, from its copy where there is one."""
+        state = self._copy or self.file.input()
+        return open_state(self.file.reader, self.file.source, state, self._refinement)
 
 
 @dataclass(frozen=True)
@@ -258,11 +283,11 @@ def captures(
     return inputs.capture_pair(names_of(before), names_of(after), refined, names_of(during))
 
 
-def names_of(state: Any) -> list[str]:
-    """Places as a command line names them."""
+def names_of(state: Any) -> list[Any]:
+    """Places as a command line names them, or as `StateFile`."""
     if isinstance(state, (str, Path)) or callable(state):
         return [place_of(state)]
-    return [str(each) for each in state]
+    return [each if isinstance(each, inputs.StateFile) else str(each) for each in state]
 
 
 def place_of(place: Place) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import sqlite3
 import subprocess
 import tarfile
@@ -15,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statediff.api import changes
+from statediff.api import Judged, Score, changes
 from statediff.errors import AdapterError, InputError, UsageError
+from statediff.integrations import boxes
 from statediff.integrations.boxes import BoxedRun, unpack
 from statediff.integrations.verdicts import NoReward, decided, rewards_of
 from statediff.model.verdict import Verdict
@@ -197,6 +199,79 @@ def test_what_is_not_there_before_and_a_box_that_does_not_answer_raise(tmp_path:
         asyncio.run(run.score())
     with pytest.raises(AdapterError, match="exit code 137"):
         asyncio.run(run.after(Gone(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("name", "act"), [("app.json", "head -c 2000 /dev/zero > app.json"), ("work", "cp big work")]
+)
+def test_a_state_that_becomes_too_large_to_copy_is_inconclusive_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, act: str
+) -> None:
+    (tmp_path / "app.json").write_text(BEFORE)
+    (tmp_path / "big").write_bytes(bytes(200_000))
+    (tmp_path / "work").mkdir()
+    monkeypatch.setattr(boxes, "MAX_BYTES", 1000 if name == "app.json" else 100_000)
+    contract = CLOSE if name == "app.json" else FILES
+
+    async def lives() -> tuple[Score, Judged]:
+        run, box = BoxedRun(contract, {"state": name}), Folder(tmp_path)
+        await run.before(box)
+        box.ran(("sh", "-ec", act))
+        await run.after(box)
+        return await run.score(), await run.judge()
+
+    score, judged = asyncio.run(lives())
+    assert score.verdict is judged.verdict is Verdict.INCONCLUSIVE
+    assert score.reward is None
+    assert re.match(rf"environment: .*{name} in the sandbox: at most 1", score.why)
+    monkeypatch.setattr(boxes, "MAX_BYTES", 10)
+    with pytest.raises(InputError, match="at most 10 bytes of a state are copied"):
+        asyncio.run(lives())
+
+
+def test_findings_name_the_place_in_the_box_and_no_copy_of_ours(tmp_path: Path) -> None:
+    async def lives() -> Judged:
+        (tmp_path / "app.json").write_text(BEFORE)
+        run, box = BoxedRun(CLOSE, {"tables": "app.json"}), Folder(tmp_path)
+        await run.before(box)
+        (tmp_path / "app.json").write_text("{no json")
+        await run.after(box)
+        return await run.judge()
+
+    judged = asyncio.run(lives())
+    assert judged.verdict is Verdict.DIVERGE
+    assert "app.json in the sandbox:1:2: not JSON" in judged.text()
+    ours = Path(tempfile.gettempdir(), "statediff-box").as_posix()
+    assert not [name for name, part in judged.bundle.files.items() if ours.encode() in part]
+    assert asyncio.run(lives()).bundle.digest == judged.bundle.digest
+
+
+def test_a_state_is_read_as_what_it_was_whatever_it_looks_like_now(tmp_path: Path) -> None:
+    app = sqlite3.connect(tmp_path / "app")
+    app.execute("create table ticket (id integer primary key, status text)")
+    app.execute("insert into ticket values (7, 'open')")
+    app.commit()
+    app.close()
+    act = f"echo '{AFTER['match']}' > app"
+    assert verdict(CLOSE, {"db": "app"}, tmp_path, act) is Verdict.DIVERGE
+
+
+def test_a_url_is_read_without_a_box_and_is_no_copy(tmp_path: Path) -> None:
+    app = sqlite3.connect(tmp_path / "app.db")
+    app.execute("create table ticket (id integer primary key, status text)")
+    app.execute("insert into ticket values (7, 'open')")
+    app.commit()
+
+    async def lives() -> Verdict:
+        run = BoxedRun(CLOSE, {"db": f"sqlite:///{tmp_path}/app.db"})
+        await run.before(None)
+        app.execute("update ticket set status = 'closed'")
+        app.commit()
+        await run.after(Gone(tmp_path))
+        return (await run.score()).verdict
+
+    assert asyncio.run(lives()) is Verdict.MATCH
+    app.close()
 
 
 def packed(*members: tarfile.TarInfo) -> bytes:

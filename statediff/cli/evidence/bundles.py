@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from statediff.cli.options import BundleOrRunArgument, CopyKeys, JsonFlag, Loudness
+from statediff.cli.options import CopyKeys, JsonFlag, Loudness
 from statediff.cli.output import emit, print_result, print_trial, results, shown
 from statediff.errors import BundleError, InputError, UsageError
 from statediff.workspace.bundles import load_bundle
@@ -23,6 +23,15 @@ ShownArgument = Annotated[
 ]
 REPLAY: Final = "statediff/replay/1"
 EXPORT: Final = "statediff/export/1"
+HARBOR: Final = "harbor"
+"""The form of tasks, which were not tried yet; all others are of runs and bundles."""
+ExportedArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="BUNDLE|RUN|TASK",
+        help="A bundle's folder, a trial's, or a run's; for `--as harbor` a contract.",
+    ),
+]
 
 
 def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
@@ -97,31 +106,35 @@ def _choices() -> str:
     """Every format, as help shows a choice; asked for only when this command is made."""
     from statediff.reports.formats.format import names
 
-    return f"<{'|'.join(names())}>"
+    return f"<{'|'.join((*names(), HARBOR))}>"
 
 
 def _form(form: str) -> str:
     from statediff.reports.formats.format import names
 
-    if form not in names():
-        known = ", ".join(map(repr, names()))
+    if form not in (*names(), HARBOR):
+        known = ", ".join(map(repr, (*names(), HARBOR)))
         raise ValueError(f"{form!r} is not one of {known}.")
     return form
 
 
 def export(
-    target: BundleOrRunArgument,
+    target: ExportedArgument,
     form: Annotated[
         str,
         typer.Option("--as", metavar=_choices(), parser=_form, help="The form of the export."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="The file [default: standard output]."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="The file [default: standard output]; of tasks the folder that holds them.",
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write the verdicts of a run or a bundle for other tools.
+    """Write the verdicts of a run or a bundle for other tools, or tasks for Harbor.
 
     MATCH passes, DIVERGE is a failure, INCONCLUSIVE and a trial without a verdict are errors. Ends
     with 0 whatever they are: the exit code of `run` is the verdict's.
@@ -131,6 +144,9 @@ def export(
 
     if as_json and out is None:
         raise UsageError("--json tells of the file that was written; name it with --out")
+    if form == HARBOR:
+        _export_tasks(target, out or Path(), as_json=as_json)
+        return
     chosen = format_of(form)
     read = {Takes.TRIALS: _trials, Takes.TURNS: _turns, Takes.SPANS: _spans}[chosen.takes]
     objects, count, not_run = read(target)
@@ -142,6 +158,14 @@ def export(
     place = shown(out)
     written = {"schema": EXPORT, "export": place, "as": form, "trials": count, "not_run": not_run}
     print_result(written, place, as_json=as_json)
+
+
+def _export_tasks(target: Path, out: Path, *, as_json: bool) -> None:
+    from statediff.workspace.harbor_tasks import export_tasks
+
+    places = [shown(folder) for folder in export_tasks(str(target), out)]
+    written = {"schema": EXPORT, "export": shown(out), "as": HARBOR, "tasks": places}
+    print_result(written, "\n".join(places), as_json=as_json)
 
 
 def _trials(target: Path) -> tuple[Sequence[Any], int, int]:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from statediff.model.schema import EntityType, Schema
 
 if TYPE_CHECKING:
-    from statediff.capture.source import Source
+    from statediff.capture.source import Clock, Source
+    from statediff.model.readings import Capture
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
@@ -70,6 +71,10 @@ def _no_path(_path: Path) -> bool:
     return False
 
 
+KeptPairs = Callable[[StateInput], "tuple[Capture, Capture] | None"]
+"""A state after → the captures before and after; None where `series` has to read it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StateReader:
     """One form of a system's state, e.g. a SQLite file or a server at a URL."""
@@ -90,6 +95,9 @@ class StateReader:
     """What reads it, by the source's name and the refinement of its schema."""
     series: Callable[[str, Sequence[StateInput], Refinement | None], Sequence[Source]] | None = None
     """What reads all states of one source, in their order, where all decide what its schema is."""
+    kept: Callable[[str, StateInput, Refinement | None, Clock], KeptPairs | None] | None = None
+    """A state before, read once, for many states after: `series` gives the same of each pair. None
+    of a state that only `series` can read."""
     keep: Callable[[StateInput], StateInput] | None = None
     """The state as it is now, for `series` to read later. None where a copy of the path is that."""
     is_any_system: bool = False

@@ -31,6 +31,7 @@ from pyarrow import parquet
 from statediff.errors import InputError
 from statediff.model.values import printable
 from statediff.systems.tables import workbooks
+from statediff.systems.tables.plain import Odd
 from statediff.systems.tables.shape import MAX_BYTES
 
 DELIMITERS: Final[Mapping[str, str]] = {".csv": ",", ".tsv": "\t"}
@@ -39,6 +40,8 @@ PARQUET: Final = ".parquet"
 SUFFIXES: Final = frozenset({*DELIMITERS, *LINES, *workbooks.SUFFIXES, PARQUET})
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _MAX_FIELD: Final = 16 * 1024 * 1024
+_EXACT: Final = 300
+"""Digits of a number from which on its text is read by the strict reader."""
 
 Numbers = frozenset[tuple[str, str]]
 """The columns that hold numbers, as (table, column)."""
@@ -78,6 +81,62 @@ def json_tables(
     return ("{" + ",\n".join(texts) + "}").encode(), frozenset(
         found
     ) if numbers is None else numbers
+
+
+def plain_tables(
+    path: Path, numbers: Numbers | None = None, first: Path | None = None
+) -> tuple[dict[str, list[dict[str, Any]]], Numbers]:
+    """The same tables as plain objects. `Odd` where only their JSON text says all of them."""
+    found: set[tuple[str, str]] = set()
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for stem, file in _files(path, is_first=numbers is None).items():
+        if isinstance(file, InputError):
+            raise file
+        is_alone = not (first is None or first.is_dir() or path.is_dir())
+        table = first.stem if first is not None and is_alone else stem
+        if file.suffix.lower() == PARQUET:
+            tables[table] = [
+                {name: _plain(value) for name, value in row.items()} for row in _parquet(file)
+            ]
+        elif file.suffix.lower() in DELIMITERS:
+            header, cells = _cells(table, file, numbers, found)
+            known = found if numbers is None else numbers
+            columns = list(zip(*cells, strict=True)) or [() for _ in header]
+            made = [
+                list(map(_number, column)) if (table, name) in known else column
+                for name, column in zip(header, columns, strict=True)
+            ]
+            tables[table] = [dict(zip(header, row, strict=True)) for row in zip(*made, strict=True)]
+        else:
+            raise Odd
+    return tables, frozenset(found) if numbers is None else numbers
+
+
+def _number(cell: str) -> Any:
+    """What `_cell` writes of a cell in a column of numbers."""
+    if not cell:
+        return None
+    if not _NUMBER.fullmatch(cell):
+        return cell
+    value = float(cell) if "." in cell else int(cell) if len(cell) < _EXACT else cell
+    if repr(value) != cell:
+        raise Odd  # it is written otherwise than Python writes it
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """What `literal` writes, as an object."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case datetime() | date() | time():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            raise Odd
 
 
 def _table(
@@ -122,24 +181,35 @@ def _files(path: Path, *, is_first: bool) -> dict[str, Path | InputError]:
 
 def _rows(name: str, file: Path, numbers: Numbers | None, found: set[tuple[str, str]]) -> list[str]:
     suffix = file.suffix.lower()
-    try:
-        if suffix == PARQUET:
-            return [literal(row) for row in _parquet(file)]
-        text = file.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise _wrong(file, f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise _wrong(file, f"byte {error.start}: not UTF-8") from None
+    if suffix == PARQUET:
+        return [literal(row) for row in _parquet(file)]
     if suffix in LINES:
-        return list(_lines(file, text))
-    header, numbered = delimited(file, text, DELIMITERS[suffix])
-    cells = [row for _, row in numbered]
-    if numbers is None:
-        found |= {(name, c) for at, c in enumerate(header) if _is_numbers(r[at] for r in cells)}
+        return list(_lines(file, _text(file)))
+    header, cells = _cells(name, file, numbers, found)
     known = found if numbers is None else numbers
     is_number = [(name, column) in known for column in header]
     names = [json.dumps(column) for column in header]
     return [_record(names, is_number, row) for row in cells]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise _wrong(file, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _wrong(file, f"byte {error.start}: not UTF-8") from None
+
+
+def _cells(
+    name: str, file: Path, numbers: Numbers | None, found: set[tuple[str, str]]
+) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows; columns of numbers are found in the first state."""
+    header, numbered = delimited(file, _text(file), DELIMITERS[file.suffix.lower()])
+    cells = [row for _, row in numbered]
+    if numbers is None:
+        found |= {(name, c) for at, c in enumerate(header) if _is_numbers(r[at] for r in cells)}
+    return header, cells
 
 
 def _lines(file: Path, text: str) -> Iterator[str]:
@@ -202,6 +272,9 @@ def _cell(value: str, is_number: bool) -> str:
 def _parquet(file: Path) -> Iterator[dict[str, Any]]:
     try:
         with parquet.ParquetFile(file) as opened:
+            names = opened.schema_arrow.names
+            if len(set(names)) < len(names):
+                raise _wrong(file, "a column is named twice")
             for batch in opened.iter_batches():
                 yield from batch.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:

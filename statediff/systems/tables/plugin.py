@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from statediff.errors import InputError
 from statediff.systems.base.plugin import (
+    KeptPairs,
     Refinement,
     StateInput,
     StateReader,
@@ -18,7 +19,8 @@ from statediff.systems.base.plugin import (
 from statediff.systems.tables.shape import MAX_BYTES, read_document
 
 if TYPE_CHECKING:
-    from statediff.capture.source import Source
+    from statediff.capture.source import Clock, Source
+    from statediff.model.readings import Capture
     from statediff.systems.base.protocol import System
 
 
@@ -103,6 +105,32 @@ def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -
     )
 
 
+def kept(
+    name: str, before: StateInput, refine: Refinement | None, clock: Clock
+) -> KeptPairs | None:
+    """CSV and Parquet before, as plain records; None of any other form, and of what is odd."""
+    from statediff.systems.tables.exports import is_export, plain_tables
+    from statediff.systems.tables.kept import KeptTables
+    from statediff.systems.tables.plain import Odd
+
+    if before.content is not None or not is_export(before.path):
+        return None
+    try:
+        tables, numbers = plain_tables(before.path)
+        known = KeptTables(name, tables, refine, clock)
+    except (InputError, Odd):
+        return None
+
+    def pair(after: StateInput) -> tuple[Capture, Capture] | None:
+        try:
+            found, _ = plain_tables(after.path, numbers, before.path)
+            return known.captures(known.changes(found))
+        except (InputError, Odd):
+            return None
+
+    return pair
+
+
 def _sources() -> tuple[type, ...]:
     from statediff.systems.tables.source import TablesSource
 
@@ -127,6 +155,7 @@ PLUGIN: Final = SystemPlugin(
         source=_source,
         sandbox=lambda _path: ("tables", "tree"),
         series=series,
+        kept=kept,
         is_general=True,
         standard_input_bytes=MAX_BYTES,
     ),

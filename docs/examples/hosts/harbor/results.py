@@ -6,7 +6,8 @@ from pathlib import Path
 
 for path in Path(sys.argv[1]).glob("*/result.json"):
     found = json.loads(path.read_text())
-    does = found["config"]["agent"]["kwargs"]["does"]
+    agent = found["config"]["agent"]
+    does = agent["kwargs"].get("does", agent["name"])
     rewards = (found["verifier_result"] or {}).get("rewards")
     raised = (found["exception_info"] or {}).get("exception_type")
     print(does, rewards, raised)

@@ -1,22 +1,25 @@
 """A Harbor environment without containers: a root folder with this machine's programs.
 
-`/app`, `/logs`, `/tests` and `/solution` are the trial's own, in a mount namespace; the rest is
-this machine's, read-only but for `/tmp` and `/run`. It keeps nothing from an agent that means harm.
+`/app`, `/opt`, `/logs`, `/tests` and `/solution` are the trial's own, in a mount namespace; the
+rest is this machine's, read-only but for `/tmp` and `/run`. Of a Dockerfile it does what `COPY`
+says and nothing else. It keeps nothing from an agent that means harm.
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
+import signal
 from pathlib import Path
 
 from harbor.environments.base import BaseEnvironment, ExecResult
 
-OWN = ("app", "logs", "tests", "solution")
+OWN = ("app", "opt", "logs", "tests", "solution")
 ENTER = """
 PATH=$PATH:/usr/sbin:/sbin
 for entry in /*; do
   name=${entry#/}
-  case $name in app|logs|tests|solution) continue;; esac
+  case $name in app|opt|logs|tests|solution) continue;; esac
   if [ -h "$entry" ]; then [ -e "$1$entry" ] || ln -s "$(readlink "$entry")" "$1$entry"
   elif [ -d "$entry" ]; then
     mkdir -p "$1$entry"; mount --rbind "$entry" "$1$entry" || exit 125
@@ -39,15 +42,25 @@ class Rooted(BaseEnvironment):
         self.root = (self.trial_paths.trial_dir / "root").absolute()
 
     async def start(self, force_build: bool) -> None:
-        """The environment's files are in `/app`."""
+        """The environment's files are in `/app`, or where its Dockerfile copies them to."""
         for name in OWN:
             (self.root / name).mkdir(parents=True)
         for name in ("agent", "verifier", "artifacts"):
             (self.root / "logs" / name).mkdir()
-        shutil.copytree(self.environment_dir, self.root / "app", dirs_exist_ok=True)
+        places = [(".", "/app")]
+        dockerfile = self.environment_dir / "Dockerfile"
+        if dockerfile.exists():
+            lines = (line.split() for line in dockerfile.read_text().splitlines())
+            places = [(words[1], words[2]) for words in lines if words and words[0] == "COPY"]
+        for source, target in places:
+            place = self._place(target)
+            shutil.copytree(self.environment_dir / source, place, dirs_exist_ok=True)
 
     async def stop(self, delete: bool) -> None:
-        """Nothing runs on; the folder goes with the trial's."""
+        """What holds a trial is ended; the folder goes with the trial's."""
+        pid = self.root / "opt" / "statediff" / "pid"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGTERM)
 
     def _place(self, path: str) -> Path:
         inside = Path(path).parts[1] in OWN

@@ -1,0 +1,5 @@
+"""The tasks of a pack: the name of this module is the taskset's id."""
+
+from statediff.integrations.verifiers_packs import ContractTasks
+
+__all__ = ["ContractTasks"]
