@@ -10,12 +10,14 @@ import pickle
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import statediff
 from statediff import Judge, Score, Verdict
 from statediff.errors import ContractError, InputError, UsageError
+from statediff.model.state import MemoryChunks
 
 CLOSE = """
 contract: notes/close-ticket
@@ -45,6 +47,23 @@ def test_the_three_verdicts_are_two_rewards_and_none():
     assert lost.why.startswith("environment: ")
     with pytest.raises(TypeError, match="neither true nor false"):
         bool(right)
+
+
+def test_a_score_makes_no_chunk_of_what_changed_and_a_bundle_does(tmp_path: Path):
+    path = tmp_path / "before.db"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE ticket (id INTEGER PRIMARY KEY, status TEXT)")
+        db.executemany("INSERT INTO ticket VALUES (?, 'open')", [(7,), (8,)])
+    after = tmp_path / "after.db"
+    after.write_bytes(path.read_bytes())
+    with sqlite3.connect(after) as db:
+        db.execute("UPDATE ticket SET status = 'closed' WHERE id = 7")
+    for judge, state in ((Judge(CLOSE, OPEN), CLOSED), (Judge(CLOSE, f"db={path}"), f"db={after}")):
+        judge.score(OPEN if state is CLOSED else f"db={path}")
+        with patch.object(MemoryChunks, "put", side_effect=AssertionError("a chunk")):
+            assert judge.score(state).verdict is Verdict.MATCH
+            with pytest.raises(AssertionError, match="a chunk"):
+                judge.judge(state)
 
 
 @pytest.mark.parametrize("levels", [100, 5_000])

@@ -110,8 +110,12 @@ def bound_states(before: State, after: State, bounds: Bounds) -> tuple[State, St
     is_cut = False
     for name, last in after.tables.items():
         first = before.tables.get(name)
+        if first is last:
+            continue
         if first is None:  # the run made the type: every row of it is new
             first = build_table(last.type, (), MemoryChunks(), like=last)
+        if _are_known_few(first, last, bounds):
+            continue
         if not _may_go_beyond(first, last, bounds) or _are_few(first, last, bounds):
             continue
         cut = _Changes(first, last).cut(bounds)
@@ -128,6 +132,19 @@ def bound_states(before: State, after: State, bounds: Bounds) -> tuple[State, St
 def _pairs(before: Table, after: Table) -> Iterator[tuple[ChunkRef, ChunkRef]]:
     """The chunks of two tables that are cut in the same places."""
     return zip(before.chunks, after.chunks, strict=True)
+
+
+def _are_known_few(before: Table, after: Table, bounds: Bounds) -> bool:
+    """Whether the rows are within the bounds by what is known of how the table was made."""
+    origin = after.origin
+    if origin is None or not origin.leads(before, after):
+        return False
+    if sum(before.chunks[at].rows for at in origin.touched) + len(origin.changes) > bounds.rows:
+        return False
+    old = sum(map(before.chunk_bytes, origin.touched))
+    new = sum(_size(cell) for change in origin.changes for cell in (change.after or {}).values())
+    # Of both sides; a character has at most four bytes.
+    return 2 * old + 4 * new <= bounds.key_bytes
 
 
 def _may_go_beyond(before: Table, after: Table, bounds: Bounds) -> bool:

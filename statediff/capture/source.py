@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from statediff.errors import StatediffError
+from statediff.model.later import later
 from statediff.model.readings import TRIAL_CLOCK, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State
@@ -149,11 +150,11 @@ def _captured(
         as_of=as_of,
         clock=TRIAL_CLOCK,
         is_complete=not missing,
-        digest=state.digest(),
+        digest=None,
         position=position,
         cause="; ".join(missing) or None,
     )
-    return SourceCapture(reading, state)
+    return SourceCapture(later(reading, "digest", state.digest), state)
 
 
 def _incomplete_types(state: State) -> Iterator[str]:

@@ -79,7 +79,7 @@ def read_source(
         return SourceCapture(unread(evidence, source.name, clock(), cause), state)
     if part.reading.source != source.name:
         raise AdapterError(f"source {source.name!r} delivered a reading of {part.reading.source!r}")
-    reading = replace(part.reading, id=evidence)
+    reading = part.reading.cited_as(evidence)
     if not part.spoiled:
         return SourceCapture(reading, part.state)
     state = _with_ruin(part.state, source.name, store, part.spoiled)

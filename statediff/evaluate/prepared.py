@@ -420,6 +420,8 @@ def _is_still(before: Table, after: Table) -> bool:
     """Whether two tables of one type hold the same."""
     if before is after:
         return True
+    if after.origin is not None and after.origin.leads(before, after):
+        return False
     return (
         before.chunks is after.chunks or before.chunks == after.chunks
     ) and before.enumeration == after.enumeration

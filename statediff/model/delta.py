@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
 from statediff.model.paths import Steps, render
@@ -87,7 +88,7 @@ class Delta:
         """The field and the place inside it, as a path is written."""
         return render(self.path, self.steps)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """How findings and bundles refer to it: `type[key].path`, and its transaction if any."""
         name = delta_id(self.type, self.key, self.place)

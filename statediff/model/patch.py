@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,18 +28,23 @@ from statediff.model.batches import (
     heads_of,
 )
 from statediff.model.schema import EntityType
-from statediff.model.state import Origin, RowChange, Table, row_digest
-from statediff.model.values import Key, key_order, same
+from statediff.model.state import ChunkRef, ChunkStore, Origin, RowChange, Table, row_digest
+from statediff.model.values import Key, Unobserved, key_order, same
 
 _MOST: Final = 2**62
 """More than any row occurs."""
+_FEW_ROWS: Final = 64
+_SMALL_BYTES: Final = 1024 * 1024
 
 
-def patched(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> Table:
+def patched(
+    table: Table, gone: Iterable[Row], come: Iterable[Row], store: ChunkStore | None = None
+) -> Table:
     """The table without the rows that are `gone` and with those that have `come`.
 
-    Rows in both, equal in all, cancel out. Raises `ValueError` where a row that is gone is not in
-    the table exactly so, or one that has come has the key of a row that stays.
+    Rows in both, equal in all, cancel out. New chunks go to `store`, else to that of the table. Of
+    a few small rows they are encoded when they are asked for. Raises `ValueError` where a row that
+    is gone is not in the table exactly so, or one that has come has the key of a row that stays.
     """
     if table.type.is_keyless:
         removed, added = _counted(table, gone, come)
@@ -50,20 +55,47 @@ def patched(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> Table:
                 del removed[order], added[order]
     if not removed and not added:
         return table
-    places: dict[int, tuple[list[_Entry], list[_Entry]]] = {}
+    places: dict[int, _Sides] = {}
     for side, entries in enumerate((removed, added)):
         for order in sorted(entries):
             at = bisect.bisect_right(table.cuts, order)
             places.setdefault(at, ([], []))[side].append(entries[order])
-    chunks = list(table.chunks)
-    as_it_was = frozenset.intersection(*(_untouched(*sides) for sides in places.values()))
-    new = _encoded(table.type, [into for _, into in places.values()], as_it_was)
-    for (at, (out, into)), fresh in zip(places.items(), new, strict=True):
-        batch = _cut_and_joined(table, table.store.get(chunks[at]), out, into, fresh)
-        chunks[at] = table.store.put(batch)
-    made = table.with_chunks(tuple(chunks))
-    changes = tuple(_change(removed.get(o), added.get(o)) for o in sorted({*removed, *added}))
-    return replace(made, origin=Origin(table.chunks, made.chunks, changes))
+    patch = _Patch(table, places, table.store if store is None else store)
+    orders = sorted({*removed, *added})
+    are_observed = all(ref.is_fully_observed for ref in table.chunks) and not any(
+        isinstance(cell, Unobserved) for _, row in added.values() for cell in row.values()
+    )
+    origin = Origin(
+        before=table.chunks,
+        after=patch.after,
+        changes=tuple(_change(removed.get(order), added.get(order)) for order in orders),
+        touched=tuple(sorted(places)),
+        is_fully_observed=are_observed,
+    )
+    made = table.changed_by(origin, patch.store)
+    if len(orders) > _FEW_ROWS or sum(map(_size, added.values())) > _SMALL_BYTES:
+        patch.after()  # what is wrong with large values is found here
+    else:
+        _check(table, removed, added)
+    return made
+
+
+def _check(table: Table, removed: _Entries, added: _Entries) -> None:
+    """Raises `ValueError` where the rows do not fit the table."""
+    for key, row in removed.values():
+        stored = table.row(key)
+        if stored is None or not _equal(stored, row):
+            raise ValueError(
+                f"{'no' if stored is None else 'another'} row {key!r} in {table.type.name}"
+            )
+    for order, (key, _) in added.items():
+        if order not in removed and table.row(key) is not None:
+            raise ValueError(f"duplicate key {key!r} in {table.type.name}")
+
+
+def _size(entry: _Entry) -> int:
+    """Bytes of text and binary, or more."""
+    return sum(4 * len(cell) for cell in entry[1].values() if isinstance(cell, str | bytes))
 
 
 def _change(before: _Entry | None, after: _Entry | None) -> RowChange:
@@ -75,6 +107,31 @@ def _change(before: _Entry | None, after: _Entry | None) -> RowChange:
 
 _Entry = tuple[Key, Row]
 _Entries = dict[tuple[Any, ...], _Entry]
+_Sides = tuple[list[_Entry], list[_Entry]]
+
+
+@dataclass
+class _Patch:
+    """The chunks of a table, but for those in which rows are replaced."""
+
+    table: Table
+    places: dict[int, _Sides]
+    """Chunk → the rows that are gone from it, and those that have come."""
+    store: ChunkStore
+    _made: tuple[ChunkRef, ...] | None = None
+
+    def after(self) -> tuple[ChunkRef, ...]:
+        """The chunks, made once. Raises as `patched`."""
+        if self._made is None:
+            table, sides = self.table, self.places.values()
+            chunks = list(table.chunks)
+            as_it_was = frozenset.intersection(*(_untouched(*each) for each in sides))
+            new = _encoded(table.type, [into for _, into in sides], as_it_was)
+            for (at, (out, into)), fresh in zip(self.places.items(), new, strict=True):
+                batch = _cut_and_joined(table, table.store.get(chunks[at]), out, into, fresh)
+                chunks[at] = self.store.put(batch)
+            self._made = tuple(chunks)
+        return self._made
 
 
 def _encoded(

@@ -6,11 +6,13 @@ correctness [SSD §VII].
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final
 
+from statediff.model.later import Later
 from statediff.model.state import State
 
 TRIAL_CLOCK: Final = "trial"
@@ -25,7 +27,7 @@ class ReadingKind(Enum):
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Later):
     """One observation of a source. `id` is the evidence id that deltas and findings cite."""
 
     id: str
@@ -45,6 +47,17 @@ class Reading:
     """The agent could forge the reading itself (not merely write to the system it shows)."""
     acknowledgement: bool = False
     """A system's word that it did something, rather than a look at its state."""
+
+    @property
+    def was_read(self) -> bool:
+        """Whether there is a state of which it has the digest."""
+        return self.is_later("digest") or self.digest is not None
+
+    def cited_as(self, evidence: str) -> Reading:
+        """The same under another id."""
+        found = copy(self)
+        vars(found)["id"] = evidence
+        return found
 
 
 @dataclass(frozen=True)

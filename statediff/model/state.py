@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -31,6 +31,7 @@ from statediff.model.batches import (
 )
 from statediff.model.explanation import Explanation
 from statediff.model.graph import MAX_NODES, Graph, state_graph
+from statediff.model.later import Later, later
 from statediff.model.schema import EntityType, Schema
 from statediff.model.values import Key, Observed, encode, key_order
 
@@ -162,26 +163,31 @@ class RowChange(NamedTuple):
     after: Row | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Origin:
     """How a table was made of another: by these changes alone, in key order."""
 
     before: tuple[ChunkRef, ...]
-    after: tuple[ChunkRef, ...]
+    after: Callable[[], tuple[ChunkRef, ...]]
+    """Works out the chunks of the table, once."""
     changes: tuple[RowChange, ...]
+    touched: tuple[int, ...]
+    """The chunks that the changes lie in."""
+    is_fully_observed: bool
+    """Whether every cell of both tables was observed."""
 
     def leads(self, before: Table, after: Table) -> bool:
         """Whether it is said of these two tables, and every cell of both was observed."""
         return (
-            (self.before is before.chunks or self.before == before.chunks)
-            and (self.after is after.chunks or self.after == after.chunks)
+            self.is_fully_observed
+            and (self.before is before.chunks or self.before == before.chunks)
+            and (after.is_later("chunks") or self.after() == after.chunks)
             and (before.type is after.type or before.type == after.type)
-            and all(ref.is_fully_observed for ref in (*before.chunks, *after.chunks))
         )
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Later):
     """All captured entities of one type.
 
     `chunks[i]` holds the keys below `partition[i]` (in `key_order`) and not below
@@ -243,6 +249,12 @@ class Table:
         vars(table)["cuts"] = self.cuts
         return table
 
+    def changed_by(self, origin: Origin, store: ChunkStore) -> Table:
+        """What the changes make of the table, its chunks worked out when they are asked for."""
+        table = replace(self, chunks=(), store=store, origin=origin)
+        vars(table)["cuts"] = self.cuts
+        return later(table, "chunks", origin.after)
+
     @cached_property
     def cuts(self) -> list[tuple[Any, ...]]:
         """The order of each cut point."""
@@ -250,6 +262,17 @@ class Table:
 
     @cached_property
     def _rows_seen(self) -> dict[tuple[Any, ...], Row]:
+        return {}
+
+    def chunk_bytes(self, at: int) -> int:
+        """The bytes of a chunk's columns."""
+        known = self._sizes.get(at)
+        if known is None:
+            known = self._sizes[at] = int(self.store.get(self.chunks[at]).nbytes)
+        return known
+
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
         return {}
 
     @cached_property

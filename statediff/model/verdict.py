@@ -9,6 +9,7 @@ from fractions import Fraction
 from statediff.model.codes import FindingCode, Stage, Truth, check_code
 from statediff.model.delta import Delta, Doubt, HiddenDelta
 from statediff.model.explanation import Explanation
+from statediff.model.later import Later
 from statediff.model.sentences import sentence
 from statediff.model.values import Key, Observed
 
@@ -151,7 +152,7 @@ class ClauseTruth:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Judgement(Later):
     """Everything policy decided about one trial."""
 
     verdict: Verdict

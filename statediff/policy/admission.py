@@ -63,7 +63,7 @@ def admit(
 def _refuse(
     reading: Reading, rule: EvidenceRule, side: str, timeline: Timeline | None
 ) -> str | None:
-    if reading.digest is None:
+    if not reading.was_read:
         return f"unread: {reading.source} not read: {reading.cause or 'no reason was given'}"
     if reading.is_agent_influenced:
         return "forgeable: the agent could have made this reading itself"

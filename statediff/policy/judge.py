@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.conduct import Asserted
@@ -12,12 +13,14 @@ from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Diff
 from statediff.model.explanation import Reason, cause
+from statediff.model.later import later
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Observed
 from statediff.model.verdict import (
     ClauseTruth,
     Finding,
     Judgement,
+    Metrics,
     Result,
     Stage,
     Truth,
@@ -60,6 +63,7 @@ from statediff.policy.transition import check_transition
 from statediff.policy.unaffected import Reuse
 
 NO_TRACE = Trace()
+NO_METRICS = Metrics(None, None, Fraction(0))
 NO_INTERMEDIATE_STATES = IntermediateStates()
 LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
 _STAGES = list(Stage)
@@ -367,21 +371,28 @@ def _folded(trial: _Trial, decided: _Decided) -> Judgement:
         if chosen.truth is Truth.HOLDS:
             explanations = counted
     ordered = report_order((*decided.findings, *decided.parts))
+
+    def numbers() -> Metrics:
+        return metrics(measured, diff, nearest, counted, context, decided.recorded)
+
+    # Where reads are noted, what the numbers read is noted now.
+    are_now = trial.evidence.reuse is None
     named = trial.evidence.moments.named({i for f in ordered for i in f.deltas})
-    return Judgement(
+    judgement = Judgement(
         verdict=fold(clauses),
         tool=_result(cleared(clauses, decided.findings), Result.TOOL),
         task=_result(clauses, Result.TASK),
         outcome=_result(clauses, Result.OUTCOME),
         clauses=clauses,
         findings=ordered,
-        metrics=metrics(measured, diff, nearest, counted, context, decided.recorded),
+        metrics=numbers() if are_now else NO_METRICS,
         deltas=diff.deltas,
         explained_by=tuple((e.delta.id, e.by) for e in explanations),
         hidden=diff.hidden,
         doubts=diff.doubts,
         during=context.attribution.named(named),
     )
+    return judgement if are_now else later(judgement, "metrics", numbers)
 
 
 def _clauses(contract: Contract, findings: Iterable[Finding]) -> tuple[ClauseTruth, ...]:

@@ -11,15 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statediff.evidence.package import Bundle
-from statediff.evidence.seal import Sealed
-from statediff.evidence.verify import Verified
 from statediff.reports.ending import Ending
 from statediff.reports.html.page import MARK, render
 from statediff.reports.html.run import Outcome, fault, outcome, run_view
-from statediff.reports.html.sealed import SEALED, copy_view, seal_of
 from statediff.reports.html.trial import trial_view
 
 if TYPE_CHECKING:
+    from statediff.evidence.seal import Sealed
+    from statediff.evidence.verify import Verified
     from statediff.importers.agreement import AgreementReport
     from statediff.importers.rejudge import StillTask
     from statediff.meta.study.measures import Study
@@ -39,12 +38,16 @@ def sealed_html(
     bundle: Bundle, sealed: Sealed, verified: Verified, where: str = "the bundle"
 ) -> str:
     """The page of a trial with the sealed copy it was made from, which the page can verify."""
+    from statediff.reports.html.sealed import SEALED, seal_of  # noqa: PLC0415 - few pages need it
+
     view = replace(trial_view(bundle, where), seal=seal_of(sealed, verified))
     return render("trial.html", view, SEALED)
 
 
 def copy_html(sealed: Sealed, verified: Verified, where: str = "the copy") -> str:
     """The page of a copy that withholds something; `BundleError` naming `where`."""
+    from statediff.reports.html.sealed import SEALED, copy_view  # noqa: PLC0415 - as above
+
     return render("copy.html", copy_view(sealed, verified, where), SEALED)
 
 

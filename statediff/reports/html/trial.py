@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from statediff.errors import ContractError, InputError
 from statediff.evaluate.contracts import Compiled, Scoped, compile_contract, parse_contract
@@ -42,12 +42,14 @@ from statediff.reports.html.clauses import (
     stages,
 )
 from statediff.reports.html.graph import Picture, picture
-from statediff.reports.html.sealed import Seal
 from statediff.reports.html.words import Sign
 from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
 from statediff.reports.readside import ReadSide, read_side
 from statediff.reports.record import Reading, Record, reading, reservations
+
+if TYPE_CHECKING:
+    from statediff.reports.html.sealed import Seal
 
 Json = Any
 MAX_ACTIONS: Final = 2_000

@@ -5,10 +5,12 @@ What SQLite would not have written is `Tangled`; the message says what.
 
 from __future__ import annotations
 
+import bisect
 import math
+import operator
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +25,11 @@ OF_TABLES: Final = (INTERIOR_TABLE, LEAF_TABLE)
 FILE_HEADER_BYTES: Final = 100
 _LEAST_BLOCK: Final = 4
 """Bytes of the smallest cell, and of the smallest free block."""
+_BLOCK_BYTES: Final = 256
+"""Of a page that is compared at once."""
+_FEW_CELLS: Final = 16
+"""Read one by one."""
+_MOST_LENGTH: Final = 2**63
 
 ReadPage = Callable[[int], bytes]
 
@@ -44,31 +51,37 @@ class Rest(NamedTuple):
 class Cells:
     """The cells of a node, in lists beside each other: there are many, and most are just passed."""
 
-    sizes: Any
-    """Bytes on the page, at least four; an array."""
+    sizes: list[int]
+    """Bytes on the page, at least four."""
     row_ids: list[int]
     """Empty in an index."""
     locals: list[bytes]
     """The part of each payload that is on the page; empty in an interior node of a table."""
     rests: dict[int, Rest]
     """Place → the rest, of the cells whose payload is longer than that."""
-    former: Any = None
-    """Of each cell, the place that it had on the page as it was, -1 for none: an array. None where
-    nobody knows."""
+    kinship: Kinship | None = None
+    """How they are those of the page as it was; None where nobody knows."""
 
+    @cached_property
     def new(self) -> list[int]:
         """The places of the cells that are not known to have been on the page."""
-        if self.former is None:
-            return [*range(len(self.sizes))]
-        return [*map(int, (self.former < 0).nonzero()[0])]
+        return [*range(len(self.sizes))] if self.kinship is None else self.kinship.new
 
     def gone(self, before: Cells) -> list[int]:
         """The places before of the cells that are not known to be on the page."""
-        if self.former is None:
-            return [*range(len(before.sizes))]
-        stayed = np.zeros(len(before.sizes), bool)
-        stayed[self.former[self.former >= 0]] = True
-        return (~stayed).nonzero()[0].tolist()
+        return [*range(len(before.sizes))] if self.kinship is None else self.kinship.gone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kinship:
+    """Which cells of a page are those of the page as it was."""
+
+    new: list[int]
+    """Places of those that are not known to have been there, ascending."""
+    gone: list[int]
+    """Places before of those that are not known to be there."""
+    loose: list[int]
+    """Places whose cell did not precede the next one on the page as it was."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,7 @@ class Node:
             if self.kind == INTERIOR_TABLE:
                 told = [varint(self.content, start + 4) for start in self.starts]
                 sizes = [end - start for start, (_, end) in zip(self.starts, told, strict=True)]
-                return Cells(np.array(sizes, int), [signed(row_id) for row_id, _ in told], [], {})
+                return Cells(sizes, [signed(row_id) for row_id, _ in told], [], {})
             if before is not None and before[0].kind == self.kind and not before[1].rests:
                 return self._taken_over(*before)
             return self._with_payloads(self.places)
@@ -112,30 +125,102 @@ class Node:
             raise Tangled("a cell is beyond its page") from error
 
     def _taken_over(self, before: Node, known: Cells) -> Cells:
-        here, there = (np.frombuffer(each.content, np.uint8) for each in (self, before))
-        changed = np.zeros(len(here) + 1, np.int32)  # how many bytes up to each were changed
-        np.cumsum(here != there, out=changed[1:])
-        begins = before.places
-        is_same = changed.take(begins + known.sizes, mode="clip") == changed[begins]
-        place = np.full(len(here), -1)
-        place[begins[is_same]] = is_same.nonzero()[0]
-        former = place[self.places]
-        is_new = former < 0
-        new = is_new.nonzero()[0].tolist()
-        added = self._with_payloads(self.places[is_new])
-        if len(new) == len(former):
-            return replace(added, former=former)
-        at_of = former.tolist()
-        for number, at in enumerate(new):
-            at_of[at] = len(known.locals) + number
-        locals_, row_ids = known.locals + added.locals, known.row_ids + added.row_ids
-        return Cells(
-            np.concatenate((known.sizes, added.sizes))[at_of],
-            [row_ids[at] for at in at_of] if row_ids else [],
-            [locals_[at] for at in at_of],
-            {new[number]: rest for number, rest in added.rests.items()},
-            former,
+        """Its cells, of which only those are read that are not as they were."""
+        former, starts = before.starts, self.starts
+        shift = len(starts) - len(former)
+        first, last = _common_ends(former, starts)
+        after_middle = len(starts) - last
+        changed = {before.place_of[start] for start in before.differing(known.sizes, self.content)}
+        middle = [before.place_of.get(start, -1) for start in starts[first:after_middle]]
+        middle = [-1 if place in changed else place for place in middle]
+        new = sorted(
+            [first + at for at, place in enumerate(middle) if place < 0]
+            + [place for place in changed if place < first]
+            + [place + shift for place in changed if place + shift >= after_middle]
         )
+        added = self._read_at(new)
+        stayed = {*middle}
+        gone = changed.union(p for p in range(first, after_middle - shift) if p not in stayed)
+        known_places = {**dict(enumerate(middle, first)), **dict.fromkeys(new, -1)}
+
+        def place_before(at: int) -> int:
+            found = known_places.get(at)
+            return (at if at < first else at - shift) if found is None else found
+
+        near = {*range(max(first - 1, 0), after_middle), *new, *(at - 1 for at in new if at)}
+        loose = [
+            at
+            for at in sorted(near)
+            if at + 1 < len(starts)
+            and (place_before(at) < 0 or place_before(at + 1) <= place_before(at))
+        ]
+
+        def spliced(old: list[Any], come: list[Any]) -> list[Any]:
+            made = old[:first]
+            made += [None if place < 0 else old[place] for place in middle]
+            made += old[after_middle - shift :]
+            for at, each in zip(new, come, strict=True):
+                made[at] = each
+            return made
+
+        return Cells(
+            spliced(known.sizes, added.sizes),
+            spliced(known.row_ids, added.row_ids) if self.kind == LEAF_TABLE else [],
+            spliced(known.locals, added.locals),
+            {new[number]: rest for number, rest in added.rests.items()},
+            Kinship(new=new, gone=sorted(gone), loose=loose),
+        )
+
+    @cached_property
+    def place_of(self) -> Mapping[int, int]:
+        """Where a cell begins → its place."""
+        return {start: at for at, start in enumerate(self.starts)}
+
+    @cached_property
+    def _in_file_order(self) -> list[int]:
+        return sorted(self.starts)
+
+    def differing(self, sizes: list[int], content: bytes) -> list[int]:
+        """Where the cells begin whose bytes are others on this page; they have these sizes."""
+        own, ordered, found = self.content, self._in_file_order, []
+        for begin in range(0, len(own), _BLOCK_BYTES):
+            if own[begin : begin + _BLOCK_BYTES] == content[begin : begin + _BLOCK_BYTES]:
+                continue
+            end = begin + _BLOCK_BYTES
+            # The cell that begins before the block may reach into it.
+            at = max(bisect.bisect_left(ordered, begin) - 1, 0)
+            while at < len(ordered) and (start := ordered[at]) < end:
+                past = start + sizes[self.place_of[start]]
+                if own[start:past] != content[start:past]:
+                    found.append(start)
+                at += 1
+        return found
+
+    def _read_at(self, places: list[int]) -> Cells:
+        """The cells in these places."""
+        if len(places) > _FEW_CELLS:
+            return self._with_payloads(self.places[places])
+        is_table = self.kind == LEAF_TABLE
+        most = most_local(self.usable, is_table=is_table)
+        sizes, row_ids, locals_ = [], [], []
+        rests: dict[int, Rest] = {}
+        for number, place in enumerate(places):
+            start = self.starts[place]
+            length, at = varint(self.content, start + (4 if self.kind == INTERIOR_INDEX else 0))
+            if is_table:
+                row_id, at = varint(self.content, at)
+                row_ids.append(signed(row_id))
+            end = at + length
+            past = end
+            if length > most:
+                if length >= _MOST_LENGTH:
+                    raise Tangled("a cell is beyond its page")
+                end = at + local_bytes(length, self.usable, is_table=is_table)
+                rests[number] = Rest(length, *struct.unpack_from(">I", self.content, end))
+                past = end + 4
+            sizes.append(max(past - start, _LEAST_BLOCK))
+            locals_.append(self.content[at:end])
+        return Cells(sizes, row_ids, locals_, rests)
 
     def _with_payloads(self, begins: Any) -> Cells:
         """The cells that begin there, read all at once: byte by byte of their numbers."""
@@ -160,7 +245,7 @@ class Node:
             ends[place], sizes[place] = end, end - int(begins[place]) + 4
         content = self.content
         locals_ = [content[one:two] for one, two in zip(at.tolist(), ends.tolist(), strict=True)]
-        return Cells(np.maximum(sizes, _LEAST_BLOCK), row_ids.tolist(), locals_, rests)
+        return Cells(np.maximum(sizes, _LEAST_BLOCK).tolist(), row_ids.tolist(), locals_, rests)
 
     def check_space(self, cells: Cells) -> None:
         """Each byte is in one cell or free, and the header counts those that are lost."""
@@ -178,19 +263,31 @@ class Node:
             free = following
         if at + (12 if self.children else 8) + 2 * count > begin:
             raise Tangled("cells begin in their own list")
-        starts, sizes = self.places, cells.sizes
-        if blocks:
-            starts = np.concatenate((starts, [start for start, _ in blocks]))
-            sizes = np.concatenate((sizes, [size for _, size in blocks]))
-        order = starts.argsort()
-        starts, ends = starts[order], (starts + sizes)[order]
+        spans = dict(zip(self.starts, cells.sizes, strict=True))
+        spans.update(blocks)
+        if len(spans) != len(self.starts) + len(blocks):
+            raise Tangled("two cells share a byte")
+        starts = sorted(spans)
+        ends = [*map(operator.add, starts, map(spans.__getitem__, starts))]
         end = begin
-        if len(starts):
-            if starts[0] < begin or (starts[1:] < ends[:-1]).any():
+        if starts:
+            if starts[0] < begin or any(map(operator.gt, ends, starts[1:])):
                 raise Tangled("two cells share a byte")
-            end = int(ends[-1])
-        if end > self.usable or lost != self.usable - begin - int(sizes.sum()):
+            end = ends[-1]
+        if end > self.usable or lost != self.usable - begin - sum(spans.values()):
             raise Tangled("bytes of a page are in no cell")
+
+
+def _common_ends(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, int]:
+    """How many are equal at the beginning, and of the others at the end."""
+    most = min(len(one), len(other))
+    if one[:most] == other[:most]:
+        return most, 0
+    first = next(at for at in range(most) if one[at] != other[at])
+    last = 0
+    while last < most - first and one[-1 - last] == other[-1 - last]:
+        last += 1
+    return first, last
 
 
 def node_of(content: bytes, page: int, usable: int) -> Node:

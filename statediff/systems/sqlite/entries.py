@@ -200,6 +200,20 @@ class TableIndexes:
         return f"SELECT {', '.join(terms) or '1'} FROM main.{quoted(self.name)} {path}"  # noqa: S608 - quoted
 
 
+CATALOGUE: Final = TableIndexes(
+    name="sqlite_schema",
+    primary=None,
+    indexes=(),
+    columns=(
+        *((quoted(name), "words", False) for name in ("type", "name", "tbl_name")),
+        (quoted("rootpage"), "numeric", False),
+        (quoted("sql"), "words", False),
+    ),
+    row_id="rowid",
+    plain=Plain(None, (False,) * 5, ()),
+)
+"""The table of the catalogue."""
+
 _LIKE_A_NUMBER: Final = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 

@@ -12,11 +12,12 @@ processes that are forked.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -28,10 +29,22 @@ from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, LayeredChunks, State, Table
 from statediff.systems.relational.schema import is_key
 from statediff.systems.relational.structure import STRUCTURE, is_established
-from statediff.systems.sqlite.btree import ReadPage, Tangled, Value
-from statediff.systems.sqlite.catalogue import OBJECT_NAMES, OBJECT_TYPES, Catalogue, folded
+from statediff.systems.sqlite.btree import FILE_HEADER_BYTES, ReadPage, Tangled, Value
+from statediff.systems.sqlite.catalogue import (
+    OBJECT_NAMES,
+    OBJECT_TYPES,
+    Catalogue,
+    folded,
+    read_catalogue,
+)
 from statediff.systems.sqlite.copy import without_log
-from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, read_indexes
+from statediff.systems.sqlite.entries import (
+    CATALOGUE,
+    Plain,
+    TableIndexes,
+    Uncertain,
+    read_indexes,
+)
 from statediff.systems.sqlite.moves import Moves, follow_moves
 from statediff.systems.sqlite.order import Tree
 from statediff.systems.sqlite.owners import PageOwners
@@ -51,8 +64,6 @@ from statediff.systems.sqlite.wal import Commit
 
 MAX_KEPT_BYTES: Final = 512 * 1024 * 1024
 """A larger database is scanned."""
-_BLOCK_BYTES: Final = 1024 * 1024
-_SMALL_BYTES: Final = 32 * 1024
 _MOST_PAGES: Final = 64
 _FEW_ROWS: Final = 64
 _MANY: Final = 4
@@ -156,10 +167,12 @@ class KeptPages:
                 "SELECT type, name, rootpage FROM main.sqlite_schema WHERE rootpage <> 0"
             ).fetchall()
             roots = {name: root for _, name, root in listed if isinstance(name, str)}
+            if CATALOGUE.name in roots:
+                raise Uncertain("a table has the name of the catalogue")
             indexes = read_indexes(connection, head, roots)
         for root in (_SCHEMA_ROOT, *(root for _, _, root in listed)):
             owners.grow(root)
-        parts = {}
+        parts = {_SCHEMA_ROOT: CATALOGUE}
         for table in indexes.values():
             for root in (roots[table.name], *(index.root for index in table.indexes)):
                 parts[root] = table
@@ -189,19 +202,14 @@ class KeptPages:
         for block in shown_blocks(connection):
             if len(block) % size or (not offset and block[16:20] != image[16:20]):
                 raise Uncertain("its journal mode or its page size changed")
-            former = image[offset : offset + len(block)]
-            if former != block:
-                whole = len(former) // size * size
-                one, other = (
-                    np.frombuffer(each, np.int64, whole // 8).reshape(-1, size // 8)
-                    for each in (former, block)
-                )
-                differing = np.flatnonzero((one != other).any(axis=1)).tolist()
-                differing += range(whole // size, len(block) // size)
-                for at in differing:
-                    pages[offset // size + at + 1] = bytes(block[at * size : (at + 1) * size])
-                if len(pages) > most:
-                    raise Uncertain("most of its pages changed")
+            both = max(min(len(block), len(image) - offset), 0) // size
+            one = np.frombuffer(image, np.int64, both * size // 8, min(offset, len(image)))
+            other = np.frombuffer(block, np.int64, both * size // 8)
+            differing = ((one != other).nonzero()[0] // (size // 8)).tolist()
+            for at in (*dict.fromkeys(differing), *range(both, len(block) // size)):
+                pages[offset // size + at + 1] = bytes(block[at * size : (at + 1) * size])
+            if len(pages) > most:
+                raise Uncertain("most of its pages changed")
             offset += len(block)
         if not pages and offset == len(image):
             return None
@@ -237,6 +245,8 @@ class _After:
         moves, preservation = self._checked()
         before = self._kept.state
         tables = dict(before.tables)
+        if CATALOGUE.name in preservation.differences:
+            tables |= self._objects()
         for root in moves.rewritten:
             table = self._layout.indexes[root]
             for name in self._layout.types.get(root, ()):
@@ -249,15 +259,14 @@ class _After:
         """What became of the pages; the file is as sound as it was."""
         owners, commit, kept = self._layout.owners, self._commit, self._kept
         head, former = self._page(1), kept.page(1)
-        if _meaning(head) != _meaning(former):
-            raise Uncertain("its catalogue changed")
+        if _settings(head) != _settings(former):
+            raise Uncertain("its settings changed")
         check_head(head, commit.page_count)
         if commit.page_count * len(head) > LOCK_BYTE:
             raise Uncertain("it has a page for locks")
-        written = commit.pages.keys() - {1}
+        is_tree_kept = head[FILE_HEADER_BYTES:] == former[FILE_HEADER_BYTES:]
+        written = commit.pages.keys() - ({_SCHEMA_ROOT} if is_tree_kept else ())
         moves = follow_moves(owners, written, commit.page_count, self._page)
-        if _SCHEMA_ROOT in moves.rewritten:
-            raise Uncertain("its catalogue changed")
         self._check_places(moves, head, former)
         found = Preservation(
             commit,
@@ -273,6 +282,23 @@ class _After:
         if not found.holds():
             raise Uncertain("an index is not what its table is")
         return moves, found
+
+    def _objects(self) -> dict[str, Table]:
+        """What the catalogue says, where it says nothing else of any table or index."""
+        known, before = self._kept.catalogue, self._kept.state
+        catalogue = read_catalogue(self._connection, known)
+        if _rooted(catalogue) != _rooted(known):
+            raise Uncertain("a table or an index is another")
+        scan = Scan(self._connection, catalogue, self._store)
+        found = {
+            each.name: scan.table(each, before.tables[each.name])
+            for each in before.schema.types
+            # Written out, as 1, 1.0 and True are equal.
+            if repr(catalogue.objects.get(each.name)) != repr(known.objects.get(each.name))
+        }
+        if scan.failures or scan.spoiled:
+            raise Uncertain("the catalogue cannot be read whole")
+        return found
 
     def _page(self, number: int) -> bytes:
         return self._commit.pages.get(number) or self._kept.page(number)
@@ -327,7 +353,7 @@ class _After:
         try:
             gone = reader.rows(difference.gone, self._kept.page, usable)
             new = reader.rows(difference.new, self._page, usable)
-            return patched(replace(before, store=self._store_over(before)), gone, new)
+            return patched(before, gone, new, self._store_over(before))
         except (Uncertain, ValueError):
             return None
 
@@ -369,6 +395,25 @@ def _shown(value: Value, is_real: bool) -> Any:
     return None if kind == 0 else content
 
 
-def _meaning(head: bytes) -> bytes:
-    """All of the first page but counters, the free list and how many pages there are."""
-    return head[:24] + head[40:92] + head[100:]
+def _settings(head: bytes) -> bytes:
+    """All of the header but counters, the free list, how many pages there are and the cookie."""
+    return head[:24] + head[44:92]
+
+
+_ROOTLESS: Final = re.compile(r"CREATE\s+(TRIGGER|VIEW)\s", re.IGNORECASE)
+
+
+def _rooted(catalogue: Catalogue) -> list[str]:
+    """The lines of the catalogue, written out, but for those that are triggers and views alone."""
+    return sorted(
+        repr(line)
+        for lines in catalogue.lines.values()
+        for line in lines
+        if line[3] or not isinstance(line[4], str) or not _is_rootless(line[0], line[4])
+    )
+
+
+def _is_rootless(kind: Any, definition: str) -> bool:
+    """Whether the kind is what SQLite takes the line for, which looks at the definition alone."""
+    found = _ROOTLESS.match(definition)
+    return found is not None and kind == found[1].lower()

@@ -13,8 +13,6 @@ import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, Protocol
 
-import numpy as np
-
 from statediff.systems.sqlite.btree import Cells, Node, ReadPage, Tangled, node_of, payload
 
 OtherPages = tuple["Tree", Collection[int], Collection[int]]
@@ -181,11 +179,16 @@ def _known(tree: Tree, former: Mapping[int, _Bounds]) -> frozenset[Hashable]:
 def _check_node(
     tree: Tree, page: int, keys: Keys, bounds: _Bounds, former: list[Any] | None
 ) -> None:
-    found, places = tree.keys(page), tree.node(page)[1].former
-    if places is None:
+    found, kinship = tree.keys(page), tree.node(page)[1].kinship
+    if kinship is not None:
+        loose = kinship.loose
+    else:
         place = {} if former is None else {key: at for at, key in enumerate(former)}
-        places = np.fromiter((place.get(key, -1) for key in found), int, len(found))
-    for at in ((places[:-1] < 0) | (places[1:] <= places[:-1])).nonzero()[0].tolist():
+        places = [place.get(key, -1) for key in found]
+        loose = [
+            at for at, (one, two) in enumerate(itertools.pairwise(places)) if one < 0 or two <= one
+        ]
+    for at in loose:
         if not keys.precedes(found[at], found[at + 1]):
             raise Tangled(f"the keys of page {page} are out of order")
     if found:

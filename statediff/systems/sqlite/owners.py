@@ -31,6 +31,8 @@ Links = tuple[tuple[int, bool], ...]
 """The pages a page leads to; True for the next page of an overflow chain."""
 _ROOT, _FREE, _CHAIN, _NEXT, _NODE = range(1, 6)
 """What a map of pages says of a page: a root, free, first or later in a chain, or a node."""
+_ONE_BYTE: Final = 127
+"""The greatest number of one byte."""
 _ENTRY: Final = struct.Struct(">BI")
 
 
@@ -268,10 +270,11 @@ def _nodes(
 
 def _large(node: Node, skip: int, most: int) -> list[int]:
     """The cells whose payload may be larger than `most`, by the first two bytes of its size."""
+    firsts = () if skip else map(node.content.__getitem__, node.starts)
+    if not skip and most >= _ONE_BYTE >= max(firsts, default=0):
+        return []  # as most are
     stored, at = np.frombuffer(node.content, np.uint8), node.places + skip
     first = stored[at]
-    if first.max(initial=0) < 128 and most >= 127:  # as most are
-        return []
     first, second = first.astype(np.int64), stored[at + 1].astype(np.int64)
     is_long = (second >= 128) | ((first & 127) * 128 + second > most)
     is_large = np.where(first < 128, first > most, is_long)

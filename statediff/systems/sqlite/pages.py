@@ -7,13 +7,16 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from statediff.capture.source import SourceRuined, SourceUnavailable
 
+_own: Final = threading.local()
 _MAGIC: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _SIDES: Final = ("-journal", "-wal")
 _COPY_SECONDS: Final = 300
@@ -25,20 +28,24 @@ def page_size(image: bytes) -> int:
     return 65536 if told == 1 else told
 
 
-def shown_blocks(connection: sqlite3.Connection) -> Iterator[bytes]:
+def shown_blocks(connection: sqlite3.Connection) -> Iterator[memoryview]:
     """All pages that the connection's read transaction shows, some at a time.
 
-    They are read past SQLite where the file alone holds them. Raises `sqlite3.Error`, `OSError`.
+    What is yielded is good until the next is asked for. They are read past SQLite where the file
+    alone holds them. Raises `sqlite3.Error`, `OSError`.
     """
     path: str = connection.execute("PRAGMA database_list").fetchall()[0][2]
     descriptor = None if not path or _has_log(path) else own_descriptor(path)
     if descriptor is None:
-        yield connection.serialize()
+        yield memoryview(connection.serialize())
         return
+    # Memory that was written before: new pages of it take longer to get than to fill.
+    room: memoryview = vars(_own).pop("room", None) or memoryview(bytearray(BLOCK_BYTES))
     offset = 0
-    while block := os.pread(descriptor, BLOCK_BYTES, offset):
-        yield block
-        offset += len(block)
+    while count := os.preadv(descriptor, [room], offset):
+        yield room[:count]
+        offset += count
+    _own.room = room
 
 
 def _has_log(path: str) -> bool:
@@ -61,14 +68,18 @@ def own_descriptor(path: str) -> int | None:
         os.close(spare)
         # SQLite took the lowest free number before, so its own is not far below the next.
         near = range(spare - 1, max(spare - 4, 2), -1)
-        number: int
-        for number in (*near, *map(int, os.listdir(_DESCRIPTORS))):  # noqa: PTH208 - a number is no path
+        for number in chain(near, _descriptors()):
             with suppress(OSError):
                 if os.path.samestat(status, os.fstat(number)):
                     return number
     except (OSError, ValueError):
         pass
     return None
+
+
+def _descriptors() -> Iterator[int]:
+    """All that this process has."""
+    yield from map(int, os.listdir(_DESCRIPTORS))  # noqa: PTH208 - a number is no path
 
 
 _DESCRIPTORS: Final = "/dev/fd"

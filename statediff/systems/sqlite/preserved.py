@@ -188,7 +188,7 @@ class Preservation:
         for page in nodes.before:
             old.update(self._rows(before, page, _places_gone(before, after, page, nodes)))
         for page in nodes.after:
-            new.update(self._rows(after, page, after.node(page)[1].new()))
+            new.update(self._rows(after, page, after.node(page)[1].new))
         found.gone.update(
             (row_id, _stored(row)) for row_id, row in old.items() if new.get(row_id) != row
         )
@@ -231,7 +231,7 @@ def _gone(before: Tree, after: Tree, page: int, nodes: Rewritten) -> list[bytes]
 
 def _new(after: Tree, page: int) -> list[bytes]:
     keys = after.keys(page)
-    return [keys[at] for at in after.node(page)[1].new()]
+    return [keys[at] for at in after.node(page)[1].new]
 
 
 _Row = bytes | tuple[bytes, Rest, object]

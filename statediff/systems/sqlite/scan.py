@@ -161,9 +161,10 @@ def prepare(connection: sqlite3.Connection) -> None:
     connection.text_factory = stored_text
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     # mmap: a file that the agent truncates while it is mapped would kill this process.
-    for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
-        connection.execute(f"PRAGMA {pragma}")
-    connection.execute("BEGIN")
+    connection.executescript(
+        "PRAGMA query_only=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
+        "PRAGMA mmap_size=0; BEGIN"
+    )
 
 
 @dataclass(frozen=True)

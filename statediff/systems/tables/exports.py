@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from statediff.errors import InputError
 from statediff.model.values import printable
@@ -270,6 +269,8 @@ def _cell(value: str, is_number: bool) -> str:
 
 
 def _parquet(file: Path) -> Iterator[dict[str, Any]]:
+    from pyarrow import parquet  # noqa: PLC0415 - takes a while, and few states are so
+
     try:
         with parquet.ParquetFile(file) as opened:
             names = opened.schema_arrow.names

@@ -282,9 +282,9 @@ class KeptTables:
 
     def _after(self, known: _Known, entity: EntityType, change: _Change) -> Table:
         table = known.state.tables[entity.name]
-        table = replace(table, store=LayeredChunks(table.store))
+        store = LayeredChunks(table.store)
         if change.whole is not None:
-            return Columns(change.whole).table(entity, table.store, table)
+            return Columns(change.whole).table(entity, store, table)
         read = row_reader(entity)
         gone, come = (
             [read(record_of(record)) for record in side] for side in (change.gone, change.come)
@@ -292,11 +292,11 @@ class KeptTables:
         if any(lacks_key(entity, row) for row in come):
             raise Odd
         try:
-            return patched(table, gone, come)
+            return patched(table, gone, come, store)
         except ValueError:
             raise Odd from None
 
     def _captured(self, moment: str, state: State) -> Capture:
         part = scanned(self._name, self._clock(), state, gaps=())
-        reading = replace(part.reading, id=f"{moment}/{self._name}")
+        reading = part.reading.cited_as(f"{moment}/{self._name}")
         return Capture((SourceCapture(reading, state),))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from hypothesis import event, given, settings
@@ -74,6 +74,9 @@ RARE = (
     "DROP TABLE IF EXISTS log",
     "DELETE FROM p",
     "PRAGMA user_version = 7",
+    "CREATE TRIGGER IF NOT EXISTS t AFTER INSERT ON q BEGIN DELETE FROM p WHERE id < 9; END",
+    "CREATE VIEW IF NOT EXISTS w AS SELECT * FROM p",
+    "DROP VIEW IF EXISTS w",
     "PRAGMA journal_mode = DELETE",
     "PRAGMA journal_mode = WAL",
 )
@@ -199,6 +202,53 @@ def test_ordinary_changes_are_read_from_their_pages_alone(both, statements):
     origins = {n for n, t in found.state.tables.items() if isinstance(t.origin, Origin)}
     assert origins == differing
     assert bool(differing) is bool(statements)
+
+
+def no_rows():
+    """Nothing reads the rows of a table, nor the whole file."""
+    return patch.multiple(
+        Scan,
+        _rows_of=Mock(side_effect=AssertionError("read by a scan")),
+        table=lambda self, each, like, table=Scan.table: (
+            pytest.fail("checked whole") if each.name == "db.structure" else table(self, each, like)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("CREATE TRIGGER t AFTER INSERT ON q BEGIN DELETE FROM p; END", "DELETE FROM q WHERE v=1"),
+        ("CREATE VIEW w AS SELECT * FROM p", "UPDATE p SET r = 7 WHERE id = 100"),
+        ("CREATE VIEW w AS SELECT 1", "DROP VIEW w", "UPDATE p SET r = 7 WHERE id = 100"),
+    ],
+)
+def test_what_has_no_pages_of_its_own_is_planted_and_no_row_is_read_for_it(both, statements):
+    changed(both.after, *statements)
+    with no_rows():
+        found = both.read()
+    assert found == both.check()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "'trigger', 't', 'p', 0, 'CREATE TABLE t (x)'",
+        "'TRIGGER', 't', 'p', 0, 'CREATE TRIGGER t AFTER INSERT ON p BEGIN DELETE FROM p; END'",
+        "'view', 'p', 'p', 0, 'CREATE TRIGGER t AFTER INSERT ON p BEGIN DELETE FROM p; END'",
+        "'view', 'w', 'w', 2, 'CREATE VIEW w AS SELECT 1'",
+        "'view', 'w', 'w', 0, CAST('CREATE VIEW w AS SELECT 1' AS BLOB)",
+        "'trigger', 't', 'p', 0, 'CREATE TRIGGER t of no sense'",
+        "'index', 'i', 'p', 0, NULL",
+    ],
+)
+def test_a_line_written_into_the_catalogue_by_hand_is_read_as_by_a_scan(both, line):
+    changed(
+        both.after,
+        "PRAGMA writable_schema = ON",
+        f"INSERT INTO sqlite_schema VALUES ({line})",
+    )
+    both.check()
 
 
 def test_an_index_that_did_not_learn_of_a_row_is_found(both):

@@ -1,0 +1,49 @@
+"""A field of a frozen object that is worked out when it is first asked for.
+
+Most judgements of a run never ask for the chunks of a changed table, or for the digest of a state.
+Nobody who asks can tell the difference: comparing, `replace` and pickling ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+_WORK: Final = "_later"
+
+Made = TypeVar("Made", bound="Later")
+
+
+class Later:
+    """What may have such a field. Threads may ask at once: each then works out the same."""
+
+    if not TYPE_CHECKING:  # called for what is not there: each field is declared
+
+        def __getattr__(self, name: str) -> Any:
+            waiting = vars(self).get(_WORK)
+            if waiting is None or waiting[0] != name:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            value = vars(self)[name] = waiting[1]()
+            return value
+
+    def is_later(self, name: str) -> bool:
+        """Whether nobody asked for the field yet."""
+        return name not in vars(self) and vars(self).get(_WORK, ("",))[0] == name
+
+    def __copy__(self) -> Self:
+        """The same, where nobody asked yet as well."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        if _WORK in vars(self):
+            getattr(self, vars(self)[_WORK][0])
+        return {name: value for name, value in vars(self).items() if name != _WORK}
+
+
+def later(made: Made, name: str, work: Callable[[], Any]) -> Made:
+    """The object, which nobody else has yet; `work` gives its field `name` when it is asked for."""
+    vars(made).pop(name, None)
+    vars(made)[_WORK] = name, work
+    return made
