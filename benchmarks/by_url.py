@@ -1,35 +1,56 @@
 """Peak memory and time of a database by URL: captured to a file, and compared with that file.
 
-    python -m benchmarks.by_url [--engine mariadb] [ROWS ...]
+    python -m benchmarks.by_url [--engine mariadb] [--key text] [ROWS ...]
 
 Each command is a process of its own. What `diff` finds has to be just what was changed between.
+With `--key text` rows come in another order than that of their keys.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from statediff.workspace.trials import open_sandbox
 
-MADE = {
+Execute = Callable[[str], Any]
+SERVERS: Final = ("postgres", "mariadb")
+IDS: Final = {
+    "postgres": ("g", "md5(g::text)"),
+    "mariadb": ("seq", "MD5(seq)"),
+    "duckdb": ("g", "md5(g::varchar)"),
+}
+"""How a row's number, and its digest, are written."""
+MADE: Final = {
     "postgres": (
-        "INSERT INTO big SELECT g, g % 97, 'row ' || g % 1000 FROM generate_series(1, {rows}) g"
+        "INSERT INTO big SELECT {id}, g % 97, 'row ' || g % 1000 "
+        "FROM generate_series({one}, {two}) g"
     ),
     "mariadb": (
-        "INSERT INTO big SELECT seq, seq % 97, CONCAT('row ', seq % 1000) FROM seq_1_to_{rows}"
+        "INSERT INTO big SELECT {id}, seq % 97, CONCAT('row ', seq % 1000) FROM seq_{one}_to_{two}"
+    ),
+    "duckdb": (
+        "INSERT INTO big SELECT {id}, g % 97, 'row ' || (g % 1000) "
+        "FROM range({one}, {two} + 1) t(g)"
+    ),
+    "firebird": (
+        "EXECUTE BLOCK AS DECLARE g INTEGER; BEGIN g = {one}; WHILE (g <= {two}) DO BEGIN "
+        "INSERT INTO big VALUES (:g, MOD(:g, 97), 'row ' || MOD(:g, 1000)); g = g + 1; END END"
     ),
 }
-CHANGED = ("UPDATE big SET a = -1 WHERE id IN (5, 500000, 999999)", "DELETE FROM big WHERE id = 7")
-WANTED = ["big[5].a", "big[500000].a", "big[7]", "big[999999].a"]
+AT_ONCE: Final = 250_000
+"""Rows of one statement: a server keeps the log of each in memory or in a small folder."""
+UPDATED, DELETED = (5, 500_000, 999_999), 7
 
 
 def measured(*arguments: str) -> tuple[str, float, int]:
@@ -45,38 +66,82 @@ def measured(*arguments: str) -> tuple[str, float, int]:
     return out, time.perf_counter() - began, usage.ru_maxrss // 1024
 
 
-def tried(engine: str, url: str, admin: Any, rows: int, folder: Path) -> str:
+def tried(engine: str, key: str, url: str, execute: Execute, rows: int, folder: Path) -> str:
     """A row of the table, for so many rows."""
-    for statement in (
-        "DROP TABLE IF EXISTS big",
-        "CREATE TABLE big (id bigint PRIMARY KEY, a int, b varchar(20))",
-        MADE[engine].format(rows=rows),
-    ):
-        admin(statement)
+    is_text = key == "text"
+    number, digest = IDS.get(engine, ("", ""))
+    with contextlib.suppress(Exception):  # not every engine has IF EXISTS
+        execute("DROP TABLE big")
+    declared = "varchar(32)" if is_text else "bigint"
+    execute(f"CREATE TABLE big (id {declared} NOT NULL PRIMARY KEY, a int, b varchar(20))")
+    for one in range(1, rows + 1, AT_ONCE):
+        two = min(rows, one + AT_ONCE - 1)
+        execute(MADE[engine].format(id=digest if is_text else number, one=one, two=two))
     kept = folder / "big.state"
-    _, *capture = measured("capture", f"db={url}?tables=big", "--out", str(kept))
-    for statement in CHANGED:
-        admin(statement)
-    states = ("--before", f"db={kept}", "--after", f"db={url}?tables=big")
-    out, *diff = measured("diff", *states, "--json")
-    found = [each["id"] for each in json.loads(out)["deltas"] if each["type"] == "big"]
-    if sorted(found) != sorted(WANTED):
+    out, *capture = measured("capture", f"db={url}", "--out", str(kept))
+    if ["big", str(rows)] not in [line.split()[:2] for line in out.splitlines()]:
+        raise SystemExit(f"not all rows were captured: {out}")
+    ids = {at: _id(at) if is_text else at for at in (*UPDATED, DELETED)}
+    for at in UPDATED:
+        execute(f"UPDATE big SET a = -1 WHERE id = {ids[at]!r}")  # noqa: S608 - ours
+    execute(f"DELETE FROM big WHERE id = {ids[DELETED]!r}")  # noqa: S608 - ours
+    out, *diff = measured("diff", "--before", f"db={kept}", "--after", f"db={url}", "--json")
+    deltas = [each for each in json.loads(out)["deltas"] if each["type"] == "big"]
+    found = {(each["op"], each["key"]) for each in deltas}
+    if found != {("update", ids[at]) for at in UPDATED} | {("delete", ids[DELETED])}:
         raise SystemExit(f"wrong: {found}")
     figures = " | ".join(f"{seconds:.0f} s | {peak} MiB" for seconds, peak in (capture, diff))
-    return f"| {engine} | {rows:,} | {figures} | {kept.stat().st_size >> 20} MiB |"
+    return f"| {engine} | {key} | {rows:,} | {figures} | {kept.stat().st_size >> 20} MiB |"
 
 
-def _connection(engine: str, url: str) -> Any:
-    """A session with the agent's account; the drivers are an extra."""
-    if engine == "postgres":
-        import psycopg  # noqa: PLC0415 - an extra
+def _id(number: int) -> str:
+    return hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
 
-        return psycopg.connect(url, autocommit=True)
-    from statediff.systems.mariadb.session import connected  # noqa: PLC0415 - an extra
 
-    connection, database = connected(url, 3600)
-    connection.select_db(database)
-    return connection
+@contextlib.contextmanager
+def _server(engine: str) -> Iterator[tuple[str, Execute]]:
+    """A server's database, and what executes a statement with the agent's account."""
+    with open_sandbox("shop", engine) as sandbox:
+        sandbox.reset()
+        url = sandbox.access().urls["shop-db"]
+        if engine == "postgres":
+            import psycopg  # noqa: PLC0415 - an extra
+
+            with psycopg.connect(url, autocommit=True) as connection:
+                yield f"{url}?tables=big", connection.execute
+            return
+        from statediff.systems.mariadb.session import connected  # noqa: PLC0415 - an extra
+
+        own, database = connected(url, 3600)
+        with contextlib.closing(own):
+            own.select_db(database)
+            yield f"{url}?tables=big", own.query
+
+
+@contextlib.contextmanager
+def _file(engine: str, folder: Path) -> Iterator[tuple[str, Execute]]:
+    """A database in a file, which is closed after each statement."""
+    place = folder / f"big.{engine}"
+    if engine == "duckdb":
+        import duckdb  # noqa: PLC0415 - only for this
+
+        def execute(statement: str) -> None:
+            with duckdb.connect(str(place)) as connection:
+                connection.execute(statement)
+
+        yield f"duckdb:///{place}", execute
+        return
+    import fdb  # type: ignore[import-untyped]  # noqa: PLC0415 - only for this
+
+    account = {"dsn": str(place), "user": "SYSDBA", "password": "x", "charset": "UTF8"}
+    fdb.create_database(**account).close()
+
+    def immediately(statement: str) -> None:
+        with contextlib.closing(fdb.connect(**account)) as connection:
+            connection.execute_immediate(statement)
+            connection.commit()
+
+    yield f"firebird+fdb://SYSDBA:x@/{place}?charset=UTF8", immediately
 
 
 def main() -> None:
@@ -84,14 +149,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", type=int, default=[1_000_000, 10_000_000])
     parser.add_argument("--engine", choices=sorted(MADE), default="postgres")
+    parser.add_argument("--key", choices=("integer", "text"), default="integer")
     options = parser.parse_args()
-    with open_sandbox("shop", options.engine) as sandbox, tempfile.TemporaryDirectory() as folder:
-        sandbox.reset()
-        url = sandbox.access().urls["shop-db"]
-        with contextlib.closing(_connection(options.engine, url)) as connection:
-            admin = connection.query if options.engine == "mariadb" else connection.execute
+    if options.key == "text" and options.engine not in IDS:
+        parser.error(f"{options.engine} has no text keys here")
+    with tempfile.TemporaryDirectory() as name:
+        folder, is_server = Path(name), options.engine in SERVERS
+        opened = _server(options.engine) if is_server else _file(options.engine, folder)
+        with opened as (url, execute):
             for rows in options.rows:
-                line = tried(options.engine, url, admin, rows, Path(folder))
+                line = tried(options.engine, options.key, url, execute, rows, folder)
                 sys.stdout.write(line + "\n")
                 sys.stdout.flush()
 

@@ -155,6 +155,10 @@ _SPARE: Final = 1.25
 """How much more memory than its own a batch may hold while it lies in a store."""
 
 
+KeyedRow = tuple[tuple[Any, ...], Key, Mapping[str, Observed]]
+"""The order of a key, the key, and its row."""
+
+
 class RowChange(NamedTuple):
     """An entity whose rows may differ: None on a side where no row is stored."""
 
@@ -363,11 +367,24 @@ def build_table(
         pairs = _count_keyless(rows)
     else:
         pairs = ((_key_of(entity_type, row), row) for row in rows)
-    keyed: Iterable[tuple[tuple[Any, ...], Key, Mapping[str, Observed]]] = (
-        (key_order(key), key, row) for key, row in pairs
-    )
+    keyed: Iterable[KeyedRow] = ((key_order(key), key, row) for key, row in pairs)
     if not (is_sorted or entity_type.is_keyless):
         keyed = sorted(keyed, key=itemgetter(0))
+    return cut_table(entity_type, keyed, store, like=like, enumeration=enumeration)
+
+
+def cut_table(
+    entity_type: EntityType,
+    keyed: Iterable[KeyedRow],
+    store: ChunkStore,
+    *,
+    like: Table | None = None,
+    enumeration: Enumeration = COMPLETE,
+) -> Table:
+    """The same of rows with their keys, in order; at most one chunk of them is held.
+
+    Raises `ValueError` on a duplicate key or one out of order.
+    """
     cuts = None if like is None else [key_order(cut) for cut in like.partition]
     chunks: list[ChunkRef] = []
     partition: list[Key] = []

@@ -9,9 +9,11 @@ readers.
 
 from __future__ import annotations
 
+import gc
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
@@ -33,6 +35,7 @@ _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 _OTHERS: Final = bytes(set(range(256)) - set(b'"[]{}'))
 _HALF_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _MARK: Final = "\ufeff"
+_LARGE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,17 @@ def read_tree(raw: bytes, limits: Limits) -> Tree:
     if _is_deeper(raw, limits.max_depth):
         raise _too_deep()
     tree = _parse(raw, limits, keeps_flaws=False)
-    # UTF-8 has no surrogates, so half of a pair can only be written as an escape.
-    if _HALF_PAIR.search(raw):
+    if has_half_pairs(raw):
         _require_texts(tree)
     return tree
+
+
+def has_half_pairs(raw: bytes) -> bool:
+    """Whether a text in the document may be none: it has escapes of surrogates.
+
+    UTF-8 has none, so that half of a pair can only be written so.
+    """
+    return _HALF_PAIR.search(raw) is not None
 
 
 def read_with_flaws(raw: bytes, limits: Limits) -> Tree:
@@ -159,7 +169,8 @@ def _parse(raw: bytes, limits: Limits, *, keeps_flaws: bool) -> Tree:
         text = raw.decode("utf-8-sig" if limits.takes_mark else "utf-8")
         if text.startswith(_MARK):
             raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
-        return decoder.decode(text)
+        with _without_collection(len(raw)):
+            return decoder.decode(text)
     except UnicodeDecodeError as error:
         raise Flaw(FlawKind.NOT_UTF8, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -167,6 +178,19 @@ def _parse(raw: bytes, limits: Limits, *, keeps_flaws: bool) -> Tree:
         raise Flaw(FlawKind.NOT_JSON, f"not JSON: {error.msg} at {where}") from error
     except RecursionError as error:
         raise _too_deep() from error
+
+
+@contextmanager
+def _without_collection(size: int) -> Iterator[None]:
+    """Python looks for no cycles meanwhile: a tree has none, and in a large one that takes half."""
+    if size < _LARGE or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @cache

@@ -28,8 +28,8 @@ from statediff.systems.base.live import kept_input
 from statediff.systems.base.plugin import KeptPairs, Refinement, StateInput
 from statediff.systems.base.registry import open_state
 from statediff.systems.functions.plugin import url_of
+from statediff.systems.tables.columns import Odd
 from statediff.systems.tables.kept import Changes, KeptTables
-from statediff.systems.tables.plain import Odd
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
 

@@ -1,16 +1,21 @@
 """Where the extra `docker` is not installed, every command says so and how to get it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import CHECKOUT, Call
+from tests.cli.conftest import CHECKOUT, Call, environment
 
 BLOCK = """
 import sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("docker", "psycopg", "pymysql", "pymysqlreplication"):
+        if name.partition(".")[0] in (
+            "docker", "psycopg", "pymysql", "pymysqlreplication", "duckdb", "duckdb_engine",
+            "s3fs", "openpyxl", "icalendar",
+        ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 """
@@ -60,3 +65,38 @@ def test_an_agent_is_an_image_or_runs_here(statediff: Call) -> None:
         "run", "shop/refund-returned-order", "--agent-image", "x", "--agent", "careful"
     )
     assert (said.code, "--agent runs here" in said.err) == (2, True)
+
+
+OWN_SYSTEMS = (
+    ("postgresql://ada:hidden@localhost/app", "statediff[docker]"),
+    ("mysql://ada:hidden@localhost/app", "statediff[docker]"),
+    ("duckdb:///app.duckdb", "duckdb-engine"),
+    ("s3://bucket/folder", "s3fs"),
+    ("caldavs://ada:hidden@localhost/ada/", "statediff[calendar]"),
+    ("book.xlsx", "statediff[excel]"),
+)
+EACH = """
+import sys
+from statediff.cli.main import run
+for state in sys.argv[1:]:
+    print(run(["watch", "--state", f"own={state}", "--", "touch", "started"]), file=sys.stderr)
+"""
+
+
+def test_a_system_whose_driver_is_missing_is_no_verdict_and_nothing_starts(
+    tmp_path: Path, core: dict[str, str]
+) -> None:
+    (tmp_path / "book.xlsx").write_bytes(b"PK")
+    said = subprocess.run(
+        [sys.executable, "-c", EACH, *(state for state, _ in OWN_SYSTEMS)],
+        cwd=tmp_path, env=environment(core), capture_output=True, text=True, check=True,
+    ).stderr  # fmt: skip
+    lines = said.splitlines()
+    for (state, package), line, code in zip(OWN_SYSTEMS, lines[::2], lines[1::2], strict=True):
+        assert (code, line[:7]) == ("2", "error: "), (state, said)
+        assert "pip install" in line
+        assert package in line
+    assert "book.xlsx: " in lines[-2]
+    assert "hidden" not in said
+    assert "statediff-before" not in said
+    assert not (tmp_path / "started").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -13,10 +13,15 @@ psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("pymysql")
 
 import statediff  # noqa: E402
+from statediff.capture.take import take  # noqa: E402
 from statediff.cli.main import run as run_command  # noqa: E402
 from statediff.errors import StatediffError  # noqa: E402
+from statediff.evaluate import TrialFacts, evaluate  # noqa: E402
+from statediff.model.state import MemoryChunks  # noqa: E402
+from statediff.model.verdict import Judgement  # noqa: E402
+from statediff.systems.databases.source import DatabaseSource  # noqa: E402
 from statediff.systems.mariadb.session import connected  # noqa: E402
-from statediff.workspace.inputs import one_capture  # noqa: E402
+from statediff.workspace.inputs import one_capture, utc_now  # noqa: E402
 from statediff.workspace.trials import open_sandbox  # noqa: E402
 from tests.lines import Line  # noqa: E402
 
@@ -62,14 +67,11 @@ def test_tables_are_chosen_by_pattern(url: str) -> None:
     assert own == {"orders", "order_lines"}
 
 
-@pytest.mark.docker("mariadb")
 def test_a_large_table_is_never_held_whole_and_is_the_same_state(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if urlsplit(url).scheme == "postgresql":
-        pytest.skip("it has a way of its own")
     whole = one_capture([f"db={url}"], lambda _source: None).parts[0].state
-    monkeypatch.setattr("statediff.systems.mariadb.source.STREAMED_ABOVE", 3)
+    monkeypatch.setattr("statediff.systems.relational.runs.HELD_ROWS", 3)
     streamed = one_capture([f"db={url}"], lambda _source: None).parts[0].state
     assert whole.tables["orders"].row_count > 3
     assert whole.digest() == streamed.digest()
@@ -159,6 +161,32 @@ def test_a_connection_that_is_dropped_is_never_a_match(
         assert (urlsplit(url).password or "") not in run.judged.text()
 
 
+def judged_by_sqlalchemy(url: str, between: Callable[[], object]) -> Judgement:
+    """What is judged of a run that does nothing, by the reader for all other databases."""
+    for ours, theirs in (("mysql:", "mysql+pymysql:"), ("postgresql:", "postgresql+psycopg:")):
+        url = url.replace(ours, theirs)
+    source, chunks = DatabaseSource("db", url), MemoryChunks()
+    before = take([source], chunks, utc_now, None, "before")
+    between()
+    after = take([source], chunks, utc_now, before, "after")
+    for part in (before, after):
+        assert (urlsplit(url).password or "") not in str(part.parts[0].reading)
+    facts = TrialFacts("trial")
+    return evaluate(statediff.load_contract(NOTHING), before, after, facts=facts).judgement
+
+
+@pytest.mark.parametrize(
+    ("cut", "verdict"), [(None, "MATCH"), (0, "INCONCLUSIVE"), (9_000, "INCONCLUSIVE")]
+)
+def test_a_line_of_sqlalchemy_that_is_dropped_is_never_a_match(
+    url: str, cut: int | None, verdict: str
+) -> None:
+    with Line(url) as line:
+        judgement = judged_by_sqlalchemy(line.url, lambda: line.cut_after(cut))
+    assert judgement.verdict.value == verdict
+    assert verdict == "MATCH" or judgement.findings
+
+
 def rename(url: str, name: str = "Renamed") -> None:
     place = urlsplit(url)
     statement = f"UPDATE products SET name = '{name}' WHERE id = (SELECT MIN(id) FROM products)"
@@ -203,7 +231,8 @@ def test_the_password_may_be_elsewhere_and_is_in_no_output(
 def test_a_right_that_was_revoked_is_never_a_match(sandbox: Any, url: str) -> None:
     """The last test of a server: the right is gone for good."""
     contract = nothing_changes(url)
-    with statediff.watch(contract, db=url, settle_seconds=0) as run:
+
+    def revoke() -> None:
         if urlsplit(url).scheme == "postgresql":
             with psycopg.connect(
                 url, autocommit=True
@@ -214,6 +243,16 @@ def test_a_right_that_was_revoked_is_never_a_match(sandbox: Any, url: str) -> No
             with sandbox.system("shop-db")._server.admin() as admin:
                 admin.query(f"REVOKE ALL ON `{place}`.* FROM agent@localhost")
                 admin.query(f"GRANT SELECT ON `{place}`.orders TO agent@localhost")
+
+    def look() -> None:
+        with statediff.watch(contract, db=url, settle_seconds=0) as run:
+            revoke()
+        runs.append(run)
+
+    runs: list[Any] = []
+    judgement = judged_by_sqlalchemy(url, look)
+    assert judgement.verdict.value != "MATCH"
+    [run] = runs
     assert run.judged is not None
     assert run.judged.verdict.value != "MATCH", run.judged.text()
     assert "deleted" not in run.judged.text()

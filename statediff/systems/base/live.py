@@ -20,10 +20,11 @@ from statediff.capture.source import (
     SourceRuined,
     SourceUnavailable,
 )
-from statediff.errors import InputError
+from statediff.errors import InputError, UsageError
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, Coverage, State
+from statediff.model.values import printable
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
 from statediff.systems.base.registry import open_state
@@ -75,7 +76,11 @@ class LiveSource:
         if like is None or self._earlier is None:
             self._earlier = self._keep(place)
             states = (self._earlier, self._earlier)
-            return self._reader.series(self._name, states, self._refinement)[0]
+            try:
+                return self._reader.series(self._name, states, self._refinement)[0]
+            except (InputError, UsageError) as error:  # the copy is ours
+                said = str(error).replace(str(self._earlier.path), printable(place.label))
+                raise type(error)(said) from error.__cause__
         try:
             return self._reader.series(self._name, (self._earlier, place), self._refinement)[1]
         except InputError as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Final
@@ -25,7 +25,7 @@ from statediff.errors import UsageError
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import ChunkStore, MemoryChunks, State, Table
+from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import (
     ABSENT,
     MAX_DEPTH,
@@ -128,15 +128,20 @@ class DatabaseSource:
                     is_one = _sees_one_moment(connection)
                     state, gaps = self._look(connection, catalogue, store, like)
                 # What failed ended the transaction, and with it the one moment.
-                is_same = (is_one and not gaps) or self._again(engine, catalogue, state)
+                is_same = (is_one and not gaps) or self._again(engine, catalogue, state, store)
                 if is_same and read_catalogue(engine, self._tables, self._said) == catalogue:
                     return scanned(self._name, as_of, state, gaps=gaps)
         raise SourceUnavailable("its tables kept changing while they were read; read it at rest")
 
-    def _again(self, engine: sa.Engine, catalogue: Catalogue, seen: State) -> bool:
-        """Whether a second look, in a transaction of its own, shows the same."""
+    def _again(
+        self, engine: sa.Engine, catalogue: Catalogue, seen: State, store: ChunkStore
+    ) -> bool:
+        """Whether a second look, in a transaction of its own, shows the same.
+
+        What it shows is put where the first look is: equal chunks take no room there.
+        """
         with engine.connect() as connection:
-            state, _ = self._look(connection, catalogue, MemoryChunks(), seen)
+            state, _ = self._look(connection, catalogue, store, seen)
         return state.digest() == seen.digest()
 
     def _schema(self, catalogue: Catalogue) -> Schema:
@@ -207,17 +212,38 @@ class DatabaseSource:
         cause = f"its key column {gone[0]} is gone" if gone else entry.unreadable
         if cause is not None:
             return shelf.fail(empty, cause)
+        met = _Pass()
+        table = shelf.streamed(
+            entity_type, self._rows(connection, catalogue.schema, entity_type, entry, met), like
+        )
+        if met.skipped_rows and met.cause is None:
+            met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
+        return table if met.cause is None else shelf.fail(table, met.cause)
+
+    def _rows(
+        self,
+        connection: sa.Connection,
+        schema: str | None,
+        entity_type: EntityType,
+        entry: TableEntry,
+        met: _Pass,
+    ) -> Iterator[Row]:
+        """The rows, up to where the database refuses."""
         try:
-            rows, skipped = _rows(connection, catalogue.schema, entity_type, entry)
+            yield from _rows(connection, schema, entity_type, entry, met)
         except sa.exc.DBAPIError as error:  # e.g. no right to read it
             if connection.invalidated:
                 raise
             connection.rollback()
-            return shelf.fail(empty, self._said(str(error.orig)))
-        table = shelf.distinct(entity_type, rows, like)
-        if skipped:
-            return shelf.fail(table, f"{skipped} rows have a key beyond the capture limit")
-        return table
+            met.cause = self._said(str(error.orig))
+
+
+@dataclass
+class _Pass:
+    """What came of reading a table beside its rows."""
+
+    skipped_rows: int = 0
+    cause: str | None = None
 
 
 def _sees_one_moment(connection: sa.Connection) -> bool:
@@ -236,33 +262,45 @@ def _sees_one_moment(connection: sa.Connection) -> bool:
 
 
 def _rows(
-    connection: sa.Connection, schema: str | None, entity_type: EntityType, entry: TableEntry
-) -> tuple[list[Row], int]:
-    """The rows, and how many have no key that can be kept."""
+    connection: sa.Connection,
+    schema: str | None,
+    entity_type: EntityType,
+    entry: TableEntry,
+    met: _Pass,
+) -> Iterator[Row]:
+    """The rows that have a key that can be kept, as the database delivers them."""
     # A name in lower case is one that the dialect folded: quoting it would name another.
     quoted = connection.dialect.identifier_preparer.quote
     stored = [f for f in entity_type.fields if entry.has(f.source_column)]
     absent = dict.fromkeys((f.name for f in entity_type.fields if f not in stored), ABSENT)
     columns = ", ".join(quoted(f.source_column) for f in stored) or "1"
     place = ("" if schema is None else quoted(schema) + ".") + quoted(entry.name)
-    convert = [
-        None if f.name in entity_type.key or f.reference is not None else converter(f)
+    own = entity_type.key
+    cells = [
+        (
+            f.name,
+            None if f.name in own or f.reference is not None else converter(f),
+            entity_type.kept_bytes(f, MAX_VALUE_BYTES),
+        )
         for f in stored
     ]
-    most = [entity_type.kept_bytes(f, MAX_VALUE_BYTES) for f in stored]
-    result = connection.exec_driver_sql(f"SELECT {columns} FROM {place}")  # noqa: S608 - quoted
-    rows: list[Row] = []
-    skipped = 0
-    for found in result.yield_per(ROWS_AT_ONCE):
+    result = connection.exec_driver_sql(
+        f"SELECT {columns} FROM {place}",  # noqa: S608 - quoted
+        execution_options={"stream_results": True, "yield_per": ROWS_AT_ONCE},
+    )
+    for found in result:
         row: Row = dict(absent)
-        for field, change, limit, raw in zip(stored, convert, most, found, strict=False):
-            cell = observed(raw, limit)
-            row[field.name] = change(cell) if change is not None and is_value(cell) else cell
-        if all(is_key(row[name]) for name in entity_type.key):
-            rows.append(row)
+        for (name, change, most), raw in zip(cells, found, strict=False):
+            cell = raw if type(raw) in _PLAIN else observed(raw, most)
+            row[name] = change(cell) if change is not None and is_value(cell) else cell
+        if all(is_key(row[name]) for name in own):
+            yield row
         else:
-            skipped += 1
-    return rows, skipped
+            met.skipped_rows += 1
+
+
+_PLAIN: Final = frozenset({type(None), bool, int, float, Decimal, datetime, date})
+"""Types whose values are ours, whatever their size."""
 
 
 def observed(raw: Any, most: int = MAX_VALUE_BYTES, depth: int = 0) -> Observed:
@@ -282,9 +320,7 @@ def observed(raw: Any, most: int = MAX_VALUE_BYTES, depth: int = 0) -> Observed:
         case dict() if depth < MAX_DEPTH and all(isinstance(name, str) for name in raw):
             items = [observed(each, most, depth + 1) for each in raw.values()]
             return _whole(items, lambda known: Map.of(dict(zip(raw, known, strict=True))))
-        case None:
-            return None
-        case _ if type(raw) in (bool, int, Decimal, float, datetime, date):
+        case _ if type(raw) in _PLAIN:
             known: Value = raw
             return known
         case _:  # a subclass too: its meaning is its own

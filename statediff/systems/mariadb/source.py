@@ -18,7 +18,6 @@ import contextlib
 from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import chain, islice
 from typing import Any, ClassVar, Final
 
 import pymysql
@@ -53,10 +52,10 @@ from statediff.systems.relational.structure import STRUCTURE, Checked, structure
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
 MAX_VALUE_BYTES: Final = 1024 * 1024
-STREAMED_ABOVE: Final = 100_000
-"""Rows of a table that are held at once; those of a larger one, where the server sorts them."""
 LOCK_SECONDS: Final = 2
 READ_SECONDS: Final = 300
+TABLE_SECONDS: Final = 6 * 3600
+"""All rows of one table, while none of them takes longer than `READ_SECONDS` to come."""
 ATTEMPTS: Final = 3
 UNBOUNDED: Final = frozenset({"longtext", "longblob", "geometry", "json"})
 BINARY: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
@@ -279,51 +278,39 @@ class Scan:
         if cause is not None:
             return shelf.fail(shelf.empty(entity_type, like), cause)
         query = Query(self._database, entity_type, entry)
-        if query.is_sorted:
-            return self._stream(query, entity_type, like)
-        found, cause = self._rows(query)
-        table = shelf.distinct(entity_type, found, like)
-        return table if cause is None else shelf.fail(table, cause)
+        met = _Pass()
+        table = shelf.streamed(entity_type, self._rows(query, met), like)
+        if met.skipped_rows and met.cause is None:
+            met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
+        return table if met.cause is None else shelf.fail(table, met.cause)
 
-    def _stream(self, query: Query, entity_type: EntityType, like: Table | None) -> Table:
-        """The rows in the order of their key; of a large table never all at once."""
+    def _rows(self, query: Query, met: _Pass) -> Iterator[Row]:
+        """The rows, up to where the server refuses; in the order of their key where it has one."""
+        limit = f"SET STATEMENT max_statement_time = {TABLE_SECONDS} FOR "
+        order = f" ORDER BY {query.order}" if query.is_sorted else ""
         try:
             with self._connection.cursor(SSCursor) as cursor:
-                cursor.execute(f"{query.text} ORDER BY {query.order}")
-                rows = map(query.row, cursor)
-                first = list(islice(rows, STREAMED_ABOVE))
-                if len(first) < STREAMED_ABOVE:
-                    return self.shelf.distinct(entity_type, first, like)
-                return self.shelf.build(entity_type, chain(first, rows), like, is_sorted=True)
-        except (pymysql.err.OperationalError, pymysql.err.ProgrammingError) as error:
-            if not self._connection.open:
-                raise
-            return self.shelf.fail(self.shelf.empty(entity_type, like), cause_of(error))
-        except UnicodeDecodeError:
-            raise SourceUnavailable("a value is not UTF-8") from None
-        except ValueError as error:  # a damaged index shows a row twice, or out of its order
-            return self.shelf.fail(self.shelf.empty(entity_type, like), str(error))
-
-    def _rows(self, query: Query) -> tuple[list[Row], str | None]:
-        rows: list[Row] = []
-        skipped = 0
-        try:
-            with self._connection.cursor(SSCursor) as cursor:
-                cursor.execute(query.text)
+                cursor.execute(limit + query.text + order)
                 for stored in cursor:
                     row = query.row(stored)
                     if all(is_key(row[name]) for name in query.key):
-                        rows.append(row)
+                        yield row
                     else:
-                        skipped += 1
+                        met.skipped_rows += 1
         except (pymysql.err.OperationalError, pymysql.err.ProgrammingError) as error:
             if not self._connection.open:
                 raise
-            return rows, cause_of(error)
+            met.cause = cause_of(error)
         except UnicodeDecodeError:
             raise SourceUnavailable("a value is not UTF-8") from None
-        cause = f"{skipped} rows have a key beyond the capture limit" if skipped else None
-        return rows, cause
+
+
+@dataclass
+class _Pass:
+    """What came of reading a table beside its rows."""
+
+    skipped_rows: int = 0
+    cause: str | None = None
 
 
 class Query:

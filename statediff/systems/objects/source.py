@@ -199,7 +199,11 @@ class ObjectsSource:
         return system, root
 
     def _said(self, error: Exception) -> str:
-        text = " ".join(str(error).split()) or type(error).__name__
+        text, name = " ".join(str(error).split()), type(error).__name__
+        if not isinstance(error, OSError | ImportError | ValueError | TypeError):
+            # Its text alone may be one word, and its driver is no part of ours.
+            text = f"the driver failed: {name}: {text}; install the version that fits fsspec's"
+        text = text or name
         return printable(without_passwords(text, [self._url])[:MAX_CAUSE])
 
     def _listing(self, system: Any, root: str) -> tuple[dict[str, _Listed], str | None]:

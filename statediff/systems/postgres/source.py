@@ -311,13 +311,7 @@ class Scan:
         if table is not None:
             return table
         met = _Pass()
-        try:
-            table = self.shelf.build(
-                entity_type, self._stream(query, met), like, is_sorted=query.is_sorted
-            )
-        except ValueError:  # a key twice: only a key that a schema file declared can be
-            met = _Pass()
-            table = self.shelf.distinct(entity_type, list(self._stream(query, met)), like)
+        table = self.shelf.streamed(entity_type, self._stream(query, met), like)
         if met.skipped_rows and met.cause is None:
             met.cause = f"{met.skipped_rows} rows have no key, or one beyond the capture limit"
         return table if met.cause is None else self.shelf.fail(table, met.cause)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from statediff.model.schema import EntityType, Field, Schema
 from statediff.model.state import ChunkStore, Coverage, Enumeration, Table, build_table
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
 from statediff.systems.base.rows import distinct_rows
+from statediff.systems.relational.runs import merged_table, part
 
 Refine = Callable[[Schema], Schema]
 MAX_KEY_LENGTH = 64 * 1024
@@ -128,6 +130,29 @@ class Shelf:
         single = distinct_rows(entity_type, rows)
         table = build_table(entity_type, single, self.store, like=like)
         return self.fail(table, f"{len(rows) - len(single)} rows share keys with each other")
+
+    def streamed(
+        self,
+        entity_type: EntityType,
+        rows: Iterable[Row],
+        like: Table | None,
+        *,
+        may_be_keyless: bool = False,
+    ) -> Table:
+        """The same of rows of which no more than a part is ever held, in any order."""
+        pending = iter(rows)
+        first = part(pending)
+        following = next(pending, None)
+        if following is None:
+            return self.distinct(entity_type, first, like, may_be_keyless=may_be_keyless)
+        table, left_out = merged_table(
+            entity_type, chain(first, [following], pending), self.store, like
+        )
+        if not left_out:
+            return table
+        if may_be_keyless:
+            return self.empty(replace(entity_type, key=()), None)
+        return self.fail(table, f"{left_out} rows share keys with each other")
 
     def empty(self, entity_type: EntityType, like: Table | None) -> Table:
         """The type without any entity."""

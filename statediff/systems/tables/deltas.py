@@ -20,7 +20,8 @@ from statediff.errors import InputError
 from statediff.model.paths import PathError, parse
 from statediff.model.schema import INSTANTS, EntityType, Kind, Schema
 from statediff.model.values import MAX_DEPTH, key_order, printable, same
-from statediff.systems.tables.plain import Odd, value_of
+from statediff.systems.tables.columns import Odd
+from statediff.systems.tables.plain import value_of
 
 MARKERS: Final = frozenset({"absent", "excluded", "unobserved", "bytes", "map"})
 _ABSENT: Final[Mapping[str, Any]] = {"absent": True}

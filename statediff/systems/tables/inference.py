@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from statediff.model.instants import NO_FORM, form_of_texts
 from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
-from statediff.model.values import Map, Value
+from statediff.model.values import ABSENT, Map
+from statediff.systems.tables.columns import columns_of
 from statediff.systems.tables.shape import Document, Record
 
 ID: Final = "id"
@@ -38,18 +39,15 @@ class Seen:
     @staticmethod
     def of(records: Sequence[Record]) -> Seen:
         """What they say."""
-        kinds: dict[str, set[Kind | None]] = {}
-        present: dict[str, int] = {}
-        for record in records:
-            for field, value in record.items():
-                kinds.setdefault(field, set()).add(_kind_of(value))
-                present[field] = present.get(field, 0) + 1
-        return Seen(
-            len(records),
-            {field: frozenset(found) for field, found in kinds.items()},
-            frozenset(field for field, number in present.items() if number < len(records)),
-            all(ID in record and _kind_of(record[ID]) not in UNKEYED for record in records),
-        )
+        kinds: dict[str, frozenset[Kind | None]] = {}
+        partial = set()
+        for field, column in columns_of(records).items():
+            types = set(map(type, column))
+            if type(ABSENT) in types:
+                partial.add(field)
+            kinds[field] = frozenset(_kind_of(each) for each in types - {type(ABSENT)})
+        is_keyed = not records or (ID in kinds and ID not in partial and not kinds[ID] & UNKEYED)
+        return Seen(len(records), kinds, frozenset(partial), is_keyed)
 
 
 NOTHING: Final = Seen(0, {}, frozenset(), is_keyed=True)
@@ -116,7 +114,7 @@ def fits(entity_type: EntityType, record: Record) -> bool:
         and all(
             f.is_nullable
             if (value := record.get(f.name)) is None
-            else _one_kind(frozenset({f.kind, _kind_of(value)})) is f.kind
+            else _one_kind(frozenset({f.kind, _kind_of(type(value))})) is f.kind
             for f in entity_type.fields
             if f.name not in entity_type.key or f.name in record
         )
@@ -180,5 +178,5 @@ _KINDS: Final[Mapping[type, Kind | None]] = {
 }
 
 
-def _kind_of(value: Value) -> Kind | None:
-    return _KINDS.get(type(value), Kind.DECIMAL)
+def _kind_of(kind: type) -> Kind | None:
+    return _KINDS.get(kind, Kind.DECIMAL)

@@ -24,9 +24,10 @@ from statediff.model.patch import patched
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import INSTANTS, EntityType, Schema
 from statediff.model.state import CHUNK_BYTES, LayeredChunks, MemoryChunks, State, Table
+from statediff.systems.tables.columns import Odd
 from statediff.systems.tables.deltas import Index, edits, index_of
 from statediff.systems.tables.inference import Seen, infer_type, schema_over, with_forms
-from statediff.systems.tables.plain import KINDS, Columns, Odd, record_of, type_name
+from statediff.systems.tables.plain import KINDS, Columns, record_of, type_name
 from statediff.systems.tables.source import Refine, lacks_key, row_reader
 
 EXACT: Final = 2

@@ -7,22 +7,18 @@ within every limit of `shape`. Anything else is `Odd`, and whoever asked reads t
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
-from itertools import chain, pairwise, repeat
 from math import isfinite
-from operator import itemgetter
 from typing import Any, Final
 
-from statediff.model.batches import KEYLESS_KEY, batch_of, encode_column
-from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import CHUNK_KEYS, ChunkStore, Table, build_table
-from statediff.model.values import ABSENT, MAX_DEPTH, Key, Map, Observed, Value, key_order
-from statediff.systems.base.rows import converter
+from statediff.model.batches import KEYLESS_KEY
+from statediff.model.schema import EntityType, Kind
+from statediff.model.state import ChunkStore, Table
+from statediff.model.values import ABSENT, MAX_DEPTH, Map, Observed, Value
+from statediff.systems.tables.columns import Odd, columns_of, table_of_columns
 from statediff.systems.tables.inference import ID, UNKEYED, Seen
 from statediff.systems.tables.shape import Record
-from statediff.systems.tables.source import is_identity
 
 KINDS: Final[Mapping[type, Kind | None]] = {
     type(None): None,
@@ -37,12 +33,7 @@ KINDS: Final[Mapping[type, Kind | None]] = {
 _LARGEST: Final = 10**300
 _SMALLEST: Final = 1e-300
 """Numbers beyond these are for the strict reader."""
-_NO_KEY: Final = frozenset({type(None), type(ABSENT), tuple, Map})
 _AS_THEY_ARE: Final = frozenset({type(None), type(ABSENT), bool, int, str})
-
-
-class Odd(Exception):
-    """What only the strict reader of JSON text can read, or refuse."""
 
 
 def record_of(record: Any) -> Record:
@@ -116,17 +107,11 @@ class Columns:
         if type(records) is not list or not set(map(type, records)) <= {dict}:
             raise Odd
         self._count = len(records)
-        names = set(chain.from_iterable(records))
-        is_whole = sum(map(len, records)) == len(records) * len(names)
         self._values: dict[str, list[Observed]] = {}
         kinds: dict[str, frozenset[Kind | None]] = {}
         partial = set()
-        for name in names:
+        for name, column in columns_of(records).items():
             _field(name)
-            if is_whole:
-                column = list(map(itemgetter(name), records))
-            else:
-                column = [record.get(name, ABSENT) for record in records]
             types = set(map(type, column))
             if type(ABSENT) in types:
                 partial.add(name)
@@ -143,47 +128,7 @@ class Columns:
 
         `Odd` where a record has no key of its own.
         """
-        fields = [self._read(entity_type, field) for field in entity_type.fields]
-        names = [field.name for field in entity_type.fields]
-        if entity_type.is_keyless or not self._count:
-            cells = zip(*fields, strict=True) if fields else repeat((), self._count)
-            rows = (dict(zip(names, each, strict=True)) for each in cells)
-            return build_table(entity_type, rows, store, like=like)
-        key = [fields[names.index(part)] for part in entity_type.key]
-        orders, of_key = _orders(key, () if like is None else like.partition)
-        if not all(one < two for one, two in pairwise(orders)):
-            places = sorted(range(self._count), key=orders.__getitem__)
-            orders = [orders[at] for at in places]
-            if any(one == two for one, two in pairwise(orders)):
-                raise Odd
-            fields = [[column[at] for at in places] for column in fields]
-            key = [fields[names.index(part)] for part in entity_type.key]
-        if like is not None:
-            partition = like.partition
-            cuts = [bisect.bisect_left(orders, of_key(cut)) for cut in partition]
-        else:
-            cuts = list(range(CHUNK_KEYS, self._count, CHUNK_KEYS))
-            partition = tuple(tuple(column[at] for column in key) for at in cuts)  # type: ignore[misc]  # keys are values
-        chunks = [
-            store.put(
-                batch_of([
-                    (field.name, *encode_column(field.kind, column[start:end]))
-                    for field, column in zip(entity_type.fields, fields, strict=True)
-                ])
-            )
-            for start, end in pairwise([0, *cuts, self._count])
-        ]  # fmt: skip
-        return Table(entity_type, tuple(chunks), partition, store)
-
-    def _read(self, entity_type: EntityType, field: Field) -> list[Observed]:
-        """A column as the field's kind reads it."""
-        column = self._values.get(field.source_column)
-        if column is None:
-            return [ABSENT] * self._count
-        convert = None if is_identity(entity_type, field) else converter(field)
-        if convert is None:
-            return column
-        return [value if value is ABSENT else convert(value) for value in column]
+        return table_of_columns(entity_type, self._count, self._values, store, like)
 
 
 def _column(column: list[Any], types: set[type]) -> list[Observed]:
@@ -209,15 +154,3 @@ def _decimals(column: list[float]) -> list[Observed]:
         raise Odd
     _decimal(min(map(abs, filter(None, column)), default=0.0))
     return list(map(Decimal, map(repr, column)))
-
-
-def _orders(
-    key: Sequence[list[Observed]], cuts: Sequence[Key]
-) -> tuple[list[Any], Callable[[Key], Any]]:
-    """The order of each row by its key, and what gives it of another key. `Odd` without a key."""
-    types = {type(part) for cut in cuts for part in cut}.union(*(map(type, part) for part in key))
-    if len(key) == 1 and types in ({int}, {str}):
-        return key[0], itemgetter(0)  # among these the order of keys is their own
-    if types & _NO_KEY:
-        raise Odd
-    return [key_order(each) for each in zip(*key, strict=True)], key_order

@@ -16,6 +16,7 @@ import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from decimal import Decimal
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,15 @@ from typing import Any, Final
 from statediff.errors import InputError
 from statediff.model.batches import KEYLESS_KEY
 from statediff.model.state import Coverage, Enumeration
-from statediff.model.strictjson import Flaw, FlawKind, Limits, freeze, read_with_flaws, spelling
+from statediff.model.strictjson import (
+    Flaw,
+    FlawKind,
+    Limits,
+    freeze,
+    has_half_pairs,
+    read_with_flaws,
+    spelling,
+)
 from statediff.model.values import MAX_DEPTH, Value, printable
 
 MAX_BYTES: Final = 512 * 1024 * 1024
@@ -31,6 +40,10 @@ MAX_EXPONENT: Final = 308
 """Decimal exponent beyond which a number is refused: what a double cannot hold, no system keeps."""
 MAX_DIGITS: Final = 1000
 _LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, takes_mark=True)
+
+_PLAIN: Final = frozenset({type(None), bool, int, Decimal, str})
+_MAX_SHAPES: Final = 1000
+"""Orders of names that are remembered."""
 
 Record = dict[str, Value]
 Document = dict[str, list[Record]]
@@ -76,7 +89,7 @@ def parse_tables(raw: bytes, file: str, alone: str | None = None) -> Document:
         tree = read_with_flaws(raw, _LIMITS)
     except Flaw as flaw:
         raise _unread(flaw, raw, name) from flaw
-    return _tables(_named(tree, alone), name)
+    return _tables(_named(tree, alone), name, _Plain(raw))
 
 
 def tables_after(raw: bytes, file: str, alone: str | None = None) -> TablesAfter:
@@ -86,9 +99,9 @@ def tables_after(raw: bytes, file: str, alone: str | None = None) -> TablesAfter
         tree = read_with_flaws(raw, _LIMITS)
     except Flaw as flaw:
         raise _unread(flaw, raw, name) from flaw
-    tree = _named(tree, alone)
+    tree, is_plain = _named(tree, alone), _Plain(raw)
     if isinstance(tree, Flaw) or not isinstance(tree, dict):
-        _tables(tree, name)  # which refuses it, in its own words
+        _tables(tree, name, is_plain)  # which refuses it, in its own words
     document: Document = {}
     gaps: dict[str, Enumeration] = {}
     for raw_name, records in tree.items():
@@ -100,7 +113,7 @@ def tables_after(raw: bytes, file: str, alone: str | None = None) -> TablesAfter
             gaps[type_name] = Enumeration(Coverage.UNOBSERVED, cause)
             continue
         objects = [r for r in records if isinstance(r, dict)]
-        document[type_name] = [_record_after(record) for record in objects]
+        document[type_name] = [r if is_plain(r) else _record_after(r) for r in objects]
         if len(objects) < len(records):
             lost = f"{len(records) - len(objects)} records are no objects with distinct keys"
             gaps[type_name] = Enumeration(Coverage.INCOMPLETE, f"{where}: {lost}")
@@ -172,7 +185,30 @@ def _words(flaw: Flaw) -> str:
             return str(flaw)
 
 
-def _tables(tree: Any, name: str) -> Document:
+class _Plain:
+    """Whether a record is one as it was parsed: names that were looked at, and no text to look at.
+
+    Only an escape of half a surrogate pair makes a text that is none.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self._takes_texts = not has_half_pairs(raw)
+        self._names: set[tuple[str, ...]] = set()
+
+    def __call__(self, record: Any) -> bool:
+        if type(record) is not dict or not _PLAIN.issuperset(map(type, record.values())):
+            return False
+        names = tuple(record)
+        if names in self._names:
+            return self._takes_texts
+        if not all(name and name != KEYLESS_KEY and name.isascii() for name in names):
+            return False
+        if len(self._names) < _MAX_SHAPES:
+            self._names.add(names)
+        return self._takes_texts
+
+
+def _tables(tree: Any, name: str, is_plain: _Plain) -> Document:
     if isinstance(tree, Flaw):
         raise InputError(f"{name}: {_words(tree)}")
     if not isinstance(tree, dict):
@@ -185,7 +221,10 @@ def _tables(tree: Any, name: str) -> Document:
             raise InputError(f"{where}: {_words(records)}")
         if not isinstance(records, list):
             raise InputError(f"{where}: expected a list of records, found {_shape(records)}")
-        document[type_name] = [_record(records, index, where) for index in range(len(records))]
+        document[type_name] = [
+            record if is_plain(record) else _record(records, index, where)
+            for index, record in enumerate(records)
+        ]
     return document
 
 

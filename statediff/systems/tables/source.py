@@ -22,7 +22,7 @@ from statediff.capture.source import Clock, SourceRuined, scanned
 from statediff.errors import InputError
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
-from statediff.model.schema import EntityType, Field, Schema
+from statediff.model.schema import EntityType, Schema
 from statediff.model.state import (
     COMPLETE,
     ChunkStore,
@@ -43,6 +43,13 @@ from statediff.model.values import (
     show_key,
 )
 from statediff.systems.base.rows import Convert, converter
+from statediff.systems.tables.columns import (
+    Odd,
+    columns_of,
+    is_identity,
+    is_narrow,
+    table_of_columns,
+)
 from statediff.systems.tables.inference import infer_schema, with_forms
 from statediff.systems.tables.shape import (
     Document,
@@ -230,6 +237,9 @@ class TablesSource:
         if known.coverage is Coverage.UNOBSERVED:
             empty = build_table(entity_type, (), store, like=like)
             return empty.unobserved(known.cause or "unread")
+        table = _in_columns(entity_type, records or [], store, like)
+        if table is not None:
+            return replace(table, enumeration=known)
         read = row_reader(entity_type)
         rows: list[Row] = [read(record) for record in records or []]
         lost = [i for i, row in enumerate(rows) if lacks_key(entity_type, row)]
@@ -247,6 +257,9 @@ class TablesSource:
     def _table_before(
         self, entity_type: EntityType, records: list[Record], store: ChunkStore, like: Table | None
     ) -> Table:
+        table = _in_columns(entity_type, records, store, like)
+        if table is not None:
+            return table
         read = row_reader(entity_type)
         rows: list[Row] = [read(record) for record in records]
         if not entity_type.is_keyless:
@@ -268,6 +281,19 @@ class TablesSource:
             raise InputError(
                 f"{where}: duplicate {named} {show_key(key)}, first used by record {first}"
             )
+
+
+def _in_columns(
+    entity_type: EntityType, records: Sequence[Record], store: ChunkStore, like: Table | None
+) -> Table | None:
+    """The records as a table; None where one has no key of its own, or they are wide."""
+    columns = columns_of(records)
+    if like is None and not is_narrow(columns.values()):
+        return None
+    try:
+        return table_of_columns(entity_type, len(records), columns, store, like)
+    except Odd:
+        return None
 
 
 def _after(raw: bytes, file: str, alone: str | None) -> tuple[TablesAfter, str | None]:
@@ -312,12 +338,6 @@ def lacks_key(entity_type: EntityType, row: Row) -> bool:
         row[part] is ABSENT or row[part] is None or isinstance(row[part], (tuple, Map))
         for part in entity_type.key
     )
-
-
-def is_identity(entity_type: EntityType, field: Field) -> bool:
-    """Whether the field names an entity, this one or another."""
-    # Two spellings of one instant or number must stay two keys.
-    return field.name in entity_type.key or field.reference is not None
 
 
 def row_reader(entity_type: EntityType) -> Callable[[Record], Row]:

@@ -16,7 +16,7 @@ from statediff.model.values import Map, Unobserved
 from statediff.systems.base.rows import source_schema
 from statediff.systems.objects.source import ObjectsSource
 from statediff.workspace.inputs import offline_clock, one_capture
-from tests.lines import verdict_where_the_line_is_cut
+from tests.lines import NOTHING, verdict_where_the_line_is_cut
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -155,6 +155,18 @@ def test_a_folder_that_cannot_be_listed_is_never_an_empty_one(
     assert table.row_count == 2
 
 
+def test_a_driver_that_fails_is_named_with_what_to_do(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def info(*_: Any, **__: Any) -> Any:
+        raise KeyError("adaptive")
+
+    monkeypatch.setattr(type(memory), "info", info)
+    said = "the driver failed: KeyError: 'adaptive'; install the version that fits"
+    with pytest.raises(SourceUnavailable, match=said):
+        ObjectsSource("o", "memory://place").schema()
+
+
 def test_a_driver_is_given_the_parameters_of_its_url_and_no_other(
     memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +240,26 @@ def test_what_is_written_during_the_reading_is_not_known(
     assert "written while it was read" in str(capture.reading.cause)
     cells = [c for _, row in capture.state.tables["object"].rows() for c in row.values()]
     assert any(isinstance(c, Unobserved) for c in cells) or len(cells) > 8
+
+
+def test_a_write_to_a_store_during_the_reading_is_never_a_match(
+    bucket: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer, between the listing and the content, over the store's own protocol."""
+    store, url = bucket
+    listing = ObjectsSource._listing
+    count = iter(range(1000))
+
+    def listed(source: ObjectsSource, *arguments: Any) -> Any:
+        found = listing(source, *arguments)
+        store.pipe("bucket/in/a.txt", b"%03d" % next(count))
+        return found
+
+    with statediff.watch(NOTHING, o=url, settle_seconds=0) as run:
+        monkeypatch.setattr(ObjectsSource, "_listing", listed)
+    assert run.judged is not None
+    assert run.judged.verdict.value == "INCONCLUSIVE"
+    assert "written while it was read" in run.judged.text()
 
 
 def test_a_place_that_is_gone_after_the_run_has_no_objects(memory: Any) -> None:

@@ -16,9 +16,9 @@ from statediff.evaluate.comparing import compare
 from statediff.model import state as model_state
 from statediff.model.values import Map
 from statediff.reports.plain import dumps, plain_diff
-from statediff.systems.tables import kept, plain
+from statediff.systems.tables import columns, kept
+from statediff.systems.tables.columns import Odd
 from statediff.systems.tables.kept import KeptTables
-from statediff.systems.tables.plain import Odd
 from statediff.workspace.inputs import offline_clock
 from statediff.workspace.warm import Refined, _Tables, as_json, tables_pair
 
@@ -96,7 +96,7 @@ def test_any_run_is_captured_as_its_text_is(run: tuple[Any, Any]):
 
 def test_what_is_plain_needs_no_text(monkeypatch: pytest.MonkeyPatch):
     """Columns of several chunks, under the schema of the state before and under a wider one."""
-    monkeypatch.setattr(plain, "CHUNK_KEYS", 3)
+    monkeypatch.setattr(columns, "CHUNK_KEYS", 3)
     monkeypatch.setattr(model_state, "CHUNK_KEYS", 3)
     before = {
         "item": [{"id": at, "n": at / 4, "t": None, "of": [at]} for at in (5, 1, 9, 2, 8, 0, 4)],
