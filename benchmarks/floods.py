@@ -54,6 +54,9 @@ FLOODS: Final = {
     " (f't{n}',))",
     "updates": "for n in range(12_000): db.execute("
     "'UPDATE customers SET postcode = ? WHERE id = 59', (n,))",
+    "changes": "db.execute('BEGIN'); db.executemany('INSERT INTO tags VALUES (?, 1)',"
+    " ((f't{n}',) for n in range(2_000))); db.execute('COMMIT')\n"
+    "for n in range(100): db.execute(\"UPDATE tags SET name = name || 'x' WHERE name LIKE 't%'\")",
     "columns": "for n in range(5): db.execute(f'CREATE TABLE t{n} ('"
     " + ', '.join(f'c{i}' for i in range(1900)) + ')')",
 }

@@ -164,7 +164,9 @@ def findings() -> str:
             lines.append(row(f"`{code}`", named, "yes" * code.is_omission, meaning(code)))
     lines += [
         "", "## Open questions (UNKNOWN, the verdict is INCONCLUSIVE unless something else FAILS)",
-        "", "Where the run wrote more than is judged, the cause is the agent.", "",
+        "",
+        "Where the run caused it, the cause is the agent.",
+        "",
         *table("code", "component", "cause", "meaning"),
     ]  # fmt: skip
     lines += [

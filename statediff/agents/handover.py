@@ -23,6 +23,7 @@ from statediff.agents.own_log import MAX_ERROR, MAX_LOG_BYTES
 from statediff.agents.trial import Agent, AgentRun, Haltable, Isolated, Trial
 from statediff.capture.source import Clock
 from statediff.errors import InputError
+from statediff.model.explanation import by_run
 from statediff.model.strictjson import read_json
 from statediff.model.trace import Action, ActionClass, NoAnswer, Trace, Turn
 from statediff.model.values import Map, Unobserved, Value, printable
@@ -81,13 +82,13 @@ def read_trace(path: Path) -> Trace:
     try:
         raw = read_handed_file(path, MAX_LOG_BYTES, is_cut=True)
     except InputError as error:
-        return Trace(cause=str(error))
+        return Trace(cause=by_run(str(error)))
     if raw is None:
         return Trace(cause=NOT_RECORDED)
     log = _Log()
     lines = raw.split(b"\n")
     if len(raw) > MAX_LOG_BYTES:
-        log.missed = f"{path.name} has more than the {MAX_LOG_BYTES} bytes that are read"
+        log.missed = by_run(f"{path.name} has more than the {MAX_LOG_BYTES} bytes that are read")
         lines.pop()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -95,7 +96,7 @@ def read_trace(path: Path) -> Trace:
         try:
             log.take(line, f"trace line {number}")
         except InputError as error:
-            return log.trace(str(error))
+            return log.trace(by_run(str(error)))
     return log.trace(SELF_RECORDED if log.missed is None else LACKS + log.missed)
 
 

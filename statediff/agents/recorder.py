@@ -42,6 +42,7 @@ from statediff.errors import BundleError, InputError, StorageError
 from statediff.evidence.canonical import read, write
 from statediff.evidence.documents import answer_document
 from statediff.evidence.traces import action_document, trace_from
+from statediff.model.explanation import by_run
 from statediff.model.strictjson import read_json
 from statediff.model.trace import NO_REPLY, Action, ActionClass, Excerpt, Mark, Trace
 from statediff.model.values import Map, Unobserved, Value, encode, printable
@@ -57,7 +58,7 @@ MAX_ERROR: Final = 2000
 MAX_NAME: Final = 200
 STOPPED: Final = "the recorder was stopped before the run was over"
 NOT_ENDED: Final = "the call had not ended when the recorder was closed"
-CHANGED: Final = (
+CHANGED: Final = by_run(
     "the log's file was changed, replaced or removed while calls were recorded, by a program that "
     "can write it; the calls that are kept were read before"
 )
@@ -232,16 +233,17 @@ class Recorder:
 
     def _value(self, raw: object) -> Value | Unobserved:
         if self._bytes > MAX_LOG_BYTES:
-            return Unobserved(f"the log has more than {MAX_LOG_BYTES} bytes and keeps no values")
+            cause = f"the log has more than {MAX_LOG_BYTES} bytes and keeps no values"
+            return Unobserved(by_run(cause))
         return log_value(self.veil.value(raw))
 
     def _write(self, entry: dict[str, Any]) -> None:
         """One more line. A disk that is full does not end the run: the log is then incomplete."""
         if self._is_closed:
-            self._gap = self._gap or "a call was made after the recorder was closed"
+            self._gap = self._gap or by_run("a call was made after the recorder was closed")
             return
         if self._number > MAX_CALLS:
-            self._gap = self._gap or f"there are more than {MAX_CALLS} calls"
+            self._gap = self._gap or by_run(f"there are more than {MAX_CALLS} calls")
             if "closed" not in entry:
                 return
         line = write(entry) + b"\n"
@@ -358,14 +360,14 @@ def log_value(raw: object) -> Value | Unobserved:
         if isinstance(raw, Map):
             encoded = write(encode(raw))
             if len(encoded) > MAX_VALUE_BYTES:
-                return Unobserved(f"{len(encoded)} bytes; the log keeps {MAX_VALUE_BYTES}")
+                return Unobserved(by_run(f"{len(encoded)} bytes; the log keeps {MAX_VALUE_BYTES}"))
             return raw
         text = json.dumps(raw, ensure_ascii=False, allow_nan=False).encode("utf-8")
         return read_json(text, "value", max_bytes=MAX_VALUE_BYTES, max_depth=MAX_DEPTH)
     except (TypeError, ValueError, RecursionError) as error:
-        return Unobserved(f"not JSON: {_text(str(error), 200)}")
+        return Unobserved(by_run(f"not JSON: {_text(str(error), 200)}"))
     except InputError as error:
-        return Unobserved(str(error))
+        return Unobserved(by_run(str(error)))
 
 
 def _entry(line: bytes, name: str) -> Any:

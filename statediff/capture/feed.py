@@ -12,13 +12,16 @@ This module may not decide whether anything that was seen matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
-from statediff.capture.source import Clock, SourceUnavailable, unread
+from statediff.capture.source import Clock, SourceUnavailable, SourceUnfollowed, gap_of, unread
 from statediff.errors import AdapterError
+from statediff.model.columns import table_changes
+from statediff.model.explanation import BY_AGENT
 from statediff.model.readings import (
     TRIAL_CLOCK,
     Capture,
@@ -28,7 +31,7 @@ from statediff.model.readings import (
     SourceCapture,
     Transaction,
 )
-from statediff.model.state import ChunkStore, State
+from statediff.model.state import ChunkRef, ChunkStore, State, Table
 from statediff.model.trace import Action, Mark, Trace
 from statediff.model.values import Unobserved
 
@@ -84,16 +87,20 @@ def with_history(after: Capture, histories: Iterable[History]) -> Capture:
     return replace(after, history=history)
 
 
-def history_of(source: str, seen: Seen, after: Capture, clock: Clock) -> History:
+def history_of(
+    source: str, seen: Seen, after: Capture, clock: Clock, before: State | None = None
+) -> History:
     """What one feed saw; complete only where it vouches for that and agrees with the scan after.
 
-    Raises `AdapterError` if it tells of another source.
+    What goes beyond `MAX_CHANGES` is no part of it, and a gap. Raises `AdapterError` if it tells of
+    another source.
     """
     if any(t.source != source for t in seen.transactions):
         raise AdapterError(f"the feed of {source!r} delivered transactions of another source")
     last = read_of(after, source)
     if last is None:
         return unseen(source, "the source was not read after the run", clock)
+    seen = _bounded(seen, before)
     digest = seen.transactions[-1].state.digest() if seen.transactions else last.state.digest()
     if seen.gap is None and digest != last.state.digest():
         return unseen(source, CONTRADICTION, clock)
@@ -110,6 +117,54 @@ def history_of(source: str, seen: Seen, after: Capture, clock: Clock) -> History
         cause=seen.gap,
     )
     return History((reading,), seen.transactions)
+
+
+MAX_CHANGES: Final = 50_000
+"""Rows that the transactions of one source change, all together, and that are judged."""
+
+
+def _bounded(seen: Seen, before: State | None) -> Seen:
+    """What was seen before the transaction with which more rows changed than are judged."""
+    states = [t.state for t in seen.transactions]
+    steps = list(itertools.pairwise([before or states[0], *states])) if states else []
+    if sum(_most_changes(*step) for step in steps) <= MAX_CHANGES:
+        return seen
+    count = 0
+    for number, step in enumerate(steps, start=1):
+        if _most_changes(*step):
+            count += sum(1 for _ in itertools.islice(_changes(*step), MAX_CHANGES + 1 - count))
+        if count > MAX_CHANGES:
+            cause = f"{BY_AGENT}: its transactions change more than {MAX_CHANGES} rows in all"
+            return Seen(seen.transactions[: number - 1], cause)
+    return seen
+
+
+def _differing(one: State, two: State) -> Iterator[tuple[Table, Table]]:
+    for name, table in two.tables.items():
+        earlier = one.tables.get(name)
+        if earlier is not None and earlier is not table and earlier.chunks != table.chunks:
+            yield earlier, table
+
+
+def _most_changes(one: State, two: State) -> int:
+    """How many rows differ at most: those of the chunks that do."""
+    return sum(
+        max(old.rows, new.rows)
+        for earlier, later in _differing(one, two)
+        for old, new in itertools.zip_longest(earlier.chunks, later.chunks, fillvalue=_NO_CHUNK)
+        if old.digest != new.digest
+    )
+
+
+_NO_CHUNK: Final = ChunkRef("", 0)
+
+
+def _changes(one: State, two: State) -> Iterator[object]:
+    for earlier, later in _differing(one, two):
+        if earlier.type.key == later.type.key:
+            yield from table_changes(earlier, later)
+        else:
+            yield from later.rows()
 
 
 def unseen(source: str, cause: str, clock: Clock) -> History:
@@ -156,7 +211,8 @@ class Watch:
                 try:
                     feed.attach()
                 except SourceUnavailable as error:
-                    self._unattached[feed.source] = f"no feed could be attached: {error}"
+                    said = error.what if isinstance(error, SourceUnfollowed) else error
+                    self._unattached[feed.source] = f"no feed could be attached: {said}"
         except BaseException:
             self._detach(self._feeds)
             raise
@@ -198,12 +254,12 @@ class Watch:
         try:
             seen = feed.finish(store, self._clock, first.state)
         except SourceUnavailable as error:
-            return unseen(source, f"the feed could not be read: {error}", self._clock)
+            return unseen(source, f"the feed could not be read: {gap_of(error)}", self._clock)
         if seen.gap is None and not seen.transactions:
             last = read_of(after, source)
             if last is not None and last.state.digest() != first.state.digest():
                 return unseen(source, CONTRADICTION, self._clock)
-        return history_of(source, seen, after, self._clock)
+        return history_of(source, seen, after, self._clock, first.state)
 
     def _detach(self, feeds: list[Feed]) -> None:
         """Every feed is let go of, even if letting go of another one failed."""

@@ -31,7 +31,7 @@ from typing import Final, Protocol, runtime_checkable
 import blake3
 
 from statediff.capture.feed import Feed, Seen, Watch, history_of, read_of, unseen
-from statediff.capture.source import Clock, PageReader, Source, SourceUnavailable, unread
+from statediff.capture.source import Clock, PageReader, Source, SourceUnavailable, gap_of, unread
 from statediff.capture.take import in_name_order, read_source, unobserved_state
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture, History, SourceCapture
@@ -189,7 +189,7 @@ def _after(
             paged.check_pages()
         found = feed.establish(store, clock, first.state)
     except SourceUnavailable as error:
-        history = unseen(name, f"the feed could not be read: {error}", clock)
+        history = unseen(name, f"the feed could not be read: {gap_of(error)}", clock)
         return replace(_scan(source, store, clock, like), history=history)
     if found.part.reading.source != name:
         raise AdapterError(f"the feed of {name!r} delivered another source's reading")
@@ -202,7 +202,9 @@ def _after(
         after = _compare_with_scan(source, store, clock, like, after, FAULT)
         if after.history is not None:
             return after
-    return replace(after, history=history_of(name, found.seen, Capture((after.part,)), clock))
+    return replace(
+        after, history=history_of(name, found.seen, Capture((after.part,)), clock, first.state)
+    )
 
 
 def _scan(source: Source, store: ChunkStore, clock: Clock, like: State | None) -> _SourceAfter:

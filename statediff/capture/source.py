@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from statediff.errors import StatediffError
+from statediff.model.explanation import by_run
 from statediff.model.later import later
 from statediff.model.readings import TRIAL_CLOCK, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import Schema
@@ -25,6 +26,19 @@ class SourceRuined(SourceUnavailable):
 
     After a run, of a source that was read before it, that is a change (`capture.take`).
     """
+
+
+class SourceUnfollowed(SourceUnavailable):
+    """What the run did keeps the source from being followed: `what`, and the message says that."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(by_run(what))
+        self.what = what
+
+
+def gap_of(error: SourceUnavailable) -> str:
+    """Why a history is not whole; what cannot be read in it for what it is, the run wrote."""
+    return by_run(str(error)) if isinstance(error, SourceRuined) else str(error)
 
 
 class Source(Protocol):

@@ -7,23 +7,23 @@ holds sentences already; they stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from statediff.contract.language.calls import TRACE
-from statediff.errors import AdapterError, BundleError, InputError, UsageError
+from statediff.errors import AdapterError, BundleError, UsageError
 from statediff.evaluate.contracts import compile_contract, contract_in
-from statediff.evaluate.naming import FRAGMENTS, named, natural_names
+from statediff.evaluate.naming import named, natural_names
+from statediff.evaluate.origins import origins_in
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
 from statediff.evidence.documents import key_from
 from statediff.evidence.package import OPTIONAL, Bundle
 from statediff.evidence.shapes import check_shape
-from statediff.model.codes import FindingCode, Origin, Truth, origin_of
-from statediff.model.explanation import Reason, explanation_from, is_by_agent
+from statediff.model.codes import FindingCode, Truth
+from statediff.model.explanation import Reason
 from statediff.model.sentences import sentence_of
-from statediff.model.values import ABSENT, Digested, Unobserved, decode
 from statediff.policy.clause_sentences import clause_sentences
 from statediff.policy.witness import shown_key
 
@@ -47,79 +47,6 @@ def worded_judgement(bundle: Bundle) -> Json:
             for f in judged["findings"]
         ],
     }
-
-
-def origins_in(bundle: Bundle) -> Callable[[Json], str | None]:
-    """Of a finding of the bundle, what kept its clause from being decided; None if nothing did."""
-    written: frozenset[Written] | None = None
-
-    def origin(finding: Json) -> str | None:
-        nonlocal written
-        if finding["truth"] != Truth.UNKNOWN.value:
-            return None
-        if "explanation" in finding:
-            written = _written(bundle) if written is None else written
-            for part in (finding["explanation"], *finding["missing"]):
-                if _lies_with_agent(part, written):
-                    return Origin.AGENT.value
-        return origin_of(finding["code"])
-
-    return origin
-
-
-Written: TypeAlias = tuple[str, str, str]
-"""Type, field and cause of a value that the run wrote, and that was too large to be captured."""
-
-
-def _written(bundle: Bundle) -> frozenset[Written]:
-    if FRAGMENTS not in bundle.files:
-        return frozenset()
-    try:
-        return frozenset(_written_in(bundle.document(FRAGMENTS)))
-    except (BundleError, AttributeError, KeyError, TypeError, ValueError):
-        return frozenset()  # of a damaged bundle, or of another version's
-
-
-def _written_in(fragments: Json) -> Iterator[Written]:
-    for matching in fragments:
-        sides: dict[str, dict[str, Json]] = {"before": {}, "after": {}}
-        for row in matching["rows"]:
-            if row["side"] in sides:
-                sides[row["side"]][row["id"].partition(":")[2]] = row
-        for entity, row in sides["after"].items():
-            was = sides["before"].get(entity)
-            if row["fields"] is None or was is None or was["presence"] == _UNOBSERVED:
-                continue
-            old = dict(was["fields"] or ())
-            for name, value in row["fields"]:
-                seen, earlier = decode(value), decode(old[name]) if name in old else ABSENT
-                was_known = isinstance(earlier, Digested) or not isinstance(earlier, Unobserved)
-                if isinstance(seen, Digested) and was_known and seen != earlier:
-                    yield row["type"], name, seen.cause
-
-
-_UNOBSERVED: Final = "UNOBSERVED"
-
-
-def _lies_with_agent(explanation: Json, written: frozenset[Written]) -> bool:
-    """Whether its words say so; those of a version that this one does not know say nothing."""
-    try:
-        return is_by_agent(explanation_from(explanation)) or _names(explanation, written)
-    except InputError:
-        return False
-
-
-def _names(explanation: Json, written: frozenset[Written]) -> bool:
-    """Whether a value that the run wrote is among what was not known."""
-    if isinstance(explanation, list):
-        return any(_names(part, written) for part in explanation)
-    if not isinstance(explanation, dict):
-        return False
-    if explanation.get("is") == Reason.FIELD and explanation["side"] != "before":
-        place = (explanation["entity_type"], explanation["field"], explanation["cause"])
-        if place in written:
-            return True
-    return any(_names(part, written) for part in explanation.values())
 
 
 def worded_finding(finding: Json, asked: str) -> Json:

@@ -43,7 +43,7 @@ class Origin(StrEnum):
     """What kept a clause from being decided."""
 
     AGENT = "agent"
-    """The run wrote more than is judged."""
+    """The run wrote more than is judged, or what it did keeps something from being known."""
     ENVIRONMENT = "environment"
     """A system, a reading or the recording of the run does not show it."""
     CONTRACT = "contract"

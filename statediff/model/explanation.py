@@ -23,7 +23,9 @@ from statediff.model.codes import FindingCode
 Argument: TypeAlias = "str | int | bool | Explanation | tuple[Argument, ...]"
 
 BY_AGENT: Final = "more than is judged"
-"""The first word of a cause that lies with the agent."""
+"""The first word of a cause that lies with the agent: the run wrote so much."""
+BY_RUN: Final = "caused by the run"
+"""The first word of any other cause that lies with the agent."""
 CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
     "stale": FindingCode.EVIDENCE_STALE,
     "unsettled": FindingCode.EVIDENCE_UNSETTLED,
@@ -37,6 +39,7 @@ CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
     "unrecorded": FindingCode.TRACE_UNOBSERVED,
     "no history": FindingCode.HISTORY_UNOBSERVED,
     BY_AGENT: FindingCode.UNOBSERVED,
+    BY_RUN: FindingCode.UNOBSERVED,
 }
 """First word of a recorded cause → the code it leads to; any other cause is `unobserved`."""
 
@@ -293,19 +296,37 @@ class Explanation:
     def document(self) -> Any:
         """The JSON of the explanation; a cause that was recorded is its text."""
         if self.reason is Reason.RECORDED:
-            code, words = self.arguments
-            return f"{code}: {words}" if code else words
+            return _said(self)
         arguments = zip(self.reason.arguments, self.arguments, strict=True)
         return {"is": self.reason.value, **{name: _json(part) for name, part in arguments}}
 
 
+def by_run(cause: str) -> str:
+    """The cause, where what the run did is why something is not known."""
+    return f"{BY_RUN}: {cause}"
+
+
+def unread_because(cause: str) -> str:
+    """The cause, where the reading failed and what is there is no reason."""
+    return f"unread: {cause}"
+
+
 def is_by_agent(of: Argument) -> bool:
-    """Whether a cause that lies with the agent is in the explanation."""
+    """Whether a cause that lies with the agent is in the explanation.
+
+    Others may stand before it: where it is, and what was tried (`shop: caused by the run: …`).
+    """
     if isinstance(of, Explanation):
         if of.reason is Reason.RECORDED:
-            return of["code"] == BY_AGENT
+            return not {BY_AGENT, BY_RUN}.isdisjoint(_said(of).split(": "))
         return any(map(is_by_agent, of.arguments))
     return isinstance(of, tuple) and any(map(is_by_agent, of))
+
+
+def _said(recorded: Explanation) -> str:
+    """A recorded cause as it was recorded."""
+    code, words = recorded.arguments
+    return f"{code}: {words}" if code else str(words)
 
 
 Cause: TypeAlias = str | Explanation

@@ -20,7 +20,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from statediff.errors import BundleError, InputError, Problem
-from statediff.evaluate.worded import origins_in, worded_judgement
+from statediff.evaluate.origins import origins_in
+from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.documents import fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Delta, Diff, Doubt, Entity, HiddenDelta

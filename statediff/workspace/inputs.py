@@ -365,7 +365,7 @@ def _history(
         Transaction(f"{source}/{number}", source, "", None, state)
         for number, state in enumerate(states, start=1)
     )
-    return history_of(source, Seen(tuple(transactions)), after, offline_clock)
+    return history_of(source, Seen(tuple(transactions)), after, offline_clock, first)
 
 
 def distinct_states(states: Sequence[str | StateFile], where: str) -> tuple[StateFile, ...]:

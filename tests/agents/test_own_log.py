@@ -25,6 +25,7 @@ from statediff.agents.isolation import NONE, isolation
 from statediff.agents.tracefile import read_trace_file
 from statediff.agents.trial import Trial
 from statediff.errors import UsageError
+from statediff.model.explanation import by_run
 from statediff.model.trace import Action, ActionClass
 from statediff.model.values import Map, Unobserved, Value
 
@@ -425,7 +426,7 @@ def test_of_a_log_that_is_too_long_its_beginning_is_read(trial, monkeypatch):
     monkeypatch.setattr(handover, "MAX_LOG_BYTES", 1000)
     trial.trace_path.write_text('{"tool": "delete"}\n' * 100)
     trace = read_trace(trial.trace_path)
-    assert trace.cause == LACKS + "trace.jsonl has more than the 1000 bytes that are read"
+    assert trace.cause == LACKS + by_run("trace.jsonl has more than the 1000 bytes that are read")
     assert [action.tool for action in trace.actions] == ["delete"] * (1000 // 19)
 
 

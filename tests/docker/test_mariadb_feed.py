@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("pymysqlreplication")
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, SourceUnfollowed
+from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.diff import diff
@@ -444,3 +445,25 @@ def test_wide_values_are_told_by_digest_by_scan_and_by_the_log(run):
     found = diff(before, after)
     assert [d.id for d in found.deltas] == ["doc[1].b", "doc[1].t", "doc[3]"]
     assert {d.type for d in found.doubts} == {"aside"}
+
+
+UNFOLLOWED = {
+    "transactions": ("MAX_TRANSACTIONS", 1, ["UPDATE item SET price = 7", "DELETE FROM note"]),
+    "bytes": ("MAX_BYTES", 3, ["UPDATE item SET price = 7"]),
+}
+
+
+@pytest.mark.parametrize("name", UNFOLLOWED)
+def test_a_log_that_the_run_overran_is_its_doing(run, monkeypatch, name):
+    bound, limit, statements = UNFOLLOWED[name]
+    monkeypatch.setattr(f"statediff.systems.mariadb.log.{bound}", limit)
+    assert run.agent(*statements) == []
+    with pytest.raises(SourceUnfollowed, match=r"^caused by the run: "):
+        run.end()
+
+
+def test_a_database_that_the_run_drops_is_a_change(run):
+    before = take([run.source], run.store, now, None, "before")
+    assert run.agent("DROP DATABASE store") == []
+    [part] = take([run.source], run.store, now, before, "after").parts
+    assert part.state.tables[f"source.{run.source.name}"].row_count == 1

@@ -6,7 +6,8 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from statediff.capture.source import SourceUnavailable  # noqa: E402
+from statediff.capture.source import SourceUnavailable, SourceUnfollowed  # noqa: E402
+from statediff.model.explanation import by_run  # noqa: E402
 from statediff.model.state import Coverage  # noqa: E402
 from statediff.systems.postgres import feed as postgres_feed  # noqa: E402
 from statediff.systems.postgres.past import commits_between  # noqa: E402
@@ -328,6 +329,19 @@ def test_a_feed_whose_transaction_was_ended_cannot_tell(system):
         )
     with pytest.raises(SourceUnavailable):
         watched.end()
+
+
+def test_more_transactions_than_are_told_are_the_runs_doing(system, monkeypatch):
+    monkeypatch.setattr("statediff.systems.postgres.intermediate.MAX_TRANSACTIONS", 1)
+    told, scan = run(system, ["UPDATE item SET name = 'x'", "UPDATE item SET name = 'y'"])
+    assert agrees(told, scan)
+    assert told.seen.gap == by_run("there are more than 1 transactions")
+
+
+def test_a_log_that_grows_too_much_is_the_runs_doing(system, monkeypatch):
+    monkeypatch.setattr("statediff.systems.postgres.past.MAX_LOG_BYTES", 1)
+    with pytest.raises(SourceUnfollowed, match=r"^caused by the run: its log grew"):
+        run(system, ["UPDATE item SET name = 'x'"])
 
 
 def test_nothing_of_a_feed_is_left(system):

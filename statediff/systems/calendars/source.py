@@ -18,6 +18,7 @@ from icalendar import Calendar
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
@@ -146,7 +147,7 @@ def _rows(
         objects = session.objects(calendar)
         lacking = sorted(etags.keys() - objects.keys())
         if lacking:
-            causes.append(f"{printable(lacking[0])} was listed and not delivered")
+            causes.append(unread_because(f"{printable(lacking[0])} was listed and not delivered"))
         for path, (_, text) in objects.items():
             try:
                 rows[ITEM.name] += item_rows(calendar.path, text)

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.reflection import Inspector
 
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.values import Map, Unobserved, printable
 from statediff.systems.base.rows import source_schema
@@ -164,7 +165,9 @@ def _entry(
         try:
             columns, key = _standard(inspector, schema, name)
         except sa.exc.SQLAlchemyError:
-            return TableEntry(name, unreadable=f"its columns are not known: {say(str(error))}")
+            return TableEntry(
+                name, unreadable=unread_because(f"its columns are not known: {say(str(error))}")
+            )
     if not columns:
         return TableEntry(name, unreadable="the catalogue names no column of it")
     found = _attempt(lambda: inspector.get_foreign_keys(name, schema=schema)) or []

@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.errors import UsageError
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State, Table
@@ -235,7 +236,7 @@ class DatabaseSource:
             if connection.invalidated:
                 raise
             connection.rollback()
-            met.cause = self._said(str(error.orig))
+            met.cause = unread_because(self._said(str(error.orig)))
 
 
 @dataclass

@@ -13,8 +13,9 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from statediff.model.explanation import unread_because
 from statediff.model.values import Map, Unobserved, Value, show
-from statediff.systems.base.folders import AGENT_USER, SERVICE_USER
+from statediff.systems.base.folders import AGENT_USER, SERVICE_USER, is_of_the_path
 
 OWN: Final = "own"
 NOTHING: Final = Map(())
@@ -45,7 +46,8 @@ def attributes(path: bytes) -> Map | Unobserved:
     except OSError as error:
         if error.errno == errno.ENOTSUP:
             return NOTHING
-        return Unobserved(f"its attributes cannot be read: {error.strerror}")
+        cause = f"its attributes cannot be read: {error.strerror}"
+        return Unobserved(cause if is_of_the_path(error) else unread_because(cause))
     return Map.of(found) if found else NOTHING
 
 

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from statediff.errors import StatediffError
+from statediff.model.explanation import unread_because
 from statediff.model.values import Map, Unobserved, printable
-from statediff.systems.base.folders import make_folder
+from statediff.systems.base.folders import is_of_the_path, make_folder
 from statediff.systems.files.owners import NOTHING, OWN, attributes, beside, owner_of
 
 BLOCK_BYTES: Final = 1024 * 1024
@@ -171,7 +172,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+            raise NotRead(_refusal(shown(path), "read", error)) from error
 
     def folder(self, path: bytes) -> Folder:
         """The folder at `path`, open."""
@@ -188,7 +189,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+            raise NotRead(_refusal(shown(path), "read", error)) from error
 
     def copy(self, path: bytes, to: Path, limit: int) -> int:
         """How many bytes the regular file at `path` has, now also in the new file `to`."""
@@ -196,7 +197,7 @@ class Folder:
             with to.open("xb") as copied:
                 return sum(copied.write(block) for block in self._content(path, limit))
         except OSError as error:
-            raise NotRead(f"{shown(path)} cannot be copied: {error.strerror}") from error
+            raise NotRead(_refusal(shown(path), "copied", error)) from error
 
     def _content(self, path: bytes, limit: int) -> Iterator[bytes]:
         with self._parent(path) as (parent, name):
@@ -211,14 +212,14 @@ class Folder:
             with self._parent(path) as (parent, name):
                 return os.readlink(name, dir_fd=parent)
         except OSError as error:
-            raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+            raise NotRead(_refusal(shown(path), "read", error)) from error
 
     def names(self) -> list[bytes]:
         """The names in the folder, sorted; none of them need still be there."""
         try:
             return _names(self._fd)
         except OSError as error:
-            raise NotRead(f"{printable(self._name)} cannot be listed: {error.strerror}") from error
+            raise NotRead(_refusal(printable(self._name), "listed", error)) from error
 
     def tree(self, limits: Limits | None = None, leave_out: frozenset[bytes] = frozenset()) -> Tree:
         """Everything below the folder, without the paths `leave_out` and what lies in them."""
@@ -283,6 +284,11 @@ def _open_entry(path: bytes, parent: int | None, flags: int, shown_as: str) -> i
         raise NotRead(f"{printable(shown_as)} cannot be opened: {reason}") from error
 
 
+def _refusal(what: str, done: str, error: OSError) -> str:
+    cause = f"{what} cannot be {done}: {error.strerror}"
+    return cause if is_of_the_path(error) else unread_because(cause)
+
+
 def _names(folder: int) -> list[bytes]:
     return sorted(os.fsencode(name) for name in os.listdir(folder))
 
@@ -322,10 +328,10 @@ def _blocks(parent: int, name: bytes, status: os.stat_result, path: bytes) -> It
     try:
         descriptor = os.open(name, _FILE, dir_fd=parent)
     except OSError as error:
-        raise NotRead(f"{shown(path)} cannot be opened: {error.strerror}") from error
+        raise NotRead(_refusal(shown(path), "opened", error)) from error
     try:
         if _version(os.fstat(descriptor)) != _version(status):
-            raise NotRead(f"{shown(path)} changed while it was read")
+            raise NotRead(unread_because(f"{shown(path)} changed while it was read"))
         left = status.st_size
         while left >= 0:
             block = os.read(descriptor, min(left + 1, BLOCK_BYTES))
@@ -334,9 +340,9 @@ def _blocks(parent: int, name: bytes, status: os.stat_result, path: bytes) -> It
             left -= len(block)
             yield block
         if left or _version(os.fstat(descriptor)) != _version(status):
-            raise NotRead(f"{shown(path)} changed while it was read")
+            raise NotRead(unread_because(f"{shown(path)} changed while it was read"))
     except OSError as error:
-        raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+        raise NotRead(_refusal(shown(path), "read", error)) from error
     finally:
         os.close(descriptor)
 
@@ -347,7 +353,7 @@ def _descend(walk: _Walk, folder: int, path: bytes, depth: int) -> tuple[bool, s
     try:
         names = _names(folder)
     except OSError as error:
-        return False, f"{shown(path) or 'the folder'} cannot be listed: {error.strerror}"
+        return False, _refusal(shown(path) or "the folder", "listed", error)
     for name in names:
         below = path + b"/" + name if path else name
         if below in walk.leave_out:
@@ -363,11 +369,11 @@ def _descend(walk: _Walk, folder: int, path: bytes, depth: int) -> tuple[bool, s
         try:
             status = os.lstat(name, dir_fd=folder)
         except OSError as error:
-            walk.causes.append(f"{shown(below)} cannot be read: {error.strerror}")
+            walk.causes.append(_refusal(shown(below), "read", error))
             continue
         _visit(walk, folder, name, below, status, depth)
     if not walk.is_full and _version(os.fstat(folder)) != _version(before):
-        return not names, f"{shown(path) or 'the folder'} changed while it was read"
+        return not names, unread_because(f"{shown(path) or 'the folder'} changed while it was read")
     return not names, None
 
 
@@ -383,7 +389,7 @@ def _visit(
         try:
             target, cause = os.readlink(name, dir_fd=parent), None
         except OSError as error:
-            target, cause = None, f"{shown(path)} cannot be read: {error.strerror}"
+            target, cause = None, _refusal(shown(path), "read", error)
         walk.entries.append(Entry(path, kind, mode, 0, target=target, cause=cause))
     elif kind is EntryKind.DIRECTORY:
         walk.entries.append(Entry(path, kind, mode, 0))
@@ -419,10 +425,10 @@ def _subfolder(
     try:
         descriptor = os.open(name, _FOLDER, dir_fd=parent)
     except OSError as error:
-        return False, f"{shown(path)} cannot be opened: {error.strerror}"
+        return False, _refusal(shown(path), "opened", error)
     try:
         if os.fstat(descriptor).st_ino != status.st_ino:
-            return False, f"{shown(path)} changed while it was read"
+            return False, unread_because(f"{shown(path)} changed while it was read")
         return _descend(walk, descriptor, path, depth)
     finally:
         os.close(descriptor)

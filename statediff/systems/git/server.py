@@ -31,6 +31,7 @@ from typing import Final
 
 from statediff.capture.feed import Feed, Seen
 from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.explanation import by_run
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.packs import PackSource
@@ -48,7 +49,8 @@ MAX_PUSHES: Final = 1_000
 MAX_NAMES: Final = 200
 """Refs of one push by whose move it is known."""
 _LOCK: Final = "lock"
-_MOVED: Final = "its refs moved otherwise than by a push"
+_CUT_OFF: Final = "a push was cut off, or is still going on"
+_MOVED: Final = by_run("its refs moved otherwise than by a push")
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class GitServerFeed:
         resets = self._resets()
         pushes, is_cut_off = divmod(len(self._pushes()), 2)
         if is_cut_off:
-            raise SourceUnavailable("a push is still going on, or was cut off")
+            raise SourceUnavailable(_CUT_OFF)
         self._start = _Start(_refs(self._place), pushes, resets)
 
     def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
@@ -98,9 +100,9 @@ class GitServerFeed:
         for number in range(self._start.pushes, (len(pushes) + 1) // 2):
             halves = [f"{number:06d}.{moment}" for moment in ("before", "after")]
             if not set(halves) <= pushes:
-                return Seen(tuple(transactions), "a push was cut off, or is still going on")
+                return Seen(tuple(transactions), by_run(_CUT_OFF))
             if number - self._start.pushes == MAX_PUSHES:
-                return Seen(tuple(transactions), f"there are more than {MAX_PUSHES} pushes")
+                return Seen(tuple(transactions), by_run(f"there are more than {MAX_PUSHES} pushes"))
             start, end = (_refs(self._course / name) for name in halves)
             if start != earlier:
                 return Seen(tuple(transactions), _MOVED)

@@ -25,6 +25,7 @@ from typing import ClassVar, Final
 
 from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State, Table, build_table
@@ -204,7 +205,7 @@ def _repository(git: Folder, work: Folder | None) -> dict[str, Listing]:
     found, has_moved = _one_pass(git, work)
     if has_moved:
         found, has_moved = _one_pass(git, work)
-    return found | dict.fromkeys(_BY_REFS, unread(_MOVED)) if has_moved else found
+    return found | dict.fromkeys(_BY_REFS, unread(unread_because(_MOVED))) if has_moved else found
 
 
 def _one_pass(git: Folder, work: Folder | None) -> tuple[dict[str, Listing], bool]:

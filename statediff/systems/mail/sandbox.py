@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final
 from statediff.capture.feed import Feed, Seen
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.model.batches import Row
+from statediff.model.explanation import by_run
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.packs import PackSource
@@ -155,6 +156,7 @@ class MailFeed:
         told: list[Transaction] = []
         rows = Deliveries()
         work = 0
+        last: State | None = None
         for number, (message, new) in enumerate(
             zip(messages, mail.deliveries(messages), strict=True), 1 - known
         ):
@@ -163,13 +165,17 @@ class MailFeed:
                 continue
             work += len(rows)
             if work > MAX_ROWS_TOLD:
-                return Seen(tuple(told), f"it would take more than {MAX_ROWS_TOLD} rows to tell")
-            state = mail.state(rows, store, before)
+                cause = by_run(f"it would take more than {MAX_ROWS_TOLD} rows to tell")
+                return Seen(tuple(told), cause)
+            if last is None:
+                last = mail.state(rows, store, before)
+            else:
+                last = mail.with_more(last, rows, new)
             name = f"{self._source}/{number}"
             at = accepted_at(message)
             ids = _ids(new.messages)
             position = str(len(rows.messages))
-            told.append(Transaction(name, self._source, position, at, state, ids))
+            told.append(Transaction(name, self._source, position, at, last, ids))
         return Seen(tuple(told))
 
     def detach(self) -> None:

@@ -29,6 +29,7 @@ import blake3
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.errors import SandboxError
 from statediff.model.batches import Row
+from statediff.model.patch import patched
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
@@ -257,6 +258,16 @@ class MailSource:
                 enumeration=known,
                 is_sorted=True,
             )
+        return State(self.schema(), tables)
+
+    def with_more(self, state: State, rows: Deliveries, new: Deliveries) -> State:
+        """The state of an outbox that holds `rows`, of which all but the `new` ones are in it."""
+        tables = {}
+        for entity, found in zip(TYPES, (new.messages, new.headers, new.parts), strict=True):
+            table = state.tables[entity.name]
+            if len(rows) > MAX_BESIDE or not table.enumeration.is_complete:
+                return self.state(rows, table.store, state)
+            tables[entity.name] = patched(table, (), found)
         return State(self.schema(), tables)
 
     def deliveries(self, messages: list[dict[str, Any]]) -> Iterator[Deliveries]:

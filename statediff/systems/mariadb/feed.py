@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from statediff.capture.feed import Seen
 from statediff.capture.guard import Doubt, Established
-from statediff.capture.source import Clock, SourceUnavailable, replayed
+from statediff.capture.source import Clock, SourceUnavailable, SourceUnfollowed, replayed
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import printable
@@ -153,7 +153,7 @@ class MariaDbFeed:
             gaps.append("somebody was given rights, and may have written past its log meanwhile")
         unlogged = replay.unlogged(state)
         if unlogged and not is_loose:  # then rows may be others, too
-            raise SourceUnavailable(f"{', '.join(unlogged)} changed without a word in its log")
+            raise SourceUnfollowed(f"{', '.join(unlogged)} changed without a word in its log")
         for name in unlogged:
             gaps.append(f"{name} changed without a word in its log")
             replay.distrust(name, "no history: it changed without a word in the log")

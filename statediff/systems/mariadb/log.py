@@ -20,7 +20,7 @@ from typing import Any, Final
 import pymysql
 from pymysqlreplication import BinLogStreamReader, event, row_event
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, SourceUnfollowed
 from statediff.model.values import printable
 from statediff.systems.mariadb.session import Connection, cause_of, connected, fetched, literal
 
@@ -170,7 +170,7 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
                 place = _following(found, place)
                 count += 1
                 if count > MAX_TRANSACTIONS:
-                    raise SourceUnavailable(f"there are more than {MAX_TRANSACTIONS} transactions")
+                    raise SourceUnfollowed(f"there are more than {MAX_TRANSACTIONS} transactions")
                 at = datetime.fromtimestamp(found.timestamp, UTC)
                 is_open = Logged(place, at, statements=("XA",) if found.flags & _XA else ())
                 is_alone = bool(found.flags & 1)
@@ -182,7 +182,7 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
                 rows = _rows(found)
                 size += len(rows.content)
                 if size > MAX_BYTES:
-                    raise SourceUnavailable(f"its log holds more than {MAX_BYTES >> 20} MiB")
+                    raise SourceUnfollowed(f"its log holds more than {MAX_BYTES >> 20} MiB")
                 is_open = replace(is_open, rows=(*is_open.rows, rows))
             elif isinstance(found, event.XidEvent | event.XAPrepareEvent):
                 yield is_open
@@ -233,7 +233,7 @@ def _rows(found: Any) -> RowsChanged:
     }
     kind = kinds.get(type(found))
     if kind is None:
-        raise SourceUnavailable("its log holds parts of rows only")
+        raise SourceUnfollowed("its log holds parts of rows only")
     bitmaps: tuple[bytes, ...] = (found.columns_present_bitmap,)
     if kind is Kind.UPDATE:
         bitmaps = (found.columns_present_bitmap, found.columns_present_bitmap2)

@@ -32,6 +32,7 @@ from typing import Any, Final
 import pymysql
 
 from statediff.model.batches import Row
+from statediff.model.explanation import by_run
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table, build_table
 from statediff.model.values import Unobserved, key_order, printable, same
@@ -251,7 +252,7 @@ class Replay:
 
     def _doubt_statement(self, number: int, text: str, *, rows: bool) -> None:
         shown = printable(" ".join(text.split()[:3]))
-        cause = f"no history: {shown} changed more than its log tells"
+        cause = f"no history: {by_run(f'{shown} changed more than its log tells')}"
         if ACCOUNT.match(text):
             touched: Iterable[str] = ACCOUNTS
             self.accounts.append(number)
@@ -342,7 +343,7 @@ class Replay:
         state = dict(end.tables)
         for name in state.keys() - self._before.tables.keys():
             for number in self._redefined:
-                self._doubts.add(name, number, "no history: it was made in the run")
+                self._doubts.add(name, number, f"no history: {by_run('it was made in it')}")
         self._backwards[len(self._logged)] = state
         for number in range(len(self._logged), 0, -1):
             state = dict(state)

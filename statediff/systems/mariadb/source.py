@@ -21,10 +21,12 @@ from decimal import Decimal
 from typing import Any, ClassVar, Final
 
 import pymysql
+from pymysql.constants import ER
 from pymysql.cursors import SSCursor
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State, Table
@@ -217,9 +219,11 @@ class MariaDbSource:
                     connection.query(statement)
                 yield connection, database
         except (pymysql.Error, OSError) as error:
-            raise SourceUnavailable(cause_of(error)) from error
+            is_gone = isinstance(error, pymysql.Error) and error.args[:1] == (ER.BAD_DB_ERROR,)
+            refusal = SourceRuined if is_gone else SourceUnavailable
+            raise refusal(cause_of(error)) from error
         except UnicodeDecodeError as error:
-            raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
+            raise SourceRuined("a name in its catalogue is not UTF-8") from error
 
     def catalogue(self, connection: Connection[Any], database: str) -> Catalogue:
         """What the server says of itself, without the databases that are not the agent's."""
@@ -228,7 +232,7 @@ class MariaDbSource:
             del catalogue.tables[name]
         names = catalogue.objects["db.database"]
         if database.casefold() not in {str(d["name"]).casefold() for d in names}:
-            raise SourceUnavailable(
+            raise SourceRuined(
                 f"it has no database {printable(database)!r} that this account may see"
             )
         catalogue.objects["db.database"] = [d for d in names if d["name"] not in self._own]
@@ -300,9 +304,9 @@ class Scan:
         except (pymysql.err.OperationalError, pymysql.err.ProgrammingError) as error:
             if not self._connection.open:
                 raise
-            met.cause = cause_of(error)
+            met.cause = unread_because(cause_of(error))
         except UnicodeDecodeError:
-            raise SourceUnavailable("a value is not UTF-8") from None
+            raise SourceRuined("a value is not UTF-8") from None
 
 
 @dataclass

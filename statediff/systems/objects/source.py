@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, urlsplit
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.errors import UsageError
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
@@ -134,7 +135,9 @@ class ObjectsSource:
                 if not moved:
                     break
         if moved:
-            cause = f"written while it was read: {printable(moved[0])}; read it when it is at rest"
+            cause = unread_because(
+                f"written while it was read: {printable(moved[0])}; read it when it is at rest"
+            )
             for path in set(moved) & rows.keys():
                 rows[path] = {
                     n: cell if n in ("path", "kind") else Unobserved(cause)
@@ -278,12 +281,14 @@ class ObjectsSource:
             row["attributes"] = _attributes(system, whole, info)
             row |= self._content(system, whole)
         except FileNotFoundError:
-            unknown = Unobserved("it was there when objects were listed, and then it was not")
+            unknown = Unobserved(
+                unread_because("it was there when objects were listed, and then it was not")
+            )
             row |= dict.fromkeys(
                 ("size", "digest", "text", "etag", "version", "attributes"), unknown
             )
         except PermissionError as error:
-            row |= dict.fromkeys(("digest", "text"), Unobserved(self._said(error)))
+            row |= dict.fromkeys(("digest", "text"), Unobserved(unread_because(self._said(error))))
         return row
 
     def _content(self, system: Any, path: str) -> dict[str, Observed]:

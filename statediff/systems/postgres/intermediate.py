@@ -21,7 +21,8 @@ from typing import Final
 import psycopg
 
 from statediff.capture.feed import Seen
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, gap_of
+from statediff.model.explanation import by_run
 from statediff.model.readings import Transaction
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table
@@ -132,7 +133,7 @@ class Moments:
                 told.append(Transaction(name, source, lsn, at, state, names))
 
         if len(commits) > MAX_TRANSACTIONS:
-            return Seen((), f"there are more than {MAX_TRANSACTIONS} transactions")
+            return Seen((), by_run(f"there are more than {MAX_TRANSACTIONS} transactions"))
         run = _Run(self._delta, store, before, after, doubts, self._own)
         try:
             with ExitStack() as stack:
@@ -146,7 +147,7 @@ class Moments:
                     tell(run.state(number, earlier, look), commit.lsn, commit, True)
                     earlier = look
         except SourceUnavailable as error:
-            return Seen(tuple(told), str(error))
+            return Seen(tuple(told), gap_of(error))
         except psycopg.Error as error:
             return Seen(tuple(told), cause_of(error))
         # What moves without a transaction, as a sequence may, has moved by the end.
@@ -227,7 +228,7 @@ class _Run:
         for name in look.definitions.keys() - known:
             own = f"public.{name}" if name in taken else name
             empty = Shelf(self._store).empty(EntityType(own, (), (), table=name), None)
-            found[own] = empty.unobserved("the table was made and dropped in the run")
+            found[own] = empty.unobserved(by_run("the table was made and dropped in it"))
         return found
 
     def _unknown(self, each: EntityType, cause: str) -> Table:
@@ -262,7 +263,7 @@ class _Run:
         (size,) = look.connection.execute(_SIZE, (files,)).fetchone() or (0,)
         self._bytes_left -= size
         if self._bytes_left < 0:
-            return self._unknown(each, f"{cause}, and too large to be read at each moment")
+            return self._unknown(each, by_run(f"{cause}, and too large to be read at each moment"))
         scan = Scan(look.connection, self._delta.catalogue, {}, Shelf(self._store))
         return scan.table(each, earlier)
 

@@ -35,8 +35,9 @@ from typing import Any, Final
 import numpy as np
 import psycopg
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, SourceUnfollowed
 from statediff.model.batches import Row
+from statediff.model.explanation import by_run
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import Table
@@ -115,7 +116,7 @@ def commits_between(admin: Connection, start: str, end: str, database: int) -> t
     Raises `SourceUnavailable` where the log says of a commit less than that.
     """
     if _place(end) - _place(start) > MAX_LOG_BYTES:
-        raise SourceUnavailable(f"its log grew by more than {MAX_LOG_BYTES >> 20} MiB")
+        raise SourceUnfollowed(f"its log grew by more than {MAX_LOG_BYTES >> 20} MiB")
     with admin.pipeline():
         pages_touched = admin.execute(_TOUCHED, (start, end, str(database)))
         committed = admin.execute(_COMMITS, (start, end))
@@ -304,7 +305,7 @@ class Look:
             self.__dict__.pop(known, None)
         self._fingerprints.clear()
         if len(seen.pending) > MAX_PENDING:
-            raise SourceUnavailable(
+            raise SourceUnfollowed(
                 f"more than {MAX_PENDING} transactions were under way, or given up, at one moment"
             )
         lines = [
@@ -393,7 +394,7 @@ def _conditions(pages: Iterable[tuple[int, int]]) -> Sequence[str]:
 
 NAMED_OIDS: Final = frozenset({24, 1033, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096})
 """Types whose values are written with names of the catalogue, e.g. `regclass` and `aclitem`."""
-VALUES_CHANGED: Final = "the catalogue by which its values are written was changed"
+VALUES_CHANGED: Final = by_run("the catalogue by which its values are written was changed")
 SILENT: Final = frozenset(
     {
         "pg_statistic",
@@ -448,21 +449,21 @@ class Delta:
         name = entity_type.source_table
         now, then = self.last.definitions.get(name), self.first.definitions.get(name)
         if like is None:
-            return "the table is new"
+            return by_run("the table is new")
         if not like.enumeration.is_complete:
             return "it was not read whole before the run"
         if now is None or then is None or name not in self.catalogue.tables:
-            return "the table was made or dropped in the run"
+            return by_run("the table was made or dropped in it")
         if now.is_unlogged or then.is_unlogged:
             return "it is unlogged: no log tells of its rows"
         if now.kind == "f":
             return "it is a foreign table"
         if now.oid != then.oid:
-            return "another table has its name now"
+            return by_run("another table has its name now")
         if now.files != then.files:
-            return "it was rewritten, truncated or cut into other partitions"
+            return by_run("it was rewritten, truncated or cut into other partitions")
         if now != then or like.type.fields != entity_type.fields:
-            return "its columns or its key are others now"
+            return by_run("its columns or its key are others now")
         if self.query(entity_type).relation.runs_functions:
             return RUNS_FUNCTIONS
         changed = frozenset().union(*map(self.touched, self.commits)) - SILENT

@@ -24,9 +24,10 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import psycopg
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.batches import Row
 from statediff.model.bulk import NotInBulk
+from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State, Table
@@ -155,7 +156,7 @@ class PostgresSource:
         except psycopg.Error as error:
             raise SourceUnavailable(cause_of(error)) from error
         except UnicodeDecodeError as error:
-            raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
+            raise SourceRuined("a name in its catalogue is not UTF-8") from error
 
     def snapshot(
         self,
@@ -244,7 +245,7 @@ def _give_up(connection: Connection, error: psycopg.Error) -> str:
     if connection.broken:
         raise error
     connection.execute("ROLLBACK TO held")
-    return cause_of(error)
+    return unread_because(cause_of(error))
 
 
 @dataclass
@@ -378,7 +379,7 @@ class Scan:
             if self._connection.broken:
                 raise
             is_text = isinstance(error, UnicodeDecodeError)
-            met.cause = "a value is not UTF-8" if is_text else cause_of(error)  # type: ignore[arg-type]  # the other of the two
+            met.cause = "a value is not UTF-8" if is_text else unread_because(cause_of(error))  # type: ignore[arg-type]  # the other of the two
         finally:
             # Whoever reads may stop in the middle: the rest of the copy is then cancelled.
             if not is_whole and not self._connection.broken:
@@ -389,4 +390,8 @@ class Scan:
         (found,) = self._connection.execute(
             "SELECT to_regclass(%s)::oid::int8", (relation.quoted,)
         ).fetchone() or (None,)
-        return None if found == relation.oid else "another table took its name while it was read"
+        return (
+            None
+            if found == relation.oid
+            else unread_because("another table took its name while it was read")
+        )

@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Final
 
 import httpx
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, scanned
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
@@ -118,7 +119,7 @@ class RedmineApiSource:
                 except _Moved as error:
                     cause = str(error)
             else:
-                known = Enumeration(Coverage.UNOBSERVED, cause)
+                known = Enumeration(Coverage.UNOBSERVED, unread_because(cause))
         tables = {}
         for entity in schema.types:
             named = [
@@ -189,13 +190,13 @@ class _Interface:
         )
         said, batch = answer.get("total_count"), _several(answer, "issues")
         if type(said) is not int or len(batch) > size:
-            raise SourceUnavailable(NO_TRACKER)
+            raise SourceRuined(NO_TRACKER)
         return batch, said
 
     def _get(self, path: str) -> Map:
         answer = read_object(self._client, path, ANSWER_SECONDS)
         if answer is None:
-            raise SourceUnavailable("the tracker answered 404")
+            raise SourceRuined("the tracker answered 404")
         return answer
 
 
@@ -204,7 +205,7 @@ def _several(found: Map, name: str) -> list[Map]:
     if told is ABSENT:
         return []
     if not isinstance(told, tuple) or not all(isinstance(entry, Map) for entry in told):
-        raise SourceUnavailable(NO_TRACKER)
+        raise SourceRuined(NO_TRACKER)
     return [entry for entry in told if isinstance(entry, Map)]
 
 

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, scanned
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -147,7 +147,7 @@ class RedmineSource:
     def _learn(self, raw: State) -> _Learned:
         by_table = {t.type.source_table: t.type for t in raw.tables.values()}
         if not by_table.keys() >= set(_NEEDED):
-            raise SourceUnavailable("its database is not one of Redmine's")
+            raise SourceRuined("its database is not one of Redmine's")
         further = told.custom_fields(told.Tables(_rows(raw)))
         own = (
             _COUNTER,

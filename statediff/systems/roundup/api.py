@@ -21,8 +21,9 @@ from typing import Any, ClassVar, Final
 
 import httpx
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, scanned
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
@@ -71,6 +72,10 @@ class ApiAccount:
 
 class _Incomplete(Exception):
     """A collection could not be read to its end; the message says why."""
+
+
+class _Moved(_Incomplete):
+    """It was written while it was read, or the tracker does not say whether it was."""
 
 
 class RoundupApiSource:
@@ -122,7 +127,8 @@ class RoundupApiSource:
                 else table
             )
         state = State(self.schema(), tables)
-        return scanned(self._name, as_of, state)
+        part = scanned(self._name, as_of, state)
+        return part if like is None else replace(part, spoiled=tuple(reader.spoiled))
 
 
 def api_types(schema: Schema, kinds: tuple[str, ...]) -> tuple[EntityType, ...]:
@@ -165,18 +171,24 @@ class _Collections:
     def __init__(self, client: httpx.Client, page_size: int) -> None:
         self._client = client
         self._page_size = page_size
+        self.spoiled: list[str] = []
+        """Why classes at rest cannot be read to their end."""
 
     def all(self, kind: str, columns: tuple[str, ...]) -> tuple[list[Row], Enumeration]:
         """Every item of a class, retired ones included, and whether that is certain."""
-        cause = ""
+        last = _Incomplete()
         for _ in range(ATTEMPTS):
             try:
                 listed = self._list_items(kind, columns)
                 retired = self._retired_items(kind, columns, {item["id"] for item in listed})
                 return [*listed, *retired], COMPLETE
             except _Incomplete as error:
-                cause = str(error)
-        return [], Enumeration(Coverage.UNOBSERVED, f"{kind}: {cause}")
+                last = error
+        cause = f"{kind}: {last}"
+        if isinstance(last, _Moved):
+            return [], Enumeration(Coverage.UNOBSERVED, unread_because(cause))
+        self.spoiled.append(cause)
+        return [], Enumeration(Coverage.UNOBSERVED, cause)
 
     def _list_items(self, kind: str, columns: tuple[str, ...]) -> list[Row]:
         items: list[Row] = []
@@ -184,9 +196,9 @@ class _Collections:
         for page in range(1, MAX_PAGES + 1):
             batch, said = self._page(kind, columns, page, self._page_size)
             if said < 0:
-                raise _Incomplete("the tracker does not say how many items there are")
+                raise _Moved("the tracker does not say how many items there are")
             if total is not None and said != total:
-                raise _Incomplete(f"{said} items instead of {total} while they were read")
+                raise _Moved(f"{said} items instead of {total} while they were read")
             total = said
             items += batch
             if len(items) >= total:
@@ -205,7 +217,7 @@ class _Collections:
         newest, said = self._page(kind, ("activity",), 1, 1, "&@sort=-activity")
         latest = max((str(item["activity"]) for item in items), default="")
         if said != len(items) or (newest and str(newest[0]["activity"]) != latest):
-            raise _Incomplete("items were changed while they were read")
+            raise _Moved("items were changed while they were read")
 
     def _page(
         self, kind: str, columns: tuple[str, ...], page: int, size: int, more: str = ""
@@ -216,7 +228,7 @@ class _Collections:
         )
         listed, total = (found.get("collection"), found.get("@total_size")) if found else (0, 0)
         if not isinstance(listed, tuple) or type(total) is not int or len(listed) > size:
-            raise SourceUnavailable(NO_TRACKER)
+            raise SourceRuined(NO_TRACKER)
         return [_item(entry, columns, retired=False) for entry in listed], total
 
     def _retired_items(self, kind: str, columns: tuple[str, ...], known: set[Any]) -> Iterator[Row]:
@@ -240,7 +252,7 @@ class _Collections:
             return None
         attributes = found.get("attributes")
         if not isinstance(attributes, Map):
-            raise SourceUnavailable(NO_TRACKER)
+            raise SourceRuined(NO_TRACKER)
         whole = Map.of({**dict(attributes.items), "id": found.get("id")})  # type: ignore[dict-item]  # JSON values
         return _item(whole, columns, retired=True)
 
@@ -251,16 +263,16 @@ class _Collections:
             return None
         data = answer.get("data")
         if not isinstance(data, Map):
-            raise SourceUnavailable(NO_TRACKER)
+            raise SourceRuined(NO_TRACKER)
         return data
 
 
 def _item(entry: Value, columns: tuple[str, ...], *, retired: bool) -> Row:
     if not isinstance(entry, Map):
-        raise SourceUnavailable(NO_TRACKER)
+        raise SourceRuined(NO_TRACKER)
     id_ = number(entry.get("id"))
     if not isinstance(id_, int):
-        raise SourceUnavailable("an item of the tracker has no number")
+        raise SourceRuined("an item of the tracker has no number")
     found: Row = {"id": id_, "retired": retired}
     for name in columns:
         found[name] = _link_numbers(entry.get(name))
@@ -285,7 +297,10 @@ def _rows(
     if entity.is_association:
         kind, _, name = entity.source_table.partition("_")
         items, known = read[kind]
-        pairs = [(item["id"], number(other)) for item in items for other in _several(item[name])]
+        # One that is listed twice is no more related than one that is listed once.
+        pairs = dict.fromkeys(
+            (item["id"], number(other)) for item in items for other in _several(item[name])
+        )
         columns = [(f.name, f.source_column == "nodeid") for f in entity.fields]
         return [{n: pair[0] if own else pair[1] for n, own in columns} for pair in pairs], known
     items, known = read[entity.source_table]

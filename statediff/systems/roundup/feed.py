@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 from statediff.capture.feed import Seen
 from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.batches import Row
+from statediff.model.explanation import by_run
 from statediff.model.state import ChunkStore, Coverage, MemoryChunks, State
 from statediff.model.values import Absent, Unobserved, printable
 from statediff.systems.roundup.home import NOT_LISTED, Home, Items, content_path
@@ -37,10 +38,10 @@ Marks: TypeAlias = Mapping[str, tuple[int, ...]]
 
 TICK_NS: Final = 20_000_000
 """Times of files are that coarse: what was changed later than this ago could change unseen."""
-_IN_BETWEEN: Final = "it lies in a file that was written in the run, and files have no log"
+_IN_BETWEEN: Final = by_run("it lies in a file that was written in it, and files have no log")
 _STORES: Final = tuple(f"{DATABASE}/{file}" for file in FILES.values())
 _NO_LOG: Final = "it lies in a database of its own, whose log is not followed"
-_WRITTEN: Final = "files beside its database were changed, and no log tells when: "
+_WRITTEN: Final = by_run("files beside its database were changed, and no log tells when: ")
 _MOVED: Final = "the capture before does not show the state in which the feed was attached"
 
 

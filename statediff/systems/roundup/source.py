@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -52,6 +52,7 @@ from statediff.systems.roundup.values import (
     declared_classes,
     entry_order,
     instant,
+    is_of_kind,
     number,
     on_which,
     rows_digest,
@@ -125,7 +126,7 @@ class TrackerClasses:
         """An entity type for each class, and one for each multilink between ordinary classes."""
         for kind, properties in self.properties.items():
             fields = [Field("id", Kind.INT, is_nullable=False)]
-            fields += [self._field(kind, p) for p in properties if not p.is_multilink]
+            fields += [self.field(kind, p) for p in properties if not p.is_multilink]
             if kind in self.in_files:
                 fields += [Field("digest", Kind.TEXT), Field("size", Kind.INT)]
             owners = sorted({owner for owner, _ in self.listings(kind)})
@@ -144,8 +145,11 @@ class TrackerClasses:
                         is_association=True,
                     )
 
-    def _field(self, kind: str, p: Property) -> Field:
-        # Roundup itself defines the roles of a user as names with commas between them.
+    def field(self, kind: str, p: Property) -> Field:
+        """How the property of a class is told.
+
+        Roundup itself defines the roles of a user as names with commas between them.
+        """
         is_roles = (kind, p.name) == ("user", "roles")
         return Field(p.name, Kind.LIST if is_roles else p.kind, reference=p.target)
 
@@ -236,7 +240,7 @@ class RoundupSource:
         rows = [] if table is None else [row for _, row in table.rows()]
         declared = declared_classes(rows[0].get("schema")) if len(rows) == 1 else None
         if declared is None:
-            raise SourceUnavailable("its database declares no Roundup classes")
+            raise SourceRuined("its database declares no Roundup classes")
         # What Roundup calls a FileClass, and nothing else, has both of these.
         in_files = frozenset(
             kind
@@ -279,6 +283,13 @@ class _Reader:
         for kind, properties in classes.properties.items():
             self._ours |= {f"_{kind}", f"{kind}__journal"}
             self._ours |= {f"{kind}_{p.name}" for p in properties if p.is_multilink}
+        self._lists = {
+            f"{kind}_{p.name}": kind
+            for kind, properties in classes.properties.items()
+            for p in properties
+            if p.is_multilink and p.target not in classes.in_files
+        }
+        """Multilink table between ordinary classes → the class whose items list others."""
 
     def others(self) -> list[EntityType]:
         """The tables that are not told in other terms: they stay as they are."""
@@ -300,6 +311,9 @@ class _Reader:
             case "ids":
                 rows, known = self._of(table)
                 return _Rows([{"name": r.get("name"), "value": r.get("num")} for r in rows], known)
+            case _ if table in self._lists:
+                rows, known = self._of(table)
+                return _Rows(_usual_links(rows, self._numbers(self._lists[table])), known)
             case _:
                 return _Rows(*self._of(table))
 
@@ -314,10 +328,10 @@ class _Reader:
 
     def _contents(self) -> dict[str, set[int]]:
         """Class that keeps its content in files → the numbers of its items."""
-        return {
-            kind: {row["id"] for row in self._of(f"_{kind}")[0] if type(row.get("id")) is int}  # type: ignore[misc]  # an id, just checked
-            for kind in self._classes.in_files
-        }
+        return {kind: self._numbers(kind) for kind in self._classes.in_files}
+
+    def _numbers(self, kind: str) -> set[int]:
+        return {id_ for row in self._of(f"_{kind}")[0] if type(id_ := row.get("id")) is int}
 
     def _programs(self) -> list[Row] | str:
         """What the home has, and what the database has that none of the other types can say."""
@@ -332,14 +346,57 @@ class _Reader:
         return [*found, *odd]
 
     def _left_over(self) -> Iterable[tuple[str, list[Row]]]:
-        """Rows of the tracker's tables that belong to no item."""
+        """Rows of the tracker's tables that belong to no item, or are not as the tracker writes.
+
+        No interface shows these as they are, if at all.
+        """
         contents = self._contents()
+        given_out = {row.get("name"): row.get("num") for row in self._of("ids")[0]}
         for kind in self._classes.properties:
             for owner, name in self._classes.listings(kind):
                 table = f"{owner}_{name}"
-                yield table, [r for r in self._of(table)[0] if not _is_listing(r, contents[kind])]
+                rows = self._of(table)[0]
+                listed = [row for row in rows if _is_listing(row, contents[kind])]
+                usual = _usual_links(listed, self._numbers(owner), twice=True)
+                yield table, _without(rows, usual)
             table = f"{kind}__journal"
             yield table, [r for r in self._of(table)[0] if _entry_place(r) is None]
+            next_id = given_out.get(kind)
+            yield (
+                f"_{kind}",
+                [
+                    row
+                    for row in self._of(f"_{kind}")[0]
+                    if not (
+                        type(id_ := row.get("id")) is int
+                        and (type(next_id) is not int or id_ < next_id)
+                        and self._is_usual(kind, row)
+                    )
+                ],
+            )
+        for table, owner in self._lists.items():
+            rows = self._of(table)[0]
+            yield table, _without(rows, _usual_links(rows, self._numbers(owner)))
+
+    def _is_usual(self, kind: str, row: Row) -> bool:
+        """Whether each cell of an item is of the form in which the tracker keeps it."""
+        told = [(f.kind, self._made(f, row)) for f in _MADE]
+        if told[-1][1] is None:  # whether it is retired is always there
+            return False
+        for p in self._classes.properties[kind]:
+            if p.name == "content" and kind in self._classes.in_files:
+                if row.get(f"_{p.name}") is not None:  # it is in a file
+                    return False
+            elif not p.is_multilink:
+                value = cell(kind, p, row.get(f"_{p.name}", ABSENT))
+                told.append((self._classes.field(kind, p).kind, value))
+        return all(is_of_kind(each, value) for each, value in told)
+
+    def _made(self, field: Field, row: Row) -> Observed:
+        if field.name == "retired":
+            return truth(row.get("__retired__"), row.get("id"))
+        value = row.get(f"_{field.name}", ABSENT)
+        return instant(value) if field.kind is Kind.TIMESTAMP else value
 
     def _items(self, kind: str) -> _Rows:
         rows, known = self._of(f"_{kind}")
@@ -348,12 +405,9 @@ class _Reader:
         found: list[Row] = []
         for raw in rows:
             id_ = raw.get("id")
-            item: Row = {"id": id_, "retired": truth(raw.get("__retired__"), id_)}
+            item: Row = {"id": id_, **{f.name: self._made(f, raw) for f in _MADE}}
             for p in properties:
                 item[p.name] = cell(kind, p, raw.get(f"_{p.name}", ABSENT))
-            for f in _MADE[:-1]:
-                value = raw.get(f"_{f.name}", ABSENT)
-                item[f.name] = instant(value) if f.kind is Kind.TIMESTAMP else value
             if kind in self._classes.in_files and isinstance(id_, int):
                 item.update(content_cells(self._home.content(kind, id_)))
             for owner, listed in owners.items():
@@ -370,10 +424,10 @@ class _Reader:
             rows, complete = self._of(f"{owner}_{name}")
             known = known if complete.is_complete else complete
             listed = owners.setdefault(owner, {})
-            for row in rows:
-                linked, by = row.get("linkid"), row.get("nodeid")
+            for row in _usual_links(rows, self._numbers(owner), twice=True):
+                by = row["nodeid"]
                 if type(by) is int:
-                    listed.setdefault(linked, []).append(by)
+                    listed.setdefault(row["linkid"], []).append(by)
         return owners, known
 
     def _journal(self) -> _Rows:
@@ -416,6 +470,25 @@ class _Reader:
 def _is_listing(row: Row, items: AbstractSet[int]) -> bool:
     """Whether it says which item lists which of these."""
     return row.get("linkid") in items and type(row.get("nodeid")) is int
+
+
+def _usual_links(rows: list[Row], items: AbstractSet[int], *, twice: bool = False) -> list[Row]:
+    """The rows by which these items list others; each pair once, unless it may be there `twice`."""
+    seen: set[tuple[int, int]] = set()
+    found = []
+    for row in rows:
+        by, linked = row.get("nodeid"), row.get("linkid")
+        if type(by) is not int or type(linked) is not int or by not in items:
+            continue
+        if twice or (by, linked) not in seen:
+            seen.add((by, linked))
+            found.append(row)
+    return found
+
+
+def _without(rows: list[Row], some: list[Row]) -> list[Row]:
+    known = {id(row) for row in some}
+    return [row for row in rows if id(row) not in known]
 
 
 def _entry_place(row: Row) -> tuple[int, Observed] | None:

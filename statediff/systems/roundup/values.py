@@ -305,6 +305,21 @@ def cell(kind: str, p: Property, stored: Observed) -> Observed:
             return stored
 
 
+_KEPT: Final[dict[Kind, tuple[type, ...]]] = {
+    Kind.TIMESTAMP: (datetime,),
+    Kind.BOOL: (bool,),
+    Kind.INT: (int,),
+    Kind.FLOAT: (int, float),
+    Kind.LIST: (tuple,),
+    Kind.TEXT: (str,),
+}
+
+
+def is_of_kind(kind: Kind, told: Observed) -> bool:
+    """Whether a cell that the tracker wrote could be told as this; one that is not read may be."""
+    return told is None or isinstance(told, Unobserved) or type(told) in _KEPT[kind]
+
+
 def roles(stored: Observed) -> Observed:
     """The names in a list with commas, sorted; what is no such list stays as it is."""
     if not isinstance(stored, str):

@@ -42,14 +42,15 @@ from pathlib import Path
 from typing import Final
 
 from statediff.capture.feed import Seen
-from statediff.capture.source import Clock, SourceUnavailable
+from statediff.capture.source import Clock, SourceUnavailable, SourceUnfollowed, gap_of
+from statediff.model.explanation import by_run
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
 from statediff.systems.relational.schema import Refine
 from statediff.systems.sqlite.copy import DatabaseCopy, file_digest
 from statediff.systems.sqlite.replay import Replay
-from statediff.systems.sqlite.scan import Scanner, cause_of
+from statediff.systems.sqlite.scan import Scanner, cause_of, is_of_the_file
 from statediff.systems.sqlite.wal import (
     Commit,
     LogIndex,
@@ -118,18 +119,18 @@ class Hold:
             except (OSError, ValueError):
                 found = None
             if found is None or (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino):
-                raise SourceUnavailable(f"{printable(path.name)} was removed or exchanged")
+                raise SourceUnfollowed(f"{printable(path.name)} was removed or exchanged")
         if _write_stamp(self.file) != self._file_stamp:
-            raise SourceUnavailable("its file was written past its log, or its mode changed")
+            raise SourceUnfollowed("its file was written past its log, or its mode changed")
         index = read_index(self._index)
         if index is None and os.fstat(self._index).st_size:
-            raise SourceUnavailable("the index of its write-ahead log is damaged")
+            raise SourceUnfollowed("the index of its write-ahead log is damaged")
         return index
 
     def check_index_writes(self) -> None:
         """Raises where somebody else than SQLite wrote to the index."""
         if self._writes is not None and not self._writes.are_all_of_sqlite():
-            raise SourceUnavailable(
+            raise SourceUnfollowed(
                 "the index of its write-ahead log was written past SQLite: commits may be missing"
             )
 
@@ -143,14 +144,14 @@ class Hold:
         """Raises unless the log is still as empty as it was, and nobody cut it back to that."""
         # Not the time of its inode's change: for root, SQLite sets the owner of a log it opens.
         if self.header is not None or _write_stamp(self.log)[:2] != self._log_stamp[:2]:
-            raise SourceUnavailable(_CUT)
+            raise SourceUnfollowed(_CUT)
 
     def check_end(self, index: LogIndex | None, last: LogIndex) -> None:
         """Raises unless the last transaction of the log is the last that its readers see."""
         is_end = index == last if last.frames else index is None or not index.frames
         if not is_end:
             seen = "nothing" if index is None else index.frames
-            raise SourceUnavailable(
+            raise SourceUnfollowed(
                 f"its write-ahead log has {last.frames} committed frames, its index says {seen}"
             )
 
@@ -230,7 +231,7 @@ class SqliteFeed:
                     tell(state)
                     continue
                 if len(told) == MAX_TRANSACTIONS:
-                    raise SourceUnavailable(f"there are more than {MAX_TRANSACTIONS} transactions")
+                    raise SourceUnfollowed(f"there are more than {MAX_TRANSACTIONS} transactions")
                 number = len(told) + 1
                 told.append(
                     Transaction(
@@ -238,9 +239,10 @@ class SqliteFeed:
                     )
                 )
         except SourceUnavailable as error:
-            return Seen(tuple(told), str(error))
+            return Seen(tuple(told), gap_of(error))
         except sqlite3.Error as error:
-            return Seen(tuple(told), cause_of(error))
+            cause = cause_of(error)
+            return Seen(tuple(told), by_run(cause) if is_of_the_file(error) else cause)
         except OSError as error:
             return Seen(tuple(told), f"its copy could not be written or read: {error.strerror}")
         return Seen(tuple(told))
@@ -283,24 +285,24 @@ def _states(
         if before is None:
             with DatabaseCopy(held.page_size) as copy:
                 if copy.fill(held.file) != held.digest:
-                    raise SourceUnavailable("its file was written past its log")
+                    raise SourceUnfollowed("its file was written past its log")
                 yield None, copy.state(scanner, store)
         return
     if held.header not in (None, header):
-        raise SourceUnavailable("its write-ahead log was begun anew")
+        raise SourceUnfollowed("its write-ahead log was begun anew")
     if os.fstat(held.log).st_size > MAX_LOG_BYTES:
-        raise SourceUnavailable(f"its write-ahead log holds more than {MAX_LOG_BYTES >> 20} MiB")
+        raise SourceUnfollowed(f"its write-ahead log holds more than {MAX_LOG_BYTES >> 20} MiB")
     last = LogIndex(0, header.salts, header.checksum)
     with DatabaseCopy(header.page_size) as copy:
         if copy.fill(held.file) != held.digest:
-            raise SourceUnavailable("its file was written past its log")
+            raise SourceUnfollowed("its file was written past its log")
         replay = None if before is None else Replay(copy, scanner, store, before)
         for commit, is_last in _marked(read_commits(held.log, header)):
             last = LogIndex(commit.frame, header.salts, commit.checksum)
             if commit.frame <= held.end.frames:
                 copy.write(commit)
                 if commit.frame == held.end.frames and last != held.end:
-                    raise SourceUnavailable("its write-ahead log was rewritten")
+                    raise SourceUnfollowed("its write-ahead log was rewritten")
             else:
                 if replay is None:
                     start = copy.state(scanner, store)
@@ -310,7 +312,7 @@ def _states(
         if replay is None:
             yield None, copy.state(scanner, store)
     if last.frames < held.end.frames:
-        raise SourceUnavailable("its write-ahead log was cut off")
+        raise SourceUnfollowed("its write-ahead log was cut off")
     held.check_end(index, last)
     if held.look() != index:
         raise SourceUnavailable("it was written while its log was read")

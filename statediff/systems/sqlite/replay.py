@@ -21,7 +21,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, SourceUnfollowed
+from statediff.model.explanation import by_run
+from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table
 from statediff.systems.relational.schema import quoted, with_types
@@ -63,6 +65,8 @@ MAX_READ_TABLES: Final = 100_000
 _MANY: Final = 4
 """Where more than this part of a table's chunks changed, all of it is read at once, in columns."""
 _SCHEMA_ROOT: Final = 1
+_LISTED: Final = ("db.column", "db.index", "db.table", "db.trigger", "db.view")
+"""The schema objects of which the catalogue's own lines tell."""
 _MOVED: Final = "the capture before does not show the state in which the feed was attached"
 
 
@@ -198,7 +202,7 @@ class Replay:
         self._bytes_checked += self._copy.size
         if is_last or self._bytes_checked <= MAX_READ_BYTES:
             return self._tables({each: None}, self._before)
-        cause = f"checking every commit takes more than {MAX_READ_BYTES >> 20} MiB of reading"
+        cause = by_run(f"checking every commit takes more than {MAX_READ_BYTES >> 20} MiB")
         return {STRUCTURE: self._state.tables[STRUCTURE].unobserved(cause)}
 
     # What a commit touched
@@ -374,12 +378,12 @@ class Replay:
             catalogue = self._copy.begin(connection, known)
             self._tables_read += len(catalogue.tables)
             if self._tables_read > MAX_READ_TABLES:
-                raise SourceUnavailable(
+                raise SourceUnfollowed(
                     f"its commits change the catalogue of more than {MAX_READ_TABLES} tables in all"
                 )
             earlier = self._layout
             self._layout = self._layout_of(connection, catalogue, earlier, commit.pages)
-            kept = self._kept(earlier, self._layout)
+            kept = {**self._kept(earlier, self._layout), **self._objects(known, catalogue)}
             found = self._scanner.scan(connection, catalogue, self._store, self._before, kept)
             self._state = found.state
 
@@ -398,6 +402,26 @@ class Replay:
             for table in self._state.tables.values()
             if (name := folded(table.type.source_table)) in same and table.enumeration.is_complete
         }
+
+    def _objects(self, known: Catalogue | None, catalogue: Catalogue) -> dict[str, Table]:
+        """The tables of schema objects: of one commit, only what it changed is encoded."""
+        found: dict[str, Table] = {}
+        if known is None:
+            return found
+        for name in _LISTED:
+            table = self._state.tables.get(name)
+            if table is None or not table.enumeration.is_complete:
+                continue
+            old, new = (
+                {tuple(row[part] for part in table.type.key): row for row in each.objects[name]}
+                for each in (known, catalogue)
+            )
+            if len(old) < len(known.objects[name]) or len(new) < len(catalogue.objects[name]):
+                continue  # some share a key: nobody can say which one it is
+            gone = [row for key, row in old.items() if new.get(key) != row]
+            come = [row for key, row in new.items() if old.get(key) != row]
+            found[folded(table.type.source_table)] = patched(table, gone, come)
+        return found
 
     def _tables(self, touched: Mapping[EntityType, _Chunks], base: State) -> dict[str, Table]:
         """The tables as the copy has them; where chunks are named, the others are as in `base`."""
@@ -433,7 +457,7 @@ class Replay:
 
     def _limit(self) -> None:
         if self._bytes_read > MAX_READ_BYTES:
-            raise SourceUnavailable(
+            raise SourceUnfollowed(
                 f"following its commits takes more than {MAX_READ_BYTES >> 20} MiB of reading"
             )
 

@@ -29,6 +29,7 @@ from typing import Any, Final
 from statediff.capture.source import SourceRuined, SourceUnavailable
 from statediff.model.batches import Row, encode_rows
 from statediff.model.bulk import NotInBulk
+from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
 from statediff.model.values import ABSENT, Digested, Unobserved, is_value, printable
@@ -231,8 +232,10 @@ def stored_text(stored: bytes) -> str | bytes:
 
 def is_of_the_file(error: sqlite3.Error) -> bool:
     """Whether SQLite refuses what is in the file, rather than meeting a lock or a full disk."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    if code == sqlite3.SQLITE_IOERR_SHORT_READ:  # the log is shorter than its index says
+        return True
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)
 
 
 def cause_of(error: sqlite3.Error) -> str:
@@ -425,8 +428,9 @@ class Scan:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
             met.too_big = code & 0xFF == sqlite3.SQLITE_TOOBIG
-            met.cause = cause_of(error)
             met.is_of_the_file = is_of_the_file(error)
+            cause = cause_of(error)
+            met.cause = cause if met.is_of_the_file or met.too_big else unread_because(cause)
 
     def _most_rows(self) -> int:
         if self._row_limit is None:

@@ -68,6 +68,7 @@ class SqliteSource:
         "databases that the program attaches: each is a source of its own",
         "rows of virtual tables: those of the tables that they are kept in are read",
         "settings that a connection has for itself and the file does not keep",
+        "whether rows satisfy their table's `CHECK` constraints: the rows are read as they are",
     )
 
     def __init__(

@@ -7,7 +7,8 @@ where the file disagrees with itself; a sound file has none. Decision 34 gives t
 What is looked at, in the caller's read transaction:
 
 1. all that `PRAGMA integrity_check` says: pages reached twice or never, cells and row ids out of
-   order, the free list, entries of indexes against rows, and the declared constraints;
+   order, the free list, entries of indexes against rows, and the declared constraints but `CHECK`,
+   which SQLite does not read of a file that it may not write: what a row holds is the contract's;
 2. what it does not say: a key of a table without row ids that a search does not find, and a header
    that SQLite refuses to write under.
 

@@ -31,7 +31,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnfollowed
 from statediff.model.trace import Mark
 
 HEADER_BYTES: Final = 32
@@ -131,7 +131,7 @@ def read_commits(
                 yield Commit(number, checksum, page_count, pages)
                 pages = {}
             elif len(pages) * header.page_size > MAX_COMMIT_BYTES:
-                raise SourceUnavailable(
+                raise SourceUnfollowed(
                     f"a transaction wrote more than {MAX_COMMIT_BYTES >> 20} MiB"
                 )
 

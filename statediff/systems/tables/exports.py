@@ -30,7 +30,7 @@ import pyarrow as pa
 from statediff.errors import InputError
 from statediff.model.values import printable
 from statediff.systems.tables import workbooks
-from statediff.systems.tables.plain import Odd
+from statediff.systems.tables.columns import Odd
 from statediff.systems.tables.shape import MAX_BYTES
 
 DELIMITERS: Final[Mapping[str, str]] = {".csv": ",", ".tsv": "\t"}

@@ -109,9 +109,9 @@ def kept(
     name: str, before: StateInput, refine: Refinement | None, clock: Clock
 ) -> KeptPairs | None:
     """CSV and Parquet before, as plain records; None of any other form, and of what is odd."""
+    from statediff.systems.tables.columns import Odd
     from statediff.systems.tables.exports import is_export, plain_tables
     from statediff.systems.tables.kept import KeptTables
-    from statediff.systems.tables.plain import Odd
 
     if before.content is not None or not is_export(before.path):
         return None

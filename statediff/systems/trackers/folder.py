@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from statediff.model.batches import Row
+from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import ABSENT, Absent, Unobserved, printable
+from statediff.systems.base.folders import is_of_the_path
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 5000
@@ -56,7 +58,9 @@ def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
         with os.fdopen(descriptors.pop(), "rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            return Unobserved("the file grew beyond the capture limit while it was read")
+            return Unobserved(
+                unread_because("the file grew beyond the capture limit while it was read")
+            )
         return content
     except FileNotFoundError:
         return ABSENT
@@ -64,7 +68,8 @@ def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
         if isinstance(error, OSError) and error.errno in (errno.ELOOP, errno.ENOTDIR):
             return Unobserved(f"{printable(parts[-1])} is reached through a link")
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        return Unobserved(f"{printable(parts[-1])} cannot be read: {reason}")
+        cause = f"{printable(parts[-1])} cannot be read: {reason}"
+        return Unobserved(cause if is_of_the_path(error) else unread_because(cause))
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

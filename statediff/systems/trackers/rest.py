@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import httpx
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceRuined, SourceUnavailable
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import Mark
@@ -20,6 +20,8 @@ from statediff.systems.trackers.headers import HEADER, marks_of
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 MAX_CAPTURE_BYTES: Final = 32 * 1024 * 1024
 NO_TRACKER: Final = "what answers is not the tracker's interface"
+_BUSY: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
+"""Answers that say nothing of what is there."""
 
 
 class Rest:
@@ -85,29 +87,39 @@ class Rest:
 def read_object(client: httpx.Client, path: str, seconds: float) -> Map | None:
     """The JSON object that is answered to the evaluator; None where there is no such thing.
 
-    `seconds` is how long the client waits. Raises `SourceUnavailable`.
+    `seconds` is how long the client waits. Raises `SourceUnavailable`, and `SourceRuined` where
+    the tracker answers, and not as one that can be read.
     """
+    status, content = _answer(client, path, seconds)
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR:  # what is there fails it again
+        status, content = _answer(client, path, seconds)
+    if status == httpx.codes.NOT_FOUND:
+        return None
+    if status != httpx.codes.OK:
+        refusal = SourceUnavailable if status in _BUSY else SourceRuined
+        raise refusal(f"the tracker answered {status}")
+    try:
+        answer = read_json(content, "the tracker's answer", max_bytes=MAX_CAPTURE_BYTES)
+    except InputError as error:
+        raise SourceRuined(str(error)) from error
+    if not isinstance(answer, Map):
+        raise SourceRuined(NO_TRACKER)
+    return answer
+
+
+def _answer(client: httpx.Client, path: str, seconds: float) -> tuple[int, bytes]:
+    """The status and the content of an answer."""
     try:
         with client.stream("GET", path) as response:
-            if response.status_code == httpx.codes.NOT_FOUND:
-                return None
-            if response.status_code != httpx.codes.OK:
-                raise SourceUnavailable(f"the tracker answered {response.status_code}")
             content = b""
             for part in response.iter_bytes():
                 content += part
                 if len(content) > MAX_CAPTURE_BYTES:
-                    raise SourceUnavailable("an answer exceeds the capture limit")
+                    raise SourceRuined("an answer exceeds the capture limit")
+            return response.status_code, content
     except httpx.ConnectError as error:
         raise SourceUnavailable("connection refused") from error
     except httpx.TimeoutException as error:
         raise SourceUnavailable(f"no answer within {seconds:g} s") from error
     except httpx.HTTPError as error:
         raise SourceUnavailable(f"connection failed: {printable(str(error)[:120])}") from error
-    try:
-        answer = read_json(content, "the tracker's answer", max_bytes=MAX_CAPTURE_BYTES)
-    except InputError as error:
-        raise SourceUnavailable(str(error)) from error
-    if not isinstance(answer, Map):
-        raise SourceUnavailable(NO_TRACKER)
-    return answer

@@ -1,3 +1,4 @@
+import importlib
 import smtplib
 from datetime import UTC, datetime
 
@@ -6,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statediff.capture.source import SourceUnavailable
+from statediff.model.explanation import by_run
 from statediff.model.state import MemoryChunks
 from statediff.systems.mail import sandbox as mail_sandbox
 from statediff.systems.mail.sandbox import MailFeed
@@ -131,4 +133,23 @@ def test_beyond_the_limit_there_is_a_gap_and_what_was_told_stands(run, monkeypat
         run.send("b@y")
     seen = run.seen()
     assert [t.state.tables["message"].row_count for t in seen.transactions] == [1, 2]
-    assert seen.gap == "it would take more than 3 rows to tell"
+    assert seen.gap == by_run("it would take more than 3 rows to tell")
+
+
+def test_what_a_letter_adds_is_encoded_once_whatever_came_before(run, monkeypatch):
+    encoded = []
+    for place in ("state", "patch"):
+        plain = importlib.import_module(f"statediff.model.{place}").encode_rows
+
+        def counted(of, rows, *more, plain=plain):
+            kept = list(rows)
+            encoded.append(len(kept))
+            return plain(of, kept, *more)
+
+        monkeypatch.setattr(f"statediff.model.{place}.encode_rows", counted)
+    for _ in range(20):
+        run.send("b@y")
+    seen = run.seen()
+    rows = sum(table.row_count for table in seen.transactions[-1].state.tables.values())
+    assert len(seen.transactions) == 20
+    assert sum(encoded) < 3 * rows

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from statediff.capture.feed import Seen
+from statediff.model.explanation import by_run
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
@@ -147,7 +148,8 @@ def test_files_that_were_written_in_the_run_are_a_gap_though_put_back(run, name)
     if old is not None:
         path.write_bytes(old)
     run.change(title="One")
-    assert run.end().gap == f"files beside its database were changed, and no log tells when: {name}"
+    cause = f"files beside its database were changed, and no log tells when: {name}"
+    assert run.end().gap == by_run(cause)
 
 
 def test_a_program_that_was_there_for_a_while_leaves_the_programs_of_all_moments_open(run):

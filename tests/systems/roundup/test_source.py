@@ -353,3 +353,25 @@ def test_all_else_is_refused(text):
 )  # fmt: skip
 def test_a_declaration_in_another_form_is_none(text):
     assert declared_classes(text) is None
+
+
+STRANGE = {
+    "a content in the database": "UPDATE _msg SET _content = 'x' WHERE id = 1",
+    "a pair twice": "INSERT INTO issue_nosy SELECT * FROM issue_nosy LIMIT 1",
+    "a listing of none": "INSERT INTO issue_nosy (linkid, nodeid) VALUES (1, 9999)",
+    "a link as text": "UPDATE _issue SET _assignee = 'x' WHERE id = 3",
+    "a date that is none": "UPDATE _issue SET _activity = 'yesterday' WHERE id = 3",
+    "neither retired nor not": "UPDATE _issue SET __retired__ = NULL WHERE id = 3",
+    "a number never given out": "INSERT INTO _status (id, _name, __retired__) VALUES (77, 'x', 0)",
+    "a message of no item": "UPDATE issue_messages SET nodeid = 9999 WHERE linkid = 1",
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_row_that_the_tracker_would_not_write_is_state(source, home, name):
+    def odd() -> set[str]:
+        return {p["path"] for p in rows(read(source), "program") if "#" in p["path"]}
+
+    assert odd() == set()
+    execute(home, STRANGE[name])
+    assert len(odd()) == 1

@@ -12,6 +12,7 @@ import pytest
 from statediff.capture.feed import Seen
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import unobserved_state
+from statediff.model.explanation import BY_RUN, by_run
 from statediff.model.schema import Schema
 from statediff.model.state import MemoryChunks, State
 from statediff.systems.sqlite import catalogue
@@ -325,6 +326,7 @@ def test_whoever_goes_past_the_log_makes_a_gap(tmp_path, name):
     tamper(run.path)
     seen = run.seen()
     assert seen.gap is not None
+    assert seen.gap.startswith(BY_RUN)
     assert cause in seen.gap or name == "written without locks"
     # What is told nevertheless was really committed, in this order.
     told = [keys(t.state, "note") for t in seen.transactions]
@@ -338,7 +340,8 @@ def test_whoever_goes_past_the_log_makes_a_gap(tmp_path, name):
 def test_an_index_that_is_cut_off_kills_nobody_and_is_a_gap(run):
     agent(run.path, "db.execute('DELETE FROM note')")
     os.truncate(run.beside("-shm"), 0)
-    assert run.seen().gap == "its write-ahead log has 1 committed frames, its index says nothing"
+    cause = "its write-ahead log has 1 committed frames, its index says nothing"
+    assert run.seen().gap == by_run(cause)
     assert keys(run.scan(run.before), "note") == []
 
 
@@ -348,7 +351,15 @@ def test_a_log_that_is_cut_off_while_nobody_has_it_open_is_a_gap(run):
     agent(run.path, "db.execute('DELETE FROM note WHERE id = 2')")
     os.truncate(run.beside("-wal"), size)
     run.scan(run.before)  # whoever opens it now might believe what is left
-    assert run.seen().gap == "its write-ahead log has 1 committed frames, its index says 2"
+    cause = "its write-ahead log has 1 committed frames, its index says 2"
+    assert run.seen().gap == by_run(cause)
+
+
+def test_a_log_that_is_cut_off_under_its_readers_is_a_change(run):
+    run.write("INSERT INTO note VALUES (3, 'third')")
+    os.truncate(run.beside("-wal"), 0)
+    part = run.source.read(run.store, clock, run.before)
+    assert any("note: " in spoiled for spoiled in part.spoiled)
 
 
 def test_what_follows_the_last_commit_in_the_log_is_no_gap(run):
@@ -365,7 +376,7 @@ def test_a_database_that_is_reset_under_the_feed_is_a_gap(run):
     for suffix in ("-wal", "-shm"):
         run.beside(suffix).unlink()
     beside.replace(run.path)
-    assert run.seen() == Seen((), "shop.db was removed or exchanged")
+    assert run.seen() == Seen((), by_run("shop.db was removed or exchanged"))
 
 
 def test_a_capture_taken_after_a_commit_or_not_at_all_is_not_the_state_before(run):
@@ -435,6 +446,7 @@ def test_beyond_each_limit_there_is_a_gap_and_what_was_told_stands(run, monkeypa
     monkeypatch.setattr(module, constant, limit)
     seen = run.seen()
     assert seen.gap is not None
+    assert seen.gap.startswith(BY_RUN)
     assert cause in seen.gap
     assert [len(keys(t.state, "note")) for t in seen.transactions] == [3, 4, 5][:told]
 

@@ -123,6 +123,17 @@ def test_what_a_run_writes_in_another_kind_is_a_change(
     assert shown in sentences(done)
 
 
+def test_a_row_that_its_table_would_refuse_is_a_row_like_any_other(tmp_path: Path) -> None:
+    """A file that may not be written shows no `CHECK`; what a row holds is for the contract."""
+    rows = ("CREATE TABLE item (id INTEGER PRIMARY KEY, price INTEGER CHECK (price > 0))",)
+    run = ("PRAGMA ignore_check_constraints = ON", "INSERT INTO item VALUES (2, -5)")
+    before = database(tmp_path / "a.db", *rows)
+    after = database(tmp_path / "b.db", *rows, *run)
+    body = "allow:\n  - {create: item, where: it.price > 0}\n"
+    assert judged(tmp_path, body, before, after).verdict.value == "DIVERGE"
+    assert judged(tmp_path, "allow:\n  - create: item\n", before, after).verdict.value == "MATCH"
+
+
 def test_a_file_that_is_no_database_any_more_is_a_change(tmp_path: Path) -> None:
     rows = ("CREATE TABLE item (id INTEGER PRIMARY KEY)", "INSERT INTO item VALUES (1)")
     before = database(tmp_path / "a.db", *rows)

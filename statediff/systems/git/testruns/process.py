@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from statediff.errors import InputError, StatediffError
+from statediff.model.explanation import unread_because
 from statediff.model.strictjson import read_json
 from statediff.model.values import Map, Value
 from statediff.systems.files.tree import Folder, NotRead, shown
@@ -188,7 +189,7 @@ def run_tests(
             _copy(files, folder, user)
             _copy(outside or {}, apart, None)
         except (OSError, ValueError) as error:
-            raise NotRun(f"the files cannot be copied: {error}") from error
+            raise NotRun(unread_because(f"the files cannot be copied: {error}")) from error
         order: dict[str, object] = {
             "folder": str(folder),
             "tests": None if outside is None else str(apart),
@@ -213,7 +214,9 @@ def _folder() -> Iterator[Path]:
     try:
         folder = Path(tempfile.mkdtemp(prefix="statediff-tests-"))
     except OSError as error:
-        raise NotRun(f"there is no place for a copy of the files: {error}") from error
+        raise NotRun(
+            unread_because(f"there is no place for a copy of the files: {error}")
+        ) from error
     try:
         yield folder
     finally:
@@ -296,7 +299,7 @@ def _start_program(order: dict[str, object], folder: Path, writer: int) -> subpr
             start_new_session=True,
         )
     except OSError as error:
-        raise NotRun(f"the tests cannot be started: {error}") from error
+        raise NotRun(unread_because(f"the tests cannot be started: {error}")) from error
 
 
 def _attend(process: subprocess.Popen[bytes], reader: int, limits: Limits) -> bytes:
