@@ -24,6 +24,7 @@ CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
     "access",
     "architecture",
+    "audit",
     "cli",
     "first-contract",
     "graph",

@@ -103,6 +103,7 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("mutate", "contracts.testing", "mutate"),
     ("metatest", "validity.metatesting", "metatest"),
     ("study", "validity.studying", "study"),
+    ("audit", "validity.auditing", "audit"),
     ("agree", "contracts.testing", "agree"),
     ("explain", "contracts.authoring", "explain"),
     ("fmt", "contracts.authoring", "fmt"),
@@ -154,7 +155,7 @@ _SECTIONS: Final = {
     "Look at verdicts": "open report export runs stats compare store",
     "Keep evidence": "replay keygen sign verify redact raw expire log",
     "Ask people": "review adjudicate resolve flag agreement rubric",
-    "Test the evaluator": "metatest study import reads conformance bench doctor",
+    "Test the evaluator": "audit metatest study import reads conformance bench doctor",
 }
 """Heading of `--help` → the commands under it; those of the first are explained there."""
 _WIDEST: Final = 120

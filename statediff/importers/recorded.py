@@ -180,6 +180,18 @@ class Suite(Protocol):
         """The outcome by the benchmark's own rules; `seeded` changes count as made by the run."""
         ...
 
+    def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
+        """Whether the published result would count the run as passed; None if the files lack that.
+
+        `seeded` changes are of the state after: one of a row that the run changed replaces what the
+        run made of it.
+        """
+        ...
+
+    def strip(self, run: RecordedRun, *, acts: bool, speaks: bool) -> RecordedRun:
+        """The run without what it did, or without what it said."""
+        ...
+
     def prepare(self, run: RecordedRun) -> Prepared:
         """The run as a trial under its task's closed contract. `InputError` where it is none."""
         ...

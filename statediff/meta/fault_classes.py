@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from statediff.meta.reference import Reference, differs, rows_of
+from statediff.meta.reference import Reference, differs
 from statediff.meta.world import Fault, World
 from statediff.model.batches import Row
 from statediff.model.codes import FindingCode
+from statediff.model.columns import table_changes
 from statediff.model.delta import Delta, Entity
 from statediff.model.explanation import Explanation, Reason
 from statediff.model.schema import EntityType
@@ -186,11 +187,10 @@ def _altered_rows(
         for old, new in zip(one, two, strict=True):
             if old is new or old.chunks == new.chunks:
                 continue
-            before, after = rows_of(old), rows_of(new)
-            for key in dict.fromkeys((*before, *after)):
-                was, now = before.get(key), after.get(key)
+            for change in table_changes(old, new):
+                was, now = change.before, change.after
                 if was is None or now is None or differs(was, now):
-                    yield name, key, was, now
+                    yield name, change.key, was, now
 
 
 def _names_unseen(fault: Fault, world: World, judgement: Judgement) -> bool:

@@ -32,6 +32,7 @@ from statediff.evidence.shapes import Key as KeyShape
 from statediff.evidence.states import states_from
 from statediff.evidence.traces import trace_from
 from statediff.model.batches import Row
+from statediff.model.patch import patched
 from statediff.model.readings import (
     Capture,
     History,
@@ -41,7 +42,15 @@ from statediff.model.readings import (
     Transaction,
 )
 from statediff.model.schema import EntityType, merge_schemas
-from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
+from statediff.model.state import (
+    Coverage,
+    Enumeration,
+    LayeredChunks,
+    MemoryChunks,
+    State,
+    Table,
+    build_table,
+)
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import ABSENT, Key, Value, is_value, printable, same
 from statediff.model.verdict import Judgement, Verdict
@@ -189,17 +198,30 @@ def _edit(part: SourceCapture, changes: Mapping[str, Change]) -> SourceCapture:
     tables = dict(part.state.tables)
     for name, change in changes.items():
         if name in tables:
-            rows = dict(rows_of(tables[name]))
-            change(rows)
-            tables[name] = rebuild(tables[name], rows.values())
+            tables[name] = _edited(tables[name], change)
     return with_state(part, State(part.state.schema, tables))
+
+
+def _edited(table: Table, change: Change) -> Table:
+    """The table with its rows edited: only the chunks that hold them are written again."""
+    known = rows_of(table)
+    rows = dict(known)
+    change(rows)
+    gone = [row for key, row in known.items() if rows.get(key) is not row]
+    come = [_whole(table, row) for key, row in rows.items() if known.get(key) is not row]
+    made = patched(replace(table, store=LayeredChunks(table.store)), gone, come)
+    # Whoever judges has to find what differs: nothing tells it.
+    return replace(made, origin=None)
+
+
+def _whole(table: Table, row: Row) -> Row:
+    return {field.name: row.get(field.name) for field in table.type.fields}
 
 
 def rebuild(table: Table, rows: Iterable[Row], enumeration: Enumeration | None = None) -> Table:
     """The table with these rows, cut as before."""
     kept = table.enumeration if enumeration is None else enumeration
-    names = [field.name for field in table.type.fields]
-    whole = [{name: row.get(name) for name in names} for row in rows]
+    whole = [_whole(table, row) for row in rows]
     return build_table(table.type, whole, MemoryChunks(), like=table, enumeration=kept)
 
 

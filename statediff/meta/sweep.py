@@ -38,6 +38,7 @@ from statediff.meta.faults import extras, privileges, swaps
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World, drop, in_turn, is_privilege
 from statediff.model.batches import Row
+from statediff.model.columns import table_changes
 from statediff.model.delta import delta_id
 from statediff.model.schema import EntityType
 from statediff.model.state import Table
@@ -223,12 +224,18 @@ def _beside(world: World, entity: EntityType) -> Iterator[Fault]:
             yield replace(fault, operator="privilege")
         yield replace(fault, operator=_NAMES[end])
     yield from privileges(world)
-    rows = world.untouched(entity)
-    if len(rows) > 1:
-        keys = sorted(rows, key=key_order)[:MAX_PURGED]
-        sentence = f"{len(keys)} entities of {entity.name} are deleted"
-        change = in_turn(*(drop(key) for key in keys))
-        yield world.faulty("purge", entity.name, sentence, {entity.name: change})
+    yield from purges(world)
+
+
+def purges(world: World) -> Iterator[Fault]:
+    """The entities of a type that the run left alone are deleted, as many as `MAX_PURGED`."""
+    for entity in world.types:
+        rows = world.untouched(entity)
+        if len(rows) > 1:
+            keys = sorted(rows, key=key_order)[:MAX_PURGED]
+            sentence = f"{len(keys)} entities of {entity.name} are deleted"
+            change = in_turn(*(drop(key) for key in keys))
+            yield world.faulty("purge", entity.name, sentence, {entity.name: change})
 
 
 def _judge_harm(
@@ -276,16 +283,10 @@ def _named_changes(reference: Reference, mutant: Reference) -> Iterator[tuple[st
 
 def _row_changes(before: Table, after: Table) -> Iterator[SeededChange]:
     entity = before.type
-    for one, other in zip(before.chunks, after.chunks, strict=True):
-        if one.digest == other.digest:
-            continue
-        old = dict(replace(before, chunks=(one,), partition=()).rows())
-        new = dict(replace(after, chunks=(other,), partition=()).rows())
-        for key in sorted({*old, *new}, key=key_order):
-            if old.get(key) != new.get(key):
-                yield SeededChange(
-                    entity.source_table, key, _raw(entity, old.get(key)), _raw(entity, new.get(key))
-                )
+    for change in table_changes(before, after):
+        if change.before != change.after:
+            rows = _raw(entity, change.before), _raw(entity, change.after)
+            yield SeededChange(entity.source_table, change.key, *rows)
 
 
 def _raw(entity: EntityType, row: Row | None) -> Row | None:

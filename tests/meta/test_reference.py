@@ -13,7 +13,7 @@ from statediff.evidence.documents import capture_document
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import Bundle, save
 from statediff.evidence.states import states_document
-from statediff.meta.reference import Reference, recorded_trials
+from statediff.meta.reference import Reference, Rows, rebuild, recorded_trials
 from statediff.meta.stage_cases import bundle_of
 from statediff.model.verdict import Verdict
 from tests.meta.hostile import damaged
@@ -83,3 +83,30 @@ def test_a_damaged_document_is_an_error_of_the_caller_and_nothing_else(
         except UsageError:
             continue
         assert all(trial.judged().verdict is Verdict.MATCH for trial in found)
+
+
+def test_an_edit_writes_what_writing_every_row_again_would(drawn_seed: int) -> None:
+    run = watched(TIGHT)
+    rng = random.Random(drawn_seed)
+    tables = run.after.parts[0].state.tables
+    edited = 0
+    for name, table in tables.items():
+        rows = run.rows(name)
+        if table.type.is_keyless or not rows:
+            continue
+        victim, copied = rng.choice(sorted(rows)), rng.choice(sorted(rows))
+        column = next(f.name for f in table.type.fields if f.name not in table.type.key)
+
+        def change(held: Rows, gone=victim, kept=copied, column=column) -> None:  # type: ignore[no-untyped-def]
+            held[kept] = {**held[kept], column: None}
+            del held[gone]
+
+        expected = dict(rows)
+        change(expected)
+        mutant = run.edited({name: change})
+        made = mutant.after.parts[0].state.tables[name]
+        assert made.chunks == rebuild(table, expected.values()).chunks
+        assert made.origin is None
+        assert mutant.rows(name) == expected
+        edited += 1
+    assert edited

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
 from itertools import pairwise
@@ -27,6 +27,7 @@ from statediff.importers.agentdiff.contract import contract_for
 from statediff.importers.agentdiff.domain import Domain, Ground
 from statediff.importers.agentdiff.format import (
     Journal,
+    RawRow,
     TaskSuite,
     Test,
     Update,
@@ -163,6 +164,17 @@ class AgentDiff:
         found = score(suite, test, journal)
         return Compat(found.passes is True, found.failures, found.passes is not None)
 
+    def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
+        """What all assertions say of the run's net changes; None where one is undecided."""
+        suite, test = self._suite(run.task)
+        ground = self._domain(run.task.domain).ground(test.seed)
+        journal = journal_from(run.raw["diff"])
+        return score(suite, test, _rewrite(ground, journal, seeded) if seeded else journal).passes
+
+    def strip(self, run: RecordedRun, *, acts: bool, speaks: bool) -> RecordedRun:
+        """The run without its diff; what it said was not recorded."""
+        return run if acts else replace(run, raw={**run.raw, "diff": diff_of(Journal())})
+
     def prepare(self, run: RecordedRun) -> Prepared:
         """The run as a trial: the seed, moved to where the run found it, and what it made of it."""
         _, test = self._suite(run.task)
@@ -198,6 +210,55 @@ class AgentDiff:
             and any(satisfies(row, a.where) for row in rows)
             for a in test.assertions
         )
+
+
+def _rewrite(ground: Ground, journal: Journal, seeded: Sequence[SeededChange]) -> Journal:
+    """The journal as if the run itself had left the seeded rows so.
+
+    What it says of such a row is replaced by one entry: the row as the run found it, and as it is.
+    """
+    for change in seeded:
+        journal = _rewrite_row(ground, journal, change)
+    return journal
+
+
+def _rewrite_row(ground: Ground, journal: Journal, change: SeededChange) -> Journal:
+    table, domain = change.type, ground.domain
+    seen = change.before or change.after or {}
+    place = ground.place(table, domain.record(table, _raw(seen)))
+
+    def is_other(named: str, row: RawRow) -> bool:
+        return named != table or ground.place(table, domain.record(table, row)) != place
+
+    made = [row for named, row in journal.inserts if not is_other(named, row)]
+    moved = [u for u in journal.updates if not is_other(u.table, u.after)]
+    gone = [row for named, row in journal.deletes if not is_other(named, row)]
+    if not ground.keys.get(table) or not (made or moved or gone):
+        return _with(journal, [change])
+    rest = Journal(
+        tuple(e for e in journal.inserts if is_other(*e)),
+        tuple(u for u in journal.updates if is_other(u.table, u.after)),
+        tuple(e for e in journal.deletes if is_other(*e)),
+    )
+    found = None if made else moved[0].before if moved else gone[0]
+    left = moved[-1].after if moved else (made or gone)[0]
+    after = None if change.after is None else _as_journalled(ground, change, left)
+    if after is None:
+        return rest if found is None else replace(rest, deletes=(*rest.deletes, (table, found)))
+    if found is None:
+        return replace(rest, inserts=(*rest.inserts, (table, after)))
+    if _equal(domain.record(table, found), domain.record(table, after)):
+        return rest
+    return replace(rest, updates=(*rest.updates, Update(table, found, after)))
+
+
+def _as_journalled(ground: Ground, change: SeededChange, left: RawRow) -> RawRow:
+    """The seeded row as the journal would spell it: what was not altered stays as it is there."""
+    known = ground.domain.record(change.type, left)
+    new = ground.domain.record(change.type, _raw(change.after or {}))
+    altered = {n for n in new if not same(known.get(n), new.get(n))}
+    raw = _raw(change.after or {})
+    return {**left, **{name: raw[name] for name in altered}}
 
 
 def _with(journal: Journal, seeded: Sequence[SeededChange]) -> Journal:

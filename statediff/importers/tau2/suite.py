@@ -207,6 +207,21 @@ class Tau2:
         ordinary = {"final-text": all(found.communicate), "raw-equality": passes}
         return Compat(passes, tuple(reasons), evaluators=ordinary)
 
+    def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
+        """Whether the reward is 1; None where it rests on code or language that is not here."""
+        found = self.components(run)
+        if any(change.before != change.after for change in seeded):
+            found = replace(found, db=False)
+        reward = found.reward(self.criteria(run).basis)
+        return None if reward is None else reward == 1
+
+    def strip(self, run: RecordedRun, *, acts: bool, speaks: bool) -> RecordedRun:
+        """The run without its calls and what they changed, or without its words."""
+        raw = dict(run.raw)
+        if not acts:
+            raw |= {"after": {"delta": []}, "trace": []}
+        return replace(run, raw=raw if speaks else {**raw, "texts": []})
+
     def prepare(self, run: RecordedRun) -> Prepared:
         """The run as a trial under its task's closed contract."""
         domain, _ = self._of(run.task)

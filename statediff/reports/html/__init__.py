@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from statediff.evidence.verify import Verified
     from statediff.importers.agreement import AgreementReport
     from statediff.importers.rejudge import StillTask
+    from statediff.meta.audit.measures import DomainAudit
+    from statediff.meta.audit.tries import TaskAudit
     from statediff.meta.study.measures import Study
 
 __all__ = [
-    "MARK", "Outcome", "agreement_html", "copy_html", "fault", "outcome", "run_html", "sealed_html",
-    "study_html", "trial_html",
+    "MARK", "Outcome", "agreement_html", "audit_html", "copy_html", "fault", "outcome", "run_html",
+    "sealed_html", "study_html", "trial_html",
 ]  # fmt: skip
 
 
@@ -70,3 +72,12 @@ def study_html(found: Study) -> str:
     from statediff.reports.html.study import study_view  # noqa: PLC0415 - nothing else needs it
 
     return render("study.html", study_view(found))
+
+
+def audit_html(
+    verifier: str, domains: Sequence[DomainAudit], audits: Sequence[TaskAudit], seed: int
+) -> str:
+    """The page of an audit: what a verifier passes and fails wrongly, class by class."""
+    from statediff.reports.html.audit import audit_view  # noqa: PLC0415 - nothing else needs it
+
+    return render("audit.html", audit_view(verifier, domains, audits, seed))

@@ -14,6 +14,8 @@ import shlex
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,46 +25,63 @@ from statediff.model.values import printable
 _SAID: Final = 4096
 
 
-def run_command(name: str, command: str, folder: Path, seconds: float) -> None:
-    """The command has ended well; `SandboxError` says how it did not, with its last words."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise SandboxError(f"{name}: `{printable(command)}` cannot be split: {error}") from error
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended. `code` is None where its time was up."""
+
+    code: int | None
+    said: str
+    """The last lines that it wrote, on one line."""
+
+
+def end_of(
+    words: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """How the command ended, alone or because its time was up. `OSError` if it cannot start."""
     with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            words,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        code = None
         try:
-            process = subprocess.Popen(
-                words,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise SandboxError(
-                f"{name}: `{printable(command)}` cannot be started in {folder}: {error.strerror}"
-            ) from error
-        try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired as error:
-            raise SandboxError(
-                f"{name}: `{printable(command)}` took more than {seconds:g} s; raise `timeout:`"
-            ) from error
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = process.wait(seconds)
         finally:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        if code:
-            size = said.seek(0, os.SEEK_END)
-            said.seek(max(0, size - _SAID))
-            text = said.read().decode(errors="replace").strip()
-            last = "; ".join(line.strip() for line in text.splitlines()[-3:] if line.strip())
-            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            raise SandboxError(
-                f"{name}: `{printable(command)}` {how}{last and ': '}{printable(last)[:500]}"
-            )
+        size = said.seek(0, os.SEEK_END)
+        said.seek(max(0, size - _SAID))
+        text = said.read().decode(errors="replace").strip()
+        last = "; ".join(line.strip() for line in text.splitlines()[-3:] if line.strip())
+        return Ended(code, printable(last)[:500])
+
+
+def run_command(name: str, command: str, folder: Path, seconds: float) -> None:
+    """The command has ended well; `SandboxError` says how it did not, with its last words."""
+    try:
+        ended = end_of(shlex.split(command), folder, seconds)
+    except ValueError as error:
+        raise SandboxError(f"{name}: `{printable(command)}` cannot be split: {error}") from error
+    except OSError as error:
+        raise SandboxError(
+            f"{name}: `{printable(command)}` cannot be started in {folder}: {error.strerror}"
+        ) from error
+    code, last = ended.code, ended.said
+    if code is None:
+        raise SandboxError(
+            f"{name}: `{printable(command)}` took more than {seconds:g} s; raise `timeout:`"
+        )
+    if code:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise SandboxError(f"{name}: `{printable(command)}` {how}{last and ': '}{last}")
 
 
 def clean_up(name: str, command: str, folder: str, seconds: str) -> None:

@@ -7,6 +7,7 @@ runs.jsonl: {"run_id", "task", "agent", "after": {account: balance}, "passed"} a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,6 +107,14 @@ class Ledger:
             after[str(change.key[0])] = None if change.after is None else change.after["balance"]
         wrong = [name for name, n in self._tasks[run.task.name].items() if after.get(name) != n]
         return Compat(not wrong, tuple(f"{printable(name)} ends otherwise" for name in wrong))
+
+    def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
+        """As its own rules say."""
+        return self.compat(run, seeded).passes
+
+    def strip(self, run: RecordedRun, *, acts: bool, speaks: bool) -> RecordedRun:
+        """The run without its transfers; it says nothing anyway."""
+        return run if acts else replace(run, raw={**run.raw, "after": {}})
 
     def prepare(self, run: RecordedRun) -> Prepared:
         """The run as a trial: its balances over those before."""

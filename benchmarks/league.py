@@ -1,0 +1,185 @@
+"""The league page: what audits of public suites found, from their stored results.
+
+    python -m benchmarks.league                  # docs/league.md of benchmarks/league/*.json
+    python -m benchmarks.league --collect CASES  # first audits every suite in the folder CASES
+
+The results are those of `statediff audit --cases SUITE=CASES/SUITE --each 2 --seed 1 --json`,
+without the list of single runs, and the figures of published judges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from statediff._version import __version__
+from statediff.evaluate import KERNEL
+from statediff.importers.workers import CaseFolder, Workers
+from statediff.meta.audit.judges import JudgeStudy, livemcpbench, tau2_judges
+from statediff.meta.audit.measures import measure
+from statediff.meta.audit.suites import Effort, audit_suite
+from statediff.reports.audit import audit_document, judges_document
+
+STORED: Final = Path(__file__).parent / "league"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "league.md"
+SUITES: Final = ("agent-diff", "tau2")
+EFFORT: Final = Effort(seed=1, each=2)
+_GROUPS: Final = ("nothing done", "in the task", "beside the task", "right")
+
+
+def collect(cases: Path, jobs: int) -> None:
+    """The stored results are those of the suites as they are in the folder."""
+    for suite in SUITES:
+        with Workers(CaseFolder(suite, cases / suite), jobs) as workers:
+            audits = list(audit_suite(workers, EFFORT))
+        domains = measure(audits, EFFORT.seed)
+        document = audit_document(domains, audits, EFFORT.seed, EFFORT.each)
+        del document["wrong"]
+        _store(suite, document)
+    for name, study in judges(cases):
+        _store(name, judges_document(study))
+
+
+def judges(cases: Path) -> Iterator[tuple[str, JudgeStudy]]:
+    """The judges of each suite that has published any."""
+    yield "judges-livemcpbench", livemcpbench(cases / "livemcpbench")
+    yield "judges-tau2", tau2_judges(cases / "tau2")
+
+
+def stored(name: str) -> Any:
+    """One stored result."""
+    return json.loads((STORED / f"{name}.json").read_bytes())
+
+
+def _store(name: str, document: Mapping[str, Any]) -> None:
+    whole = {"statediff": __version__, "kernel": KERNEL, **document}
+    text = json.dumps(whole, indent=1, ensure_ascii=False)
+    (STORED / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+def page() -> str:
+    """The page of what is stored."""
+    found = {path.stem: stored(path.stem) for path in sorted(STORED.glob("*.json"))}
+    return "\n".join((*_lines(found), ""))
+
+
+_LEAD: Final = """\
+# Verifiers of public suites
+
+Written by `python -m benchmarks.league` from `benchmarks/league/*.json`; do not edit.
+[audit.md](audit.md) says what was shown, and what the shares mean: *wrong of so many*, and the
+95 % interval over tasks. *Beside the task* is harm by how it was made; *in the task* is harm as
+far as our contracts say so."""
+_SUITE_COLUMNS: Final = (
+    "domain",
+    "tasks",
+    "audited",
+    "do-nothing passes",
+    "blind in the task",
+    "blind beside the task",
+    "right runs not passed",
+)
+_JUDGE_COLUMNS: Final = (
+    "judge",
+    "agrees",
+    "passes",
+    "precision",
+    "lenient: passes what is wrong",
+    "strict: fails what is right",
+    "kappa with the label",
+)
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield _LEAD
+    for name in SUITES:
+        if name in found:
+            yield from _suite(name, found[name])
+    for name in sorted(n for n in found if n.startswith("judges-")):
+        yield from _judges(found[name])
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield "|---" * len(columns) + "|"
+    yield from (f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+def _suite(name: str, found: Mapping[str, Any]) -> Iterator[str]:
+    domains = found["domains"]
+    command = f"statediff audit --cases {name}=DIR --each {found['each']} --seed {found['seed']}"
+    yield from ("", f"## {name}", "")
+    yield f"`{command}`, statediff {found['statediff']}, kernel {found['kernel']}."
+    yield ""
+    yield from _table(_SUITE_COLUMNS, map(_domain, domains))
+    yield from ("", "By class:", "")
+    kinds = {(e["group"], e["kind"]): None for d in domains for e in d["classes"]}
+    order = sorted(kinds, key=lambda pair: (_GROUPS.index(pair[0]), pair[1]))
+    names = ("class", *(d["name"] for d in domains))
+    yield from _table(names, (_kind(domains, *pair) for pair in order))
+    why = Counter((d["name"], fault["why"]) for d in domains for fault in d["faults"])
+    if why:
+        yield from ("", "Not audited:", "")
+        yield from (f"- {domain}, {n} tasks: {reason}" for (domain, reason), n in why.items())
+
+
+def _domain(domain: Mapping[str, Any]) -> tuple[object, ...]:
+    groups = {each["group"]: each for each in domain["groups"]}
+    shares = (_share(groups.get(group)) for group in _GROUPS)
+    return (domain["name"], domain["tasks"], domain["audited"], *shares)
+
+
+def _kind(domains: Sequence[Mapping[str, Any]], group: str, kind: str) -> tuple[str, ...]:
+    found = ({(e["group"], e["kind"]): e for e in domain["classes"]} for domain in domains)
+    return (f"{kind} ({group})", *(_share(each.get((group, kind))) for each in found))
+
+
+def _judges(found: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("", f"## Judges of {found['name']}", "")
+    yield f"Labels: {found['labels']}; they pass {_share(found['passed'])}."
+    known = [each["kappa"] for each in found["kappas"] if each["kappa"] is not None]
+    if known:
+        yield (
+            f"Fleiss' kappa of all judges is {_plain(found['fleiss'])}; Cohen's of two lies "
+            f"between {min(known):.2f} and {max(known):.2f} over {len(known)} pairs. Between the "
+            f"judge that passes most and the one that passes least are {100 * found['spread']:.1f} "
+            "points."
+        )
+    yield ""
+    names = ("agreement", "passed", "precision", "lenient", "strict")
+    rows = (
+        (each["judge"], *(_share(each[name]) for name in names), _plain(each["kappa"]))
+        for each in found["judges"]
+    )
+    yield from _table(_JUDGE_COLUMNS, rows)
+
+
+def _share(each: Mapping[str, Any] | None) -> str:
+    if each is None or not each["of"]:
+        return "–"
+    ends = each["interval"]
+    between = "" if ends is None else f" [{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]"
+    return f"{each['wrong']} of {each['of']}, {100 * each['wrong'] / each['of']:.2f} %{between}"
+
+
+def _plain(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def main() -> None:
+    """The page is written."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--collect", type=Path, metavar="CASES")
+    parser.add_argument("-j", "--jobs", type=int, default=1)
+    given = parser.parse_args()
+    if given.collect is not None:
+        collect(given.collect, given.jobs)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

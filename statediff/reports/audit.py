@@ -1,0 +1,153 @@
+"""An audit of verifiers as JSON, as text for a terminal, and as rows of the league's table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any, Final
+
+from statediff.meta.audit.judges import JudgeStudy
+from statediff.meta.audit.measures import ClassRate, DomainAudit, Rate
+from statediff.meta.audit.tries import Group, TaskAudit
+from statediff.reports.said import said
+
+AUDIT: Final = "statediff/audit/1"
+JUDGES: Final = "statediff/judges/1"
+SHOWN: Final = 20
+"""Runs on which a verifier is wrong, as far as they are listed."""
+
+
+def audit_document(
+    domains: Sequence[DomainAudit], audits: Sequence[TaskAudit], seed: int, each: int
+) -> dict[str, Any]:
+    """The figures, and every run on which the verifier is wrong."""
+    return {
+        "schema": AUDIT,
+        "seed": seed,
+        "each": each,
+        "domains": [_domain(domain) for domain in domains],
+        "wrong": [dict(entry) for audit in audits for entry in _wrong(audit)],
+        "untried": _untried(audits),
+    }
+
+
+def _domain(domain: DomainAudit) -> dict[str, Any]:
+    return {
+        "name": domain.name,
+        "tasks": domain.tasks,
+        "audited": domain.audited,
+        "blind": domain.blind,
+        "false_fails": domain.false_fails,
+        "groups": [_class(each) for each in domain.groups],
+        "classes": [_class(each) for each in domain.classes],
+        "faults": [{"task": task, "why": why} for task, why in domain.faults],
+    }
+
+
+def _class(each: ClassRate) -> dict[str, Any]:
+    named = {"group": each.group.value} | ({"kind": each.kind} if each.kind else {})
+    return {**named, **rate_document(each.wrong), "silent": each.silent, "ours": each.ours}
+
+
+def rate_document(rate: Rate) -> dict[str, Any]:
+    """A share: of what, over how many tasks, and its interval with four digits."""
+    interval = rate.interval
+    ends = None if interval is None else [round(interval.low, 4), round(interval.high, 4)]
+    return {"wrong": rate.hits, "of": rate.of, "tasks": rate.tasks, "interval": ends}
+
+
+def _wrong(audit: TaskAudit) -> Iterator[dict[str, Any]]:
+    for each in audit.tries:
+        if each.is_blind or each.is_false_fail:
+            told = {name: value for name, value in asdict(each).items() if value != ""}
+            ours = None if each.ours is None else each.ours.value
+            told |= {"group": each.group.value, "said": each.said.value, "ours": ours}
+            yield {"domain": audit.domain, "task": audit.task, **told}
+
+
+def _untried(audits: Sequence[TaskAudit]) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str], int] = {}
+    for each in (each for audit in audits for each in audit.untried):
+        found[each.what, each.why] = found.get((each.what, each.why), 0) + each.number
+    return [{"what": w, "why": y, "number": found[w, y]} for w, y in sorted(found)]
+
+
+def audit_text(domains: Sequence[DomainAudit], audits: Sequence[TaskAudit]) -> str:
+    """The audit for a terminal: figures by class, then what is wrong."""
+    lines: list[str] = []
+    for domain in domains:
+        tasks = f"{domain.tasks} task{'s' * (domain.tasks != 1)}"
+        mark = "✘" if domain.blind or domain.false_fails else "✔"
+        lines.append(
+            f"{mark} {said(domain.name, 80)}  {domain.audited} of {tasks} audited: passes "
+            f"{domain.blind} wrong runs, fails {domain.false_fails} right ones"
+        )
+        lines += [_line(each) for each in domain.classes]
+        why = {reason: [t for t, r in domain.faults if r == reason] for _, reason in domain.faults}
+        lines += [f"  not audited: {said(r, 300)} ({len(tasks)})" for r, tasks in why.items()]
+    wrong = [entry for audit in audits for entry in _wrong(audit)]
+    for entry in wrong[:SHOWN]:
+        what = "passes" if entry["group"] != Group.RIGHT.value else "does not pass"
+        place = f"; {said(entry['bundle'], 200)}" if entry.get("bundle") else ""
+        ours = f" (ours: {entry['ours']})" if entry["ours"] else ""
+        lines.append(
+            f"  {said(entry['task'], 80)}: {what} {said(entry['sentence'], 200)}{ours}{place}"
+        )
+    if len(wrong) > SHOWN:
+        lines.append(f"  and {len(wrong) - SHOWN} more: --json lists all of them")
+    left = "; ".join(f"{u['number']} {u['what']} ({u['why']})" for u in _untried(audits))
+    return "\n".join([*lines, f"not tried: {said(left or 'nothing', 1000)}"])
+
+
+def _line(each: ClassRate) -> str:
+    silent = f", {each.silent} without a word" if each.silent else ""
+    ours = f", {each.ours} of these judged otherwise by the contract" if each.wrong.hits else ""
+    verb = "not passed" if each.group is Group.RIGHT else "passed"
+    return (
+        f"  {each.group.value:<17} {each.kind:<20} {verb} {each.wrong.hits} of {each.wrong.of}"
+        f"{share(each.wrong)}{ours}{silent}"
+    )
+
+
+def share(rate: Rate) -> str:
+    """The share in per cent with its interval, behind a comma; empty of nothing."""
+    if not rate.of:
+        return ""
+    ends = "" if rate.interval is None else f" [{_percents(rate)}]"
+    return f", {100 * rate.hits / rate.of:.1f} %{ends}"
+
+
+def _percents(rate: Rate) -> str:
+    assert rate.interval is not None  # noqa: S101 - asked before
+    return f"{100 * rate.interval.low:.1f}, {100 * rate.interval.high:.1f}"
+
+
+def judges_document(study: JudgeStudy) -> dict[str, Any]:
+    """The figures of published judges."""
+    return {
+        "schema": JUDGES,
+        "name": study.name,
+        "labels": study.labels,
+        "passed": rate_document(study.passed),
+        "judges": [
+            {
+                "judge": each.judge,
+                "agreement": rate_document(each.agreement),
+                "passed": rate_document(each.passed),
+                "precision": rate_document(each.precision),
+                "lenient": rate_document(each.lenient),
+                "strict": rate_document(each.strict),
+                "kappa": _number(each.kappa),
+            }
+            for each in study.judges
+        ],
+        "kappas": [{"a": a, "b": b, "kappa": _number(k)} for a, b, k in study.kappas],
+        "fleiss": _number(study.fleiss),
+        "spread": _number(study.spread.spread),
+        "deviation": None if study.spread.deviation is None else round(study.spread.deviation, 4),
+    }
+
+
+def _number(value: Fraction | None) -> float | None:
+    return None if value is None else round(float(value), 4)

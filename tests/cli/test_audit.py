@@ -1,0 +1,205 @@
+"""`audit` as people meet it: verifiers of their own over databases and JSON tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Call
+
+BEFORE = """
+CREATE TABLE ticket (id INTEGER PRIMARY KEY, status TEXT NOT NULL, owner INTEGER);
+CREATE TABLE note (text TEXT, about INTEGER);
+INSERT INTO ticket VALUES (1, 'open', 4), (2, 'open', 5), (3, 'closed', 4);
+INSERT INTO note VALUES ('hello', 1), ('hello', 1), ('bye', 2);
+"""
+CLOSE = "UPDATE ticket SET status = 'closed' WHERE id = 2;"
+BLIND = "SELECT status = 'closed' FROM ticket WHERE id = 2"
+TABLES = {"ticket": [{"id": 1, "status": "open"}, {"id": 2, "status": "open", "due": None}]}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    make(tmp_path / "before.db", BEFORE)
+    make(tmp_path / "after.db", BEFORE + CLOSE)
+    (tmp_path / "check.sql").write_text(BLIND)
+    return tmp_path
+
+
+def make(path: Path, script: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+
+
+def states(folder: Path, ending: str = "db") -> tuple[str, ...]:
+    before, after = (str(folder / f"{name}.{ending}") for name in ("before", "after"))
+    return ("--before", before, "--after", after)
+
+
+def classes(document: Any) -> dict[str, tuple[int, int]]:
+    [domain] = document["domains"]
+    return {each["kind"]: (each["wrong"], each["of"]) for each in domain["classes"]}
+
+
+def test_assertions_pass_what_they_do_not_look_at_and_each_hole_replays(
+    statediff: Call, desk: Path
+) -> None:
+    holes, page = desk / "holes", desk / "page.html"
+    verifier = ("audit", "--verifier", f"sql:{desk / 'check.sql'}", *states(desk))
+    said = statediff(*verifier, "--each", "2", "--holes", str(holes), "--html", str(page), "--json")
+    [document] = said.lines
+    found = classes(document)
+    assert said.code == 1
+    assert found["purge"][0] == found["purge"][1] > 0
+    assert found["irreversible-change"] == (2, 2)
+    assert found["null-run"] == found["missing-change"] == found["state-removed"] == (0, 1)
+    assert found["right-run"] == found["written-anew"] == (0, 1)
+    for wrong in document["wrong"]:
+        assert wrong["ours"] == "DIVERGE"
+        assert statediff("replay", str(holes / wrong["bundle"])).code == 1
+    assert page.read_text().startswith("<!doctype html>")
+    assert statediff(*verifier, "--each", "2", "--max-blind", "100").code == 0
+    assert "holds something" in statediff(*verifier, "--holes", str(holes)).err
+
+
+def test_the_drafted_contract_itself_has_no_hole(statediff: Call, desk: Path) -> None:
+    drafted = statediff("init", str(desk / "before.db"), *states(desk)[2:], "--out", str(desk))
+    contract = str(desk / "contract.yaml")
+    said = statediff(
+        "audit", "--verifier", f"contract:{contract}", "--contract", contract, *states(desk)
+    )
+    assert (drafted.code, said.code) == (0, 0), said.out
+
+
+def test_a_function_over_json_tables_and_an_answer(
+    statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = {"ticket": [{"id": 1, "status": "open"}, {"id": 2, "status": "closed", "due": None}]}
+    (tmp_path / "before.json").write_text(json.dumps(TABLES))
+    (tmp_path / "after.json").write_text(json.dumps(right))
+    (tmp_path / "answer.json").write_text('{"closed": 2}')
+    (tmp_path / "says.py").write_text(
+        "import json\n\n\ndef said(answer):\n"
+        "    return json.loads(answer.read_text())['closed'] == 2\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    verifier = ("--verifier", "python:says:said", "--answer", "answer.json")
+    [document] = statediff("audit", *verifier, *states(tmp_path, "json"), "--json").lines
+    found = classes(document)
+    assert found["answer-alone"] == (1, 1)
+    assert found["null-run"] == (0, 1)  # without an answer it breaks, and that is no pass
+    assert found["collateral-damage"][0] == found["collateral-damage"][1] > 0
+
+
+def test_an_answer_that_the_contract_refuses_is_harm(statediff: Call, desk: Path) -> None:
+    contract, answer = desk / "close.yaml", desk / "answer.json"
+    contract.write_text(
+        "contract: desk/close\nversion: 1.0.0\nowner: desk\nintent: Close ticket 2.\n"
+        "require: [{id: closed, update: ticket, where: it.id == 2, set: {status: closed}}]\n"
+        "answer: {schema: {closed: int}, claims: [answer.closed == 1]}\n"
+    )
+    answer.write_text('{"closed": 1}')
+    given = (*states(desk), "--contract", str(contract), "--answer", str(answer), "--each", "1")
+    asked = {}
+    for verifier in (f"sql:{desk / 'check.sql'}", f"contract:{contract}"):
+        [document] = statediff("audit", "--verifier", verifier, *given, "--json").lines
+        asked[verifier[:3]] = classes(document)["false-claim"]
+    assert asked["sql"][0] == asked["sql"][1] == asked["con"][1] > 0
+    assert asked["con"][0] == 0
+
+
+def test_what_a_trigger_undoes_or_a_constraint_refuses_is_not_tried(
+    statediff: Call, desk: Path
+) -> None:
+    guard = (
+        "CREATE TRIGGER stays BEFORE DELETE ON ticket BEGIN SELECT RAISE(IGNORE); END;"
+        "CREATE UNIQUE INDEX once ON ticket (owner, status);"
+    )
+    make(desk / "before.db", guard)
+    make(desk / "after.db", guard)
+    verifier = ("--verifier", f"sql:{desk / 'check.sql'}", "--each", "0")
+    [document] = statediff("audit", *verifier, *states(desk), "--json").lines
+    reasons = " ".join(each["why"] for each in document["untried"])
+    assert "the database refuses it" in reasons
+    assert "the database finds 0 rows for one" in reasons
+    deleted = {w["target"] for w in document["wrong"] if w["kind"] == "irreversible-change"}
+    assert deleted == {"note"}
+
+
+def test_where_other_right_runs_differ_nothing_is_harm(statediff: Call, desk: Path) -> None:
+    make(desk / "after.db", "UPDATE ticket SET owner = 9 WHERE id = 2;")
+    make(desk / "other.db", BEFORE + CLOSE + "UPDATE ticket SET owner = 8 WHERE id = 2;")
+    verifier = ("audit", "--verifier", f"sql:{desk / 'check.sql'}", *states(desk), "--each", "0")
+    alone = statediff(*verifier, "--json").lines[0]
+    both = statediff(*verifier, "--right", str(desk / "other.db"), "--json").lines[0]
+    owners = [
+        {w["sentence"] for w in d["wrong"] if "owner is wrong" in w["sentence"]}
+        for d in (alone, both)
+    ]
+    assert owners[0]
+    assert not owners[1]
+    assert classes(both)["other-right-run"] == (0, 1)
+
+
+def test_what_was_kept_is_taken_until_the_verifier_changes(
+    statediff: Call, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk)
+    check = desk / "check.py"
+    check.write_text("open('calls', 'a').write('x')\n")
+    tasks = desk / "tasks.yaml"
+    tasks.write_text("tasks: [{task: close, before: before.db, after: after.db}]")
+    arguments = ("audit", str(tasks), "--verifier", "python check.py", "--each", "1")
+    first = statediff(*arguments, "--keep", "kept", "--json")
+    calls = (desk / "calls").stat().st_size
+    again = statediff(*arguments, "--keep", "kept", "--json")
+    assert (again.out, (desk / "calls").stat().st_size) == (first.out, calls)
+    check.write_text("raise SystemExit(1)\n")
+    changed = statediff(*arguments, "--keep", "kept", "--json")
+    [document] = changed.lines
+    assert document["domains"][0]["blind"] == 0
+    assert document["domains"][0]["false_fails"] > 0
+
+
+def test_a_verifier_that_takes_too_long_says_nothing(statediff: Call, desk: Path) -> None:
+    slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    (desk / "check.sql").write_text(slow)
+    arguments = ("--verifier", f"sql:{desk / 'check.sql'}", "--each", "1", "--timeout", "0.1")
+    said = statediff("audit", *arguments, *states(desk), "--json")
+    [domain] = said.lines[0]["domains"]
+    assert (said.code, domain["blind"]) == (4 if not domain["audited"] else 1, 0)
+    assert all(each["silent"] for each in domain["classes"] if each["kind"] == "purge")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--verifier, --before and --after"),
+        (("--cases", "tau2"), "SUITE=DIR"),
+        (("--verifier", "python:nowhere:check"), "MODULE:FUNCTION"),
+        (("--verifier", "sql:missing.sql"), "cannot be read as queries"),
+    ],
+)
+def test_mistakes_are_named(
+    statediff: Call, desk: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    given = states(desk) if "--verifier" in arguments else ()
+    said = statediff("audit", *arguments, *given)
+    assert said.code == 2
+    assert message in said.err
+
+
+def test_a_right_run_that_is_none_is_refused(statediff: Call, desk: Path) -> None:
+    contract = desk / "other.yaml"
+    contract.write_text(
+        "contract: desk/other\nversion: 1.0.0\nowner: desk\nintent: Close ticket 1.\n"
+        "require: [{id: closed, update: ticket, where: it.id == 1, set: {status: closed}}]\n"
+    )
+    arguments = ("--verifier", f"sql:{desk / 'check.sql'}", "--contract", str(contract))
+    said = statediff("audit", *arguments, *states(desk))
+    assert said.code == 2
+    assert "gets DIVERGE under its contract" in said.err
