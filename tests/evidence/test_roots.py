@@ -144,6 +144,19 @@ def test_a_type_is_not_said_to_be_more_complete_than_it_was() -> None:
         replay(remade(lie, captures=captures, roots=true.document("roots.json")))
 
 
+def test_a_type_of_two_sources_is_not_bound() -> None:
+    def sides(*of: Any) -> list[Any]:
+        return [
+            capture(side, *(part(side, state(each, source=name), name) for name in ("db", "copy")))
+            for side, each in zip(("before", "after"), of, strict=True)
+        ]
+
+    true, lie = (run(BODY, *sides(BEFORE, after(MADE, gone=gone))).bundle for gone in (4, 0))
+    assert [true.manifest["verdict"], lie.manifest["verdict"]] == [DIVERGE.value, MATCH.value]
+    assert true.document("roots.json")["opened"] == []
+    assert replay(forged(true, lie, "roots")).verdict is MATCH
+
+
 def test_nothing_of_a_row_that_was_not_read_is_in_a_bundle() -> None:
     secret = bytes(range(32))
     made = run(BODY, BEFORE, after(MADE)).bundle
