@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from statediff.errors import StatediffError
+from statediff.later import later
 from statediff.model.explanation import by_run
-from statediff.model.later import later
 from statediff.model.readings import TRIAL_CLOCK, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State

@@ -514,7 +514,7 @@ def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
 
     from statediff.capture.bounds import bound_captures
     from statediff.evidence.roots import SECRET_BYTES, Roots
-    from statediff.workspace.logs import register
+    from statediff.workspace.logs.files import register
 
     roots = Roots.of(*bound_captures(*captures), secrets.token_bytes(SECRET_BYTES))
     register(log, "offline", roots.by_side)

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
-from statediff.model.later import Later
+from statediff.later import Later
 from statediff.model.state import State
 
 TRIAL_CLOCK: Final = "trial"

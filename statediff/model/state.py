@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import blake3
 import pyarrow as pa
 
+from statediff.later import Later, later
 from statediff.model.batches import (
     BatchKeys,
     Row,
@@ -31,7 +32,6 @@ from statediff.model.batches import (
 )
 from statediff.model.explanation import Explanation
 from statediff.model.graph import MAX_NODES, Graph, state_graph
-from statediff.model.later import Later, later
 from statediff.model.schema import EntityType, Schema
 from statediff.model.values import Key, Observed, encode, key_order
 

@@ -6,10 +6,10 @@ from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from fractions import Fraction
 
+from statediff.later import Later
 from statediff.model.codes import FindingCode, Stage, Truth, check_code
 from statediff.model.delta import Delta, Doubt, HiddenDelta
 from statediff.model.explanation import Explanation
-from statediff.model.later import Later
 from statediff.model.sentences import sentence
 from statediff.model.values import Key, Observed
 

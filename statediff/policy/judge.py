@@ -10,10 +10,10 @@ from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.conduct import Asserted
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.syntax import CALL_TYPE, Read
+from statediff.later import later
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Diff
 from statediff.model.explanation import Reason, cause
-from statediff.model.later import later
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Observed
 from statediff.model.verdict import (

@@ -210,7 +210,7 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
 def _plan(episode: Episode, folder: Path) -> TrialPlan:
     """The plan of a trial in the folder; of a run with a log, its state roots go there first."""
     from statediff.harness import TrialPlan
-    from statediff.workspace.logs import register
+    from statediff.workspace.logs.files import register
     from statediff.workspace.runfolders import run_facts, run_secret
 
     plan = TrialPlan(episode.planned.name, folder, episode.planned.seed or 0)

@@ -16,7 +16,7 @@ import pytest
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.checkpoints import Checkpoint
 from statediff.evidence.timestamps import read_roots, request, stamped_at
-from statediff.workspace.witnesses import ask_time
+from statediff.workspace.logs.witnesses import ask_time
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on PATH")
 SEEN = Checkpoint("example.com/verdicts", 3, bytes(range(32)), datetime.now(UTC), "Ada")

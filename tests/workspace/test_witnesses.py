@@ -17,7 +17,7 @@ from statediff.evidence.checkpoints import WITNESSING, checkpoint, read_checkpoi
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.log import Log, Record, read_log, record_entry
 from statediff.evidence.verify import Signer
-from statediff.workspace.witnesses import PATH, Witness, ask, require_next, serve
+from statediff.workspace.logs.witnesses import PATH, Witness, ask, require_next, serve
 
 ADA, WES, EVE = (
     SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in range(3)

@@ -45,7 +45,7 @@ def release(
     from statediff.contract.authoring.versions import add_release
     from statediff.evidence.keys import load_key
     from statediff.workspace.contracts import States, check
-    from statediff.workspace.releases import sign_release
+    from statediff.workspace.logs.releases import sign_release
 
     def step(known: Releases, name: str, digest: str, path: Path) -> Releases:
         checked = check(path, States(None, []))
@@ -88,7 +88,7 @@ def sign_off(
 
     from statediff.contract.authoring.versions import SignOff, add_sign_off
     from statediff.evidence.keys import load_key
-    from statediff.workspace.releases import sign_review
+    from statediff.workspace.logs.releases import sign_review
 
     if (by is None) == (second_reading is None):
         raise UsageError("name the kind of review: either --by NAME or --second-reading TEXT")

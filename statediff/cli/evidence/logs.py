@@ -18,7 +18,7 @@ from statediff.cli.output import emit, print_result, progress, results, shown
 from statediff.errors import BundleError, UsageError
 from statediff.reports.said import said
 from statediff.workspace.bundles import read_file
-from statediff.workspace.logs import append, load_log, secret_of
+from statediff.workspace.logs.files import append, load_log, secret_of
 
 if TYPE_CHECKING:
     from statediff.evidence.checkpoints import Checkpoint
@@ -161,7 +161,7 @@ def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) 
     """Of releases, those that the log does not have yet."""
     from statediff.evidence.keys import load_trust
     from statediff.evidence.log import record_entry
-    from statediff.workspace.logs import records
+    from statediff.workspace.logs.files import records
 
     found = records(target, None if trust is None else load_trust(trust), secret_of(log))
     known = {e.get("digest") for e in (load_log(log).entries if log.exists() else ())}
@@ -216,7 +216,7 @@ def checkpoint(
     from statediff.evidence.checkpoints import checkpoint as signed
     from statediff.evidence.keys import load_key
     from statediff.workspace.folders import write_file
-    from statediff.workspace.witnesses import ask, require_next
+    from statediff.workspace.logs.witnesses import ask, require_next
 
     kept, secret = load_log(log), load_key(key)
     now = datetime.now(UTC).replace(microsecond=0)
@@ -276,7 +276,7 @@ def stamp(
     """
     from statediff.evidence.timestamps import request
     from statediff.workspace.folders import write_file
-    from statediff.workspace.witnesses import ask_time
+    from statediff.workspace.logs.witnesses import ask_time
 
     seen = by.read(checkpoint)
     write_file(out, ask_time(authority, request(seen)))
@@ -425,7 +425,7 @@ def witness(
     It speaks C2SP's tlog-witness: POST /add-checkpoint.
     """
     from statediff.evidence.keys import load_key, load_trust
-    from statediff.workspace.witnesses import Witness, serve
+    from statediff.workspace.logs.witnesses import Witness, serve
 
     kept = Witness(state, name, load_key(key), load_trust(logs), frozenset(origin or (ORIGIN,)))
     with serve(kept, port) as url:

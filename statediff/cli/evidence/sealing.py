@@ -26,7 +26,7 @@ from statediff.cli.output import emit, print_result, shown
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.model.values import printable
 from statediff.workspace.bundles import load_copy, raw_pieces
-from statediff.workspace.logs import states_facts
+from statediff.workspace.logs.files import states_facts
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
@@ -382,7 +382,7 @@ def expire(
     from statediff.evidence.vault import Vault, check_kept, due, expiry
     from statediff.workspace.bundles import load_kept
     from statediff.workspace.folders import write_file
-    from statediff.workspace.logs import append, retention
+    from statediff.workspace.logs.files import append, retention
 
     if erasure.everything and erasure.because == IN_TIME:
         raise UsageError("--everything: say with --because why it goes before its time")
@@ -406,31 +406,36 @@ def expire(
     if log is not None:
         number, _line = append(log, partial(record_entry, record=entry, at=now))
     left = len(due(kept, keys, None))
+    erased = {
+        "schema": EXPIRED,
+        "record": shown(out),
+        "root": kept.root,
+        "entry": number,
+        "items": [item.name for item in items],
+        "left": left,
+    }
     where = "" if number is None else f", entry {number} of {shown(log or out)}"
+    text = f"{shown(bundle)}: items erased: {len(items)}, left: {left}; record {shown(out)}{where}"
+    _print_erased(erased, text, readable, as_json=as_json)
+
+
+def _print_erased(erased: dict[str, Any], text: str, readable: Leftovers, *, as_json: bool) -> None:
+    """What is gone, and where it may still be read."""
     files, looked = [shown(path) for path in readable.files], list(map(shown, readable.looked))
     lines = [
-        f"{shown(bundle)}: items erased: {len(items)}, left: {left}; record {shown(out)}{where}",
+        text,
         *(f"may still be read in: {path}" for path in files),
         *(f"still copied to: {url}" for url in readable.copies),
         *([f"not looked into: {readable.unread} files"] if readable.unread else []),
         f"looked in: {', '.join(looked)}; copies elsewhere are not reached",
     ]
-    print_result(
-        {
-            "schema": EXPIRED,
-            "record": shown(out),
-            "root": kept.root,
-            "entry": number,
-            "items": [item.name for item in items],
-            "left": left,
-            "readable": files,
-            "copies": list(readable.copies),
-            "looked": looked,
-            "unread": readable.unread,
-        },
-        "\n".join(map(printable, lines)),
-        as_json=as_json,
-    )
+    rest = {
+        "readable": files,
+        "copies": list(readable.copies),
+        "looked": looked,
+        "unread": readable.unread,
+    }
+    print_result({**erased, **rest}, "\n".join(map(printable, lines)), as_json=as_json)
 
 
 def _readable(found: Verified, stays: set[bytes], folders: list[Path]) -> Leftovers:

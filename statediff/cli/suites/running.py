@@ -279,7 +279,7 @@ def _register(made: Campaign, log: Path) -> None:
     from functools import partial
 
     from statediff.evidence.log import keyed, record_entry, registration
-    from statediff.workspace.logs import append, load_log, secret_of
+    from statediff.workspace.logs.files import append, load_log, secret_of
     from statediff.workspace.runfolders import facts_of
 
     facts = facts_of(made.folder)

@@ -156,7 +156,7 @@ def releases(data: bytes, name: str, trust: Sequence[Signer]) -> list[Record]:
     from statediff.contract.authoring.versions import read_releases
     from statediff.evidence.canonical import write
     from statediff.evidence.log import Record
-    from statediff.workspace.releases import check_release
+    from statediff.workspace.logs.releases import check_release
 
     found = []
     for version, entry in sorted(read_releases(data, name).entries.items()):

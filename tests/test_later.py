@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from statediff.model.later import Later, later
+from statediff.later import Later, later
 
 
 @dataclass(frozen=True)

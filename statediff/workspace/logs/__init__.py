@@ -1,0 +1,1 @@
+"""Logs of verdicts: their files, signed releases for them, and witnesses of their checkpoints."""
