@@ -5,9 +5,9 @@ makes one of its host's own. A state is a path in the sandbox, of a file or a fo
 this machine reads.
 
 The state before is read before the agent acts, and kept where no agent is. What the agent left is
-data: a state that is gone, or is no longer a file or a folder as it was, is judged as empty; one
-that has become too large to copy is unobserved, so that no verdict needs it. A sandbox that does
-not answer raises, and that run has no verdict.
+data: a state that is gone, or is no longer a file or a folder as it was, is judged as empty; that
+one has become too large to copy is a change of its own. A sandbox that does not answer raises, and
+that run has no verdict.
 """
 
 from __future__ import annotations

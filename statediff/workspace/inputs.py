@@ -22,7 +22,13 @@ from typing import Final
 from statediff.agents.handover import MAX_ANSWER_BYTES, answer_in, read_handed_file
 from statediff.agents.tracefile import read_trace_file
 from statediff.capture.feed import Seen, history_of, with_history
-from statediff.capture.source import Clock, PagedSource, Source, SourceUnavailable
+from statediff.capture.source import (
+    Clock,
+    PagedSource,
+    Source,
+    SourceRuined,
+    SourceUnavailable,
+)
 from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
@@ -250,16 +256,16 @@ class Renamed:
 
 @dataclass(frozen=True)
 class Lost:
-    """A source that nobody can read, and why."""
+    """A source that was read before the run and cannot be read for what the run left of it."""
 
     name: str
     cause: str
 
     def schema(self) -> Schema:
-        raise SourceUnavailable(self.cause)
+        raise SourceRuined(self.cause)
 
     def read(self, _store: ChunkStore, _clock: Clock, _like: State | None) -> SourceCapture:
-        raise SourceUnavailable(self.cause)
+        raise SourceRuined(self.cause)
 
 
 def one_capture(states: Sequence[str], refined: Refinements) -> Capture:

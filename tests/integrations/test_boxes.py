@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import re
 import sqlite3
 import subprocess
 import tarfile
@@ -204,7 +203,7 @@ def test_what_is_not_there_before_and_a_box_that_does_not_answer_raise(tmp_path:
 @pytest.mark.parametrize(
     ("name", "act"), [("app.json", "head -c 2000 /dev/zero > app.json"), ("work", "cp big work")]
 )
-def test_a_state_that_becomes_too_large_to_copy_is_inconclusive_by_the_environment(
+def test_a_state_that_becomes_too_large_to_copy_is_a_change_and_no_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, act: str
 ) -> None:
     (tmp_path / "app.json").write_text(BEFORE)
@@ -221,9 +220,9 @@ def test_a_state_that_becomes_too_large_to_copy_is_inconclusive_by_the_environme
         return await run.score(), await run.judge()
 
     score, judged = asyncio.run(lives())
-    assert score.verdict is judged.verdict is Verdict.INCONCLUSIVE
-    assert score.reward is None
-    assert re.match(rf"environment: .*{name} in the sandbox: at most 1", score.why)
+    assert score.verdict is judged.verdict is Verdict.DIVERGE
+    assert score.reward == 0.0
+    assert f"{name} in the sandbox: at most 1" in judged.text()
     monkeypatch.setattr(boxes, "MAX_BYTES", 10)
     with pytest.raises(InputError, match="at most 10 bytes of a state are copied"):
         asyncio.run(lives())
