@@ -202,7 +202,7 @@ def _withheld_field(file: ContractFile, schema: Schema, source: str, name: str) 
         message = f"{name} is a type; name one of its fields, TYPE.FIELD"
     except RuleError as error:
         message = error.message
-    problem = file.source.problem(("evidence", source, "fields", name), message, code="evidence")
+    problem = file.source.problem(("evidence", source, "fields", name), message, code="exclude")
     raise ContractError((problem,))
 
 
