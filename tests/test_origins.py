@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from statediff.evaluate.worded import worded_judgement
-from statediff.model.explanation import BY_AGENT, CAUSE_CODES
+from statediff.model.explanation import BY_AGENT, BY_RUN, CAUSE_CODES
 from statediff.model.state import Coverage, Enumeration, State
 from statediff.model.values import Digested, Unobserved
 from statediff.reports.plain import brief_findings
@@ -74,16 +74,18 @@ def _origins(*afters: State) -> set[Any]:
 def test_every_registered_cause_says_whose_it_is(word: str) -> None:
     origin = CAUSE_CODES[word].origin
     cause = f"{word}: so it was"
-    expected = "agent" if word == BY_AGENT else origin and origin.value
+    expected = "agent" if word in (BY_AGENT, BY_RUN) else origin and origin.value
     assert _origins(_of_a_type(cause), _of_a_value(cause)) == {expected}
 
 
 def test_every_cause_that_a_source_gives_says_whose_it_is() -> None:
+    """What was known before and is not known for what is there now, the run made so."""
     assert len(SPELLED) > 100
     for cause in SPELLED:
-        word, colon, _ = cause.partition(": ")
-        code = CAUSE_CODES.get(word) if colon else None
-        expected = "environment" if code is None or code.origin is None else code.origin.value
+        word = cause.partition(": ")[0]
+        code = CAUSE_CODES.get(word)
+        is_of_run = code is None or word in (BY_AGENT, BY_RUN)
+        expected = "agent" if is_of_run or code.origin is None else code.origin.value
         assert _origins(_of_a_value(cause)) == {expected}, cause
 
 

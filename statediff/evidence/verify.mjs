@@ -495,12 +495,22 @@ function exempt(at) {
   return [dark, rekeyed];
 }
 
+/** The row with its fields, each of which is a piece of its own where one is withheld alone. */
+function withFields(at, path, row, cuts) {
+  const length = cuts.get(`${path.slice(path.indexOf("#") + 1)}/fields`);
+  if (length === undefined || !isObject(row)) return row;
+  const fields = Array.from({ length }, (_, number) => at.get(`${path}/fields/${number}`));
+  return { ...row, fields };
+}
+
 /** Each row that is shown is as its leaf; gives where rows are shown. */
 async function checkRows(at, owners, shown, rekeyed) {
   const seen = new Set();
-  for (const [path, row] of at) {
+  const cuts = new Map(cutsOf(at.get("fragments.json#"), "fragments.json"));
+  for (const [path, piece] of at) {
     const found = ROW.exec(path);
     if (!found) continue;
+    const row = withFields(at, path, piece, cuts);
     const isRow = isObject(row) && [row.side, row.type, row.presence].every(isText);
     if (!isRow || !Array.isArray(row.key) || !Object.hasOwn(row, "fields")) {
       reject("fragments.json: a row is of another shape");

@@ -224,7 +224,7 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     if is_whole:
         _check_whole(seen)
     _check_agreement(manifest, seen.said)
-    states = bound_states(seen.binding) if is_whole else None
+    states = bound_states({**seen.binding, **seen.said}) if is_whole else None
     status = "VALID" if is_whole else "NOT_REPLAYABLE_AT_TIER"
     names = (signer.name,)
     return Verified(status, manifest, tuple(disclosed), tuple(hidden), withheld, names, states)
@@ -498,13 +498,14 @@ def _check_fragments(
     for place, head in types.items():
         owners.setdefault(head[1], []).append(place)
     dark, rekeyed = _exempt(at)
+    cuts = dict(_cuts(at["fragments.json#"], "fragments.json")) if "fragments.json#" in at else {}
     seen: set[tuple[str, str, bytes, str]] = set()
     for path, row in at.items():
         found = _ROW.fullmatch(path)
         if found is None:
             continue
         case = found[1]
-        side, name, key, presence, fields = _fragment(row)
+        side, name, key, presence, fields = _fragment(_with_fields(at, path, row, cuts))
         if side not in SIDES or (side == "after" and (case, name) in rekeyed):
             continue
         seen.add((case, name, canonical(key), side))
@@ -549,6 +550,14 @@ def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str]], set[tuple[str,
             case _:
                 pass
     return dark, rekeyed
+
+
+def _with_fields(at: Mapping[str, Any], path: str, row: Any, cuts: Mapping[str, int]) -> Any:
+    """The row with its fields, each of which is a piece of its own where one is withheld alone."""
+    length = cuts.get(f"{path.partition('#')[2]}/fields")
+    if length is None or not isinstance(row, dict):
+        return row
+    return {**row, "fields": [at.get(f"{path}/fields/{number}") for number in range(length)]}
 
 
 def _fragment(row: Any) -> tuple[str, str, list[Any], str, Any]:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from statediff.errors import BundleError, StatediffError, StorageError, UsageError
 from statediff.evidence.canonical import MAX_BYTES
-from statediff.evidence.package import FILES, OPTIONAL, Bundle, load
+from statediff.evidence.package import FILES, OPTIONAL, ROOTS, Bundle, load
 from statediff.model.values import printable
 
 MAX_FILES: Final = 1_000_000
@@ -142,7 +142,8 @@ class CopyPlace:
         for name in names:
             _require_plain(self.url, name, 0)
         where = "/".join(names)
-        wanted = {f"{where}/{each}".lstrip("/"): each for each in (*FILES, *OPTIONAL, _MANIFEST)}
+        files = (*FILES, ROOTS, *OPTIONAL, _MANIFEST)
+        wanted = {f"{where}/{each}".lstrip("/"): each for each in files}
         sizes = self._sizes(where)
         if any(sizes.get(each, 0) > MAX_BYTES for each in wanted.values()):
             raise BundleError(f"{self.url}/{where}: larger than a bundle may be")

@@ -45,7 +45,7 @@ def test_a_form_of_another_distribution_is_one_of_the_choices(
     monkeypatch.syspath_prepend(site)
     said = statediff("export", "runs/one", "--as", "listed").out.splitlines()
     assert [line.split(" ")[0] for line in said] == ["MATCH", "DIVERGE", "", "1"]
-    assert "|listed>" in statediff("export", "--help").out
+    assert "|listed|" in statediff("export", "--help").out
     wrong = statediff("export", "runs/one", "--as", "pdf")
     assert wrong.code == 2
     assert ", 'listed'" in wrong.err

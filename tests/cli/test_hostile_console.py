@@ -10,7 +10,7 @@ import pytest
 
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import generate, trust_entry
-from statediff.evidence.package import Bundle, save
+from statediff.evidence.package import ROOTS, WITHOUT_ROOTS, Bundle, save
 from statediff.evidence.seal import at_tier, redact, seal
 from statediff.evidence.seal import save as save_sealed
 from statediff.evidence.verify import read_trust, verify
@@ -36,13 +36,13 @@ def plain() -> Bundle:
 
 def hostile(bundle: Bundle) -> Bundle:
     """The trial with an attack in every string that a run or a foreign signer can choose."""
-    files = dict(bundle.files)
+    files = {name: data for name, data in bundle.files.items() if name != ROOTS}
     for name in ("trace.json", "answer.json", "fragments.json", "judgement.json", "trial.json",
                  "captures.json"):  # fmt: skip
         files[name] = write(attacked(bundle.document(name)))
     names = ("trial", "contract", "contract_version", "statediff", "kernel")
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-    changed = {**dict.fromkeys(names, ATTACK), "files": digests}
+    changed = {**dict.fromkeys(names, ATTACK), "files": digests, "format": WITHOUT_ROOTS}
     return Bundle({**bundle.manifest, **changed}, files)
 
 

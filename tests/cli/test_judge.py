@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import BEFORE, JUDGE, Call, Files, after
 
-BUNDLE_FILES = 12
+BUNDLE_FILES = 13
 
 
 @pytest.mark.usefixtures("files")

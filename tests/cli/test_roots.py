@@ -84,4 +84,4 @@ def test_a_replay_checks_the_contract_and_the_chunks_of_the_run(
     other_bytes = statediff("replay", str(trial), "--contract", "more.yaml")
     assert (other_bytes.code, "by other bytes" in other_bytes.err) == (4, True)
     kinds = [json.loads(line)["kind"] for line in (keyed / "log").read_bytes().splitlines()]
-    assert kinds == ["roots"]
+    assert kinds == ["registration", "roots"]
