@@ -231,12 +231,14 @@ class EmbeddedTracker:
         return (RoundupFeed(read, self.home),) if isinstance(read, RoundupSource) else ()
 
     def unplug(self, source: str) -> None:
-        """The server is killed for its interface, the database removed for itself."""
+        """The server is killed, and for the tracker itself its database is removed too.
+
+        A server without its database answers, and what it answers would be read as a change.
+        """
+        self.process.kill()
         if source == self.source:
             remove(self.home / DATABASE)
             self._own.database.is_unplugged = True
-        else:
-            self.process.kill()
 
     def reset(self) -> None:
         """The home is the pristine image; the server that serves it answers."""
