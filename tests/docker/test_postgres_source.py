@@ -322,7 +322,7 @@ def test_what_is_locked_or_huge_is_unobserved_and_the_rest_stands(system, agent)
         other.execute("LOCK TABLE note IN ACCESS EXCLUSIVE MODE")
         capture = read(system)
     assert not capture.reading.is_complete
-    assert "note: it was locked" in capture.reading.cause
+    assert "note: unread: it was locked" in capture.reading.cause
     assert capture.state.tables["note"].enumeration.coverage is Coverage.UNOBSERVED
     assert len(rows(capture.state, "item")) == 2
     first, second = rows(capture.state, "big")
