@@ -38,17 +38,50 @@ MAX_MET: Final = 10_000
 _Any = TypeVar("_Any")
 
 _ENDS: Final = (
-    "password", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "secretkey",
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "secret",
+    "secrets",
+    "secretkey",
     "apikey",
-    "accesskey", "privatekey", "accountkey", "signingkey", "encryptionkey", "masterkey", "token",
-    "credential", "credentials", "authorization", "cookie", "cookies", "sessionid", "csrf", "xsrf",
-    "jwt", "clientsecret", "sharedkey", "authkey",
-)  # fmt: skip
+    "accesskey",
+    "privatekey",
+    "accountkey",
+    "signingkey",
+    "encryptionkey",
+    "masterkey",
+    "token",
+    "credential",
+    "credentials",
+    "authorization",
+    "cookie",
+    "cookies",
+    "sessionid",
+    "csrf",
+    "xsrf",
+    "jwt",
+    "clientsecret",
+    "sharedkey",
+    "authkey",
+)
 _EXACT: Final = frozenset({"pass", "auth", "pin", "otp", "cvv", "cvc", "sig", "pgpass", "userpass"})
 _NONE: Final = (
-    "pagetoken", "nexttoken", "previoustoken", "prevtoken", "continuationtoken", "synctoken",
-    "cancellationtoken", "contenttoken", "starttoken", "endtoken", "stoptoken", "progresstoken",
-)  # fmt: skip
+    "pagetoken",
+    "nexttoken",
+    "previoustoken",
+    "prevtoken",
+    "continuationtoken",
+    "synctoken",
+    "cancellationtoken",
+    "contenttoken",
+    "starttoken",
+    "endtoken",
+    "stoptoken",
+    "progresstoken",
+)
 """Names that end as secrets do and are none."""
 _OPEN: Final = frozenset({"user", "username", "login", "email", "name", "id", "type", "scheme"})
 """Beside a secret under a name such as `credentials`, these members stay."""
@@ -63,26 +96,50 @@ _WORD: Final = (
 )
 """The words before a secret in a text."""
 ISSUED: Final = (
-    (r"(?s:-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
-    r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"),
+    (
+        r"(?s:-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
+        r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
+    ),
     r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # a JWT
     r"\b(?:AKIA|ASIA|ABIA|ACCA|AGPA|AROA|AIDA|ANPA)[A-Z0-9]{16}\b",
-    r"\bgh[pousr]_[A-Za-z0-9]{30,}", r"\bgithub_pat_[A-Za-z0-9_]{22,}",
-    r"\bgl[a-z]{2,5}-[A-Za-z0-9_\-]{18,}", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
-    r"\bxapp-[A-Za-z0-9-]{10,}", r"\bsk-[A-Za-z0-9_\-]{16,}", r"\bAIza[A-Za-z0-9_\-]{30,}",
-    r"\bya29\.[A-Za-z0-9_\-]{20,}", r"\bGOCSPX-[A-Za-z0-9_\-]{20,}", r"\bnpm_[A-Za-z0-9]{30,}",
-    r"\bpypi-[A-Za-z0-9_\-]{30,}", r"\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}",
-    r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}", r"\bwhsec_[A-Za-z0-9+/=]{16,}",
-    r"\bhf_[A-Za-z0-9]{20,}", r"\bhv[sbr]\.[A-Za-z0-9_\-]{20,}", r"\bdo[opr]_v1_[a-f0-9]{40,}",
-    r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}", r"\bdapi[a-f0-9]{32}", r"\blin_api_[A-Za-z0-9]{20,}",
-    r"\bntn_[A-Za-z0-9]{20,}", r"\bPMAK-[A-Za-z0-9-]{20,}", r"\bdp\.[a-z]{2}\.[A-Za-z0-9]{20,}",
-    r"\b(?:gsk_|xai-|pplx-|r8_)[A-Za-z0-9]{20,}", r"\bkey-[a-f0-9]{32}\b",
-    r"\b[a-f0-9]{32}-us[0-9]{1,2}\b", r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{20,}",
-    r"\bsntry[su]_[A-Za-z0-9_+/=]{20,}", r"\bNRAK-[A-Z0-9]{20,}", r"\bSK[a-f0-9]{32}\b",
-    r"\bsq0[a-z]{3}-[A-Za-z0-9_\-]{20,}", r"\bEAA[A-Za-z0-9]{30,}", r"\bops_eyJ[A-Za-z0-9_\-]{20,}",
-    r"\bfigd_[A-Za-z0-9_\-]{20,}", r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}",
-    r"\b[0-9]{8,10}:AA[A-Za-z0-9_\-]{30,}", r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_\-]{40,}",
-)  # fmt: skip
+    r"\bgh[pousr]_[A-Za-z0-9]{30,}",
+    r"\bgithub_pat_[A-Za-z0-9_]{22,}",
+    r"\bgl[a-z]{2,5}-[A-Za-z0-9_\-]{18,}",
+    r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+    r"\bxapp-[A-Za-z0-9-]{10,}",
+    r"\bsk-[A-Za-z0-9_\-]{16,}",
+    r"\bAIza[A-Za-z0-9_\-]{30,}",
+    r"\bya29\.[A-Za-z0-9_\-]{20,}",
+    r"\bGOCSPX-[A-Za-z0-9_\-]{20,}",
+    r"\bnpm_[A-Za-z0-9]{30,}",
+    r"\bpypi-[A-Za-z0-9_\-]{30,}",
+    r"\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}",
+    r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}",
+    r"\bwhsec_[A-Za-z0-9+/=]{16,}",
+    r"\bhf_[A-Za-z0-9]{20,}",
+    r"\bhv[sbr]\.[A-Za-z0-9_\-]{20,}",
+    r"\bdo[opr]_v1_[a-f0-9]{40,}",
+    r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    r"\bdapi[a-f0-9]{32}",
+    r"\blin_api_[A-Za-z0-9]{20,}",
+    r"\bntn_[A-Za-z0-9]{20,}",
+    r"\bPMAK-[A-Za-z0-9-]{20,}",
+    r"\bdp\.[a-z]{2}\.[A-Za-z0-9]{20,}",
+    r"\b(?:gsk_|xai-|pplx-|r8_)[A-Za-z0-9]{20,}",
+    r"\bkey-[a-f0-9]{32}\b",
+    r"\b[a-f0-9]{32}-us[0-9]{1,2}\b",
+    r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{20,}",
+    r"\bsntry[su]_[A-Za-z0-9_+/=]{20,}",
+    r"\bNRAK-[A-Z0-9]{20,}",
+    r"\bSK[a-f0-9]{32}\b",
+    r"\bsq0[a-z]{3}-[A-Za-z0-9_\-]{20,}",
+    r"\bEAA[A-Za-z0-9]{30,}",
+    r"\bops_eyJ[A-Za-z0-9_\-]{20,}",
+    r"\bfigd_[A-Za-z0-9_\-]{20,}",
+    r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}",
+    r"\b[0-9]{8,10}:AA[A-Za-z0-9_\-]{30,}",
+    r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_\-]{40,}",
+)
 """The forms that issuers give to keys and tokens."""
 PLACES: Final = (
     (
@@ -164,15 +221,17 @@ class Veil:
     def value(self, value: _Any, *, is_query: bool = False) -> _Any:
         """The value, JSON or of a state, without secrets; of the same kind otherwise."""
         found: Any = self._value(value, is_query)
-        return found  # type: ignore[no-any-return]
+        return found  # type: ignore[no-any-return]  # of the kind of what was given
 
     def trace(self, trace: Trace) -> Trace:
         """The calls, messages and replies without secrets."""
         turns = None if trace.turns is None else tuple(map(self._turn, trace.turns))
         return replace(
-            trace, actions=tuple(map(self._action, trace.actions)), cause=self.text(trace.cause),
+            trace,
+            actions=tuple(map(self._action, trace.actions)),
+            cause=self.text(trace.cause),
             turns=turns,
-        )  # fmt: skip
+        )
 
     def _action(self, action: Action) -> Action:
         return replace(
@@ -223,9 +282,10 @@ class Veil:
             while shown in found:
                 shown = f"{shown}'"  # two secrets made one name
             found[shown] = (
-                self._hidden(each) if is_told and name == "value"
+                self._hidden(each)
+                if is_told and name == "value"
                 else self._member(str(name), each, is_query)
-            )  # fmt: skip
+            )
         return found
 
     def _member(self, name: str, value: Any, is_query: bool) -> Any:
@@ -243,10 +303,12 @@ class Veil:
             case str():
                 return self._named(value) if value else value
             case Map():
-                return Map(tuple(
-                    (n, self._value(each, False) if n.lower() in _OPEN else self._hidden(each))
-                    for n, each in value.items
-                ))  # fmt: skip
+                return Map(
+                    tuple(
+                        (n, self._value(each, False) if n.lower() in _OPEN else self._hidden(each))
+                        for n, each in value.items
+                    )
+                )
             case dict():
                 return {
                     n: self._value(each, False) if str(n).lower() in _OPEN else self._hidden(each)
@@ -279,9 +341,7 @@ class Veil:
 
 def live_veil(urls: Iterable[str] = ()) -> Veil:
     """For what is recorded now; it knows the passwords of the URLs and of the environment."""
-    found = {
-        value for name, value in os.environ.items() if _ENVIRONMENT.search(name.upper())
-    }  # fmt: skip
+    found = {value for name, value in os.environ.items() if _ENVIRONMENT.search(name.upper())}
     for url in urls:
         password = urlsplit(url).netloc.rpartition("@")[0].partition(":")[2]
         found |= {password, unquote(password)}

@@ -216,8 +216,9 @@ def private_fields(file: ContractFile, schema: Schema) -> list[list[Any]]:
     wanted = [(e.what, e.disclose, True) for e in content.exclude]
     wanted += [
         (what, tier, False)
-        for rule in content.evidence.values() for what, tier in rule.fields.items()
-    ]  # fmt: skip
+        for rule in content.evidence.values()
+        for what, tier in rule.fields.items()
+    ]
     found = {}
     for what, tier, is_excluded in wanted:
         entity, field, _ = locate(schema, what, 0)

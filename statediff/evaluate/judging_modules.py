@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import Final
 
 JUDGING: Final = (
-    "canonicalize", "capture/bounds.py", "contract", "diff.py", "evaluate", "model", "policy",
-    "reads", "resolve",
-)  # fmt: skip
+    "canonicalize",
+    "capture/bounds.py",
+    "contract",
+    "diff.py",
+    "evaluate",
+    "model",
+    "policy",
+    "reads",
+    "resolve",
+)
 """Packages and modules of statediff that decide a judgement."""
 
 

@@ -117,9 +117,14 @@ def evaluate(
     scoped = Scoped(compiled.book, compiled.boundary, compiled.contract.schema)
     heard = Heard(before, after, triples(tried.refusals), trace, answer, timeline)
     content = documents(
-        tried.decided, resolution, heard, tried.judgement, facts.as_json(), scoped.leaves,
+        tried.decided,
+        resolution,
+        heard,
+        tried.judgement,
+        facts.as_json(),
+        scoped.leaves,
         roots or Roots.of(before, after, facts.secret),
-    )  # fmt: skip
+    )
     manifest = facts_of(file, compiled, tried.judgement, facts.id)
     manifest |= {"statediff": __version__, "modules": modules_digest()}
     beside = {TRANSITION: file.recorded, LIBRARIES: file.libraries}

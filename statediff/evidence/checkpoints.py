@@ -162,10 +162,12 @@ def consistency_of(log: Log, old: Checkpoint, new: Checkpoint) -> bytes:
     steps = consistency_proof(log.hashes[: new.size], old.size)
     return write(
         {
-            "format": CONSISTENCY, "old": old.size, "new": new.size,
+            "format": CONSISTENCY,
+            "old": old.size,
+            "new": new.size,
             "path": [write_hash(step) for step in steps],
         }
-    )  # fmt: skip
+    )
 
 
 def check_consistent(old: Checkpoint, new: Checkpoint, proof: bytes | None) -> int:
@@ -284,8 +286,12 @@ def _front(front: bytes) -> tuple[bytes, int, list[bytes]]:
 def _older_entry(data: bytes, seen: Checkpoint) -> Mapping[str, Json]:
     document = read(data.removesuffix(b"\n"), "proof")
     if not isinstance(document, dict) or sorted(document) != [
-        "entry", "format", "index", "path", "size",
-    ]:  # fmt: skip
+        "entry",
+        "format",
+        "index",
+        "path",
+        "size",
+    ]:
         raise BundleError("proof: expected exactly entry, format, index, path and size")
     index, size, path = document["index"], document["size"], document["path"]
     try:

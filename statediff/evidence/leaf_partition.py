@@ -293,10 +293,13 @@ class Owners:
         match value:
             case {"type": str(of), "path": str(path)}:
                 found = [
-                    tier for (owner, field), tier in self._private.items()
-                    if owner == of and field and path.startswith(field)
+                    tier
+                    for (owner, field), tier in self._private.items()
+                    if owner == of
+                    and field
+                    and path.startswith(field)
                     and path[len(field) : len(field) + 1] in ("", ".", "[")
-                ]  # fmt: skip
+                ]
                 return _strictest(found) if found else None
             case _:
                 return None

@@ -150,9 +150,10 @@ def _compared(matching: Matching) -> tuple[str, ...]:
     names = (name for name in sorted({*tables[0], *tables[1]}))
     dark = Coverage.UNOBSERVED
     return tuple(
-        name for name in names
+        name
+        for name in names
         if all(name not in side or side[name].enumeration.coverage is not dark for side in tables)
-    )  # fmt: skip
+    )
 
 
 def _fragments(

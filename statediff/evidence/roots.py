@@ -132,10 +132,13 @@ class Roots:
         """The roots of two captures under one secret; what the second costs follows the change."""
         made = Secret.of(secret)
         sides = [
-            {(part.reading.source, name): table
-             for part in capture.parts for name, table in part.state.tables.items()}
+            {
+                (part.reading.source, name): table
+                for part in capture.parts
+                for name, table in part.state.tables.items()
+            }
             for capture in (before, after)
-        ]  # fmt: skip
+        ]
         places = sorted({*sides[0], *sides[1]})
         return Roots(
             made, tuple(_type(made, at, *(side.get(at) for side in sides)) for at in places)
@@ -251,9 +254,14 @@ def _type(
     }
     parts = base.parts if after is None else column_parts(after, before, base.parts)
     return _Type(
-        secret=secret, source=source, name=name, tables=(before, after), base=base,
-        changed=changed, parts=(base.parts, parts),
-    )  # fmt: skip
+        secret=secret,
+        source=source,
+        name=name,
+        tables=(before, after),
+        base=base,
+        changed=changed,
+        parts=(base.parts, parts),
+    )
 
 
 def _every_row(before: Table | None, after: Table | None) -> Iterator[RowChange]:

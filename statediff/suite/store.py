@@ -215,11 +215,12 @@ class Store:
     def runs_with(self, digest: str) -> tuple[str, ...]:
         """The locations of the runs in which a trial's bundle has the digest."""
         wanted = (
-            sa.select(RUNS.c.location).distinct()
+            sa.select(RUNS.c.location)
+            .distinct()
             .join(TRIALS, TRIALS.c.run == RUNS.c.id)
             .where(TRIALS.c.bundle == digest)
             .order_by(RUNS.c.location)
-        )  # fmt: skip
+        )
         return tuple(place for (place,) in self.rows(wanted))
 
     def copied_runs(self, url: str) -> tuple[tuple[str, str], ...]:

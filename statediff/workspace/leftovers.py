@@ -49,18 +49,23 @@ class Leftovers:
 def sought(found: Verified, erased: Iterable[bytes]) -> Sought:
     """What to look for once these leaves, in canonical bytes, are erased; `found` has them yet."""
     gone = set(erased)
-    stays = "".join(_words(
-        leaf for leaf, data in zip(found.leaves, found.disclosed, strict=True) if data not in gone
-    ))  # fmt: skip
+    stays = "".join(
+        _words(
+            leaf
+            for leaf, data in zip(found.leaves, found.disclosed, strict=True)
+            if data not in gone
+        )
+    )
     lost = [leaf for leaf, data in zip(found.leaves, found.disclosed, strict=True) if data in gone]
     words = sorted({word for word in _values(lost) if word not in stays}, key=len, reverse=True)
     forms = {form for word in words[:MAX_WORDS] for form in _forms(word)}
     digests = [
         leaf.value[0]["files"][name]
-        for leaf in found.leaves if leaf.path == "manifest.json#"
+        for leaf in found.leaves
+        if leaf.path == "manifest.json#"
         for name in leaf.value[0]["files"]
         if any(each.path == f"{name}#" for each in lost)
-    ]  # fmt: skip
+    ]
     return Sought(words=tuple(sorted(forms)), digests=frozenset(digests))
 
 
@@ -81,9 +86,11 @@ def leftovers(what: Sought, folders: Sequence[Path], copies: Iterable[str]) -> L
         if is_copy or any(word in data for word in what.words):
             files.append(path)
     return Leftovers(
-        files=tuple(sorted(set(files))), copies=tuple(sorted(set(copies))), looked=distinct,
+        files=tuple(sorted(set(files))),
+        copies=tuple(sorted(set(copies))),
+        looked=distinct,
         unread=unread,
-    )  # fmt: skip
+    )
 
 
 def known_places(store: Store, digest: str) -> tuple[tuple[Path, ...], tuple[str, ...]]:
@@ -128,5 +135,8 @@ def _words(leaves: Iterable[Leaf]) -> Iterator[str]:
 def _forms(word: str) -> set[bytes]:
     """The bytes of a text, plain and in JSON."""
     plain = word.encode("utf-8", "surrogatepass")
-    return {plain, json.dumps(word, ensure_ascii=False).encode("utf-8", "surrogatepass")[1:-1],
-            json.dumps(word).encode()[1:-1]}  # fmt: skip
+    return {
+        plain,
+        json.dumps(word, ensure_ascii=False).encode("utf-8", "surrogatepass")[1:-1],
+        json.dumps(word).encode()[1:-1],
+    }

@@ -129,7 +129,7 @@ def _mark(each: ClassRate) -> Mark:
     label = f"{each.kind} {'not passed' if is_right else 'passed'}"
     if not rate.of:
         return Mark(label, None, note="it said nothing")
-    ends = (None, None)
+    ends: tuple[float | None, float | None] = (None, None)
     if rate.interval is not None:
-        ends = (100 * rate.interval.low, 100 * rate.interval.high)  # type: ignore[assignment]
+        ends = (100 * rate.interval.low, 100 * rate.interval.high)
     return Mark(label, 100 * rate.hits / rate.of, *ends, tone=Tone.OPEN if is_right else Tone.BAD)
