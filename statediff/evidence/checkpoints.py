@@ -1,6 +1,6 @@
 """What is signed of a log: its size and root; and what follows from that without the log.
 
-Whoever keeps an old checkpoint can tell that nothing was taken out of the log or changed since,
+Who keeps an old checkpoint can tell that nothing was taken out of the log or changed since,
 and with a proof that one entry is in it. A log could still show different people different
 histories of the same size: a witness, who signs only what goes on from what it signed before, keeps
 it from that. Checkpoints and proofs are written as C2SP's tlog-checkpoint and tlog-proof say;

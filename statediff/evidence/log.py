@@ -7,7 +7,8 @@ what was erased; each names its file by digest, and stands once. A registration 
 which trials it will make, and the verdicts over them name it: what was left out shows.
 
 What a verdict was about is named by digests under the log's secret, which is kept beside the log
-and published with nothing: a digest of what was observed, unsalted, says it to whoever can guess.
+and published with nothing: a digest of what was observed, unsalted, says it to anybody who can
+guess.
 
 What is signed of a log is in `statediff.evidence.checkpoints`.
 """

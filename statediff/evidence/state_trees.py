@@ -2,7 +2,7 @@
 
 The form of the tree is in `verify`. It keeps 64 bytes a row, sorted by path, and the nodes of its
 upper levels, so that what a change costs follows the change. Paths and salts are pseudo-random
-functions of a secret: whoever does not know it learns nothing from a root or from a node.
+functions of a secret: who does not know it learns nothing from a root or from a node.
 """
 
 from __future__ import annotations

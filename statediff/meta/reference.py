@@ -210,7 +210,7 @@ def _edited(table: Table, change: Change) -> Table:
     gone = [row for key, row in known.items() if rows.get(key) is not row]
     come = [_whole(table, row) for key, row in rows.items() if known.get(key) is not row]
     made = patched(replace(table, store=LayeredChunks(table.store)), gone, come)
-    # Whoever judges has to find what differs: nothing tells it.
+    # The judge has to find what differs: nothing tells it.
     return replace(made, origin=None)
 
 

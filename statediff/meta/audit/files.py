@@ -1,7 +1,7 @@
 """The state of a seeded run as a file, as a verifier reads it: SQLite databases and JSON tables.
 
 The state after the right run is copied, and each change made in the copy by an ordinary statement:
-what triggers, defaults and constraints make of it happens as it would in a run. So whoever wants
+what triggers, defaults and constraints make of it happens as it would in a run. So who wants
 to know what was shown reads the file again.
 """
 
