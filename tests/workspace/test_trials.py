@@ -331,7 +331,8 @@ def ctrl_c(folder: Path) -> Iterator[None]:
 
     def watch() -> None:
         while not is_over.wait(0.05):
-            if any(folder.rglob("is-waiting")):
+            # A trial's folder may be gone before it was listed, which is no trouble to this.
+            if any("is-waiting" in names for _, _, names in os.walk(folder)):
                 os.kill(os.getpid(), signal.SIGINT)
                 return
 
