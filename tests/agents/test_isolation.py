@@ -133,6 +133,7 @@ print(os.getuid(), os.stat({str(there)!r}).st_uid)
 
 
 @needs_namespaces
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees it of a user namespace")
 def test_the_process_that_watches_sees_the_machines_files_and_not_the_programs() -> None:
     """Else the program's `/dev` and `/proc` appear below it while it works with them."""
     program = "import time; print('runs', flush=True); time.sleep(60)"
