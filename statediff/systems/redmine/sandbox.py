@@ -318,7 +318,8 @@ class RedmineTracker:
         except (OSError, sqlite3.Error) as error:
             drift.append(self._drift("its database", "a readable database", str(error)[:80]))
         drift += [self._drift(f"file {name}", "no such file", "there") for name in self._beside()]
-        if (cause := self._busy()) is not None:
+        # A connection that is being closed takes a thread once more, after its request is over.
+        if not self._is_idle_within(_IDLE_SECONDS) and (cause := self._busy()) is not None:
             drift.append(self._drift("its server", "idle", cause))
         proof = SourceProof(self.source, METHOD, _digest(expected, files), found, self._entities)
         return proof, tuple(drift)
