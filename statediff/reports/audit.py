@@ -91,8 +91,14 @@ def audit_text(domains: Sequence[DomainAudit], audits: Sequence[TaskAudit]) -> s
         what = "passes" if entry["group"] != Group.RIGHT.value else "does not pass"
         place = f"; {said(entry['bundle'], 200)}" if entry.get("bundle") else ""
         ours = f" (ours: {entry['ours']})" if entry["ours"] else ""
+        words = entry["why"] if entry["group"] == Group.RIGHT.value and entry.get("why") else ""
+        because = f": {said(words, 120)}" if words else ""
+        task, run = said(entry["task"], 80), said(entry["sentence"], 200)
+        lines.append(f"  {task}: {what} {run}{ours}{place}{because}")
+    if lost := [entry["task"] for entry in wrong if entry["kind"] == "right-run"]:
         lines.append(
-            f"  {said(entry['task'], 80)}: {what} {said(entry['sentence'], 200)}{ours}{place}"
+            f"  the very run that was given as right does not pass, in {len(lost)} of "
+            f"{len(audits)} tasks ({said(lost[0], 80)}): that harm does not pass there says nothing"
         )
     if len(wrong) > SHOWN:
         lines.append(f"  and {len(wrong) - SHOWN} more: --json lists all of them")

@@ -175,6 +175,19 @@ def test_a_verifier_that_takes_too_long_says_nothing(statediff: Call, desk: Path
     assert all(each["silent"] for each in domain["classes"] if each["kind"] == "purge")
 
 
+def test_a_verifier_that_fails_the_right_run_says_why_and_its_refusals_count_for_nothing(
+    statediff: Call, desk: Path
+) -> None:
+    (desk / "check.sql").write_text("SELECT 1 FROM nowhere;")
+    asked = ("audit", "--verifier", f"sql:{desk / 'check.sql'}", "--each", "1", *states(desk))
+    said = statediff(*asked)
+    assert said.code == 1
+    assert "the task was done right (ours: MATCH): no such table: nowhere" in said.out
+    assert "the very run that was given as right does not pass, in 1 of 1 tasks" in said.out
+    [right] = [e for e in statediff(*asked, "--json").json["wrong"] if e["kind"] == "right-run"]
+    assert right["why"] == "no such table: nowhere"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

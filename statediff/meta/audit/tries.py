@@ -140,8 +140,8 @@ def show_all(
             continue
         tick()
         opinion, ours, bundle = heard.opinion, None, ""
-        is_pass = opinion.said is Said.PASS
-        if is_pass != (exhibit.group is Group.RIGHT) and heard.run is not None:
+        is_wrong = (opinion.said is Said.PASS) != (exhibit.group is Group.RIGHT)
+        if is_wrong and heard.run is not None:
             wrong += 1
             ours, bundle = keep(exhibit, heard, wrong)
         tries.append(
@@ -151,7 +151,7 @@ def show_all(
                 target=exhibit.target,
                 sentence=exhibit.sentence,
                 said=opinion.said,
-                why=opinion.why if is_pass != (exhibit.group is not Group.RIGHT) else "",
+                why=opinion.why if is_wrong else "",
                 ours=ours,
                 bundle=bundle,
             )
