@@ -5,8 +5,8 @@
     python -m benchmarks.campaigns --overhead 100                             CPU time, interleaved
 
 The client is begun again with `--resume` until the suite is done. Afterwards every verdict that was
-ever told must lie on disk as it was told, every scheduled trial must have exactly one, the last
-resume must have made exactly what was missing, and no sandbox and no process may be left.
+ever reported must be on disk as it was reported, every scheduled trial must have exactly one, the
+last resume must have made exactly what was missing, and no sandbox and no process may be left.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Told:
     """What was seen of a suite from outside."""
 
     verdicts: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Trial → verdict and the digest of its manifest, when it was told."""
+    """Trial → verdict and the digest of its manifest, when it was reported."""
     workers_killed: int = 0
     clients_killed: list[int] = field(default_factory=list)
-    """For each of them, how many verdicts had been told until then."""
+    """For each of them, how many verdicts had been reported until then."""
     summary: dict[str, Any] = field(default_factory=dict)
     kept: int = 0
     """Bundles that were there when the last client began."""
@@ -58,11 +58,11 @@ class Told:
 
 def survived(
     trials: int, jobs: int, base: Path, *, dask: bool, kills: float, clients: int, seed: int,
-    told_first: int = 0,
+    first: int = 0,
 ) -> Told:  # fmt: skip
     """The suite, carried through; `AssertionError` where something was lost or left.
 
-    No client is killed before it has told `told_first` verdicts.
+    No client is killed before it has reported `first` verdicts.
     """
     chance, told = random.Random(seed), Told()
     temporary = base / "tmp"
@@ -91,7 +91,8 @@ def survived(
             )
             end = threading.Event()
             killer = threading.Thread(
-                target=_kill, args=(client, cluster, told, chance, kills, clients, told_first, end)
+                target=_kill,
+                args=(client, cluster, told, chance, kills, clients, first, end),
             )
             killer.start()
             try:
@@ -128,13 +129,14 @@ def _listen(client: subprocess.Popen[bytes], base: Path, told: Told) -> None:
 
 def _kill(
     client: subprocess.Popen[bytes], cluster: list[int], told: Told, chance: random.Random,
-    every_seconds: float, clients: int, told_first: int, end: threading.Event,
+    every_seconds: float, clients: int, first: int, end: threading.Event,
 ) -> None:  # fmt: skip
     """Workers, and so many clients in all, end by `kill -9` at random moments.
 
-    Between two workers a verdict is told: on a loaded machine none would ever come up otherwise.
+    Between two workers a verdict is reported: on a loaded machine none would ever come up
+    otherwise.
     """
-    enough, seen = len(told.verdicts) + told_first, -1
+    enough, seen = len(told.verdicts) + first, -1
     while not end.wait(chance.expovariate(1 / every_seconds) if every_seconds else None):
         has_told = len(told.verdicts) >= enough
         if has_told and len(told.clients_killed) < clients and chance.random() < 0.3:
@@ -280,7 +282,7 @@ def _bare(trials: int, base: Path) -> float:
 def _suite(trials: int, base: Path) -> float:
     """CPU seconds of a whole `run` with its pages and its store, in one process.
 
-    Nobody is told what the processes of a fork server spent.
+    The processes of a fork server report their cost to nobody.
     """
     base.mkdir(parents=True)
     before = _spent()
@@ -307,8 +309,8 @@ def main() -> None:
     options.add_argument("--kill-every", type=float, default=10.0, metavar="SECONDS")
     options.add_argument("--clients", type=int, default=4, help="how many clients are killed")
     options.add_argument(
-        "--told-first", type=int, default=0, metavar="N",
-        help="no client is killed before it has told N verdicts",
+        "--reported-first", dest="first", type=int, default=0, metavar="N",
+        help="no client is killed before it has reported N verdicts",
     )  # fmt: skip
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--overhead", type=int, default=0, metavar="TRIALS")
@@ -321,14 +323,14 @@ def main() -> None:
         began = time.monotonic()
         told = survived(
             said.trials, said.jobs, Path(folder), dask=said.dask, kills=said.kill_every,
-            clients=said.clients, seed=said.seed, told_first=said.told_first,
+            clients=said.clients, seed=said.seed, first=said.first,
         )  # fmt: skip
         kind = "Dask" if said.dask else "processes"
         print(
             f"{said.trials} trials on {said.jobs} workers ({kind}): "
             f"{told.workers_killed} workers and {len(told.clients_killed)} clients killed (after "
             f"{', '.join(map(str, told.clients_killed)) or 'no'} verdicts), "
-            f"{len(told.verdicts)} verdicts told, none lost, none twice; the last resume kept "
+            f"{len(told.verdicts)} verdicts reported, none lost, none twice; the last resume kept "
             f"{told.summary.get('kept', 0)} and made {said.trials - told.summary.get('kept', 0)}; "
             f"nothing left; {time.monotonic() - began:.0f} s"
         )

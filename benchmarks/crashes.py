@@ -2,8 +2,8 @@
 
 `python -m benchmarks.crashes --trials 200`: runs of an agent whose verdict is known, in each of
 which the evaluator, a container, or the server's processes in it are killed at a random moment.
-Afterwards there must be no container, volume or network of that run, every verdict that was told
-must lie on disk and replay to itself, and none may be wrong:
+Afterwards there must be no container, volume or network of that run, every verdict that was
+reported must lie on disk and replay to itself, and none may be wrong:
 
 - an agent that does harm never MATCHes;
 - an agent that does it right never DIVERGEs: where its system died under it, that is a failure of
@@ -137,16 +137,18 @@ def run(crash: Crash, folder: Path, usual_seconds: float, trials: int = TRIALS_A
             break
         time.sleep(0.05)
     ended = tuple(line["verdict"] or "fault" for line in finished)
-    ended += ("not told",) * (trials - len(ended))
+    ended += ("not reported",) * (trials - len(ended))
     return Outcome(ended, tuple(f"{crash}: {entry}" for entry in wrong))
 
 
 def wrong_in(told: dict[str, Any], expected: str, folder: Path) -> list[str]:
-    """What is wrong with one trial as it was told; nothing for a fault, which claims nothing."""
+    """What is wrong with one reported trial; nothing for a fault, which claims nothing."""
     if told["verdict"] is None:
         return []
     bundle = load(folder / told["bundle"])
-    found = [] if bundle.manifest["verdict"] == told["verdict"] else ["told is not what is kept"]
+    found = (
+        [] if bundle.manifest["verdict"] == told["verdict"] else ["reported is not what is kept"]
+    )
     if replay(bundle).verdict.value != told["verdict"]:
         found.append("its bundle does not replay to itself")
     if told["verdict"] == "MATCH" and expected != "MATCH":

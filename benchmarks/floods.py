@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return 0 if found.is_good else 1
     more = ["--json"] if asked.json else []
-    # The most memory of all children so far is what a process is told: each flood has its own.
+    # The most memory of all children so far is what a process reports: each flood has its own.
     command = [sys.executable, "-m", "benchmarks.floods", *more, "--flood"]
     names = [*FLOODS, *(POSTGRES_FLOODS if asked.postgres else ())]
     return max(subprocess.run([*command, name], check=False).returncode for name in names)

@@ -4,7 +4,7 @@
 for twelve delivered orders. An `Episode` works on a copy of its own, in memory. What a tool writes
 is SQL or a letter; nothing is recorded but the database and the letters that arrived.
 
-Every tool costs one step. A call that pays may lose its acknowledgement, and then nobody is told
+Every tool costs one step. A call that pays may lose its acknowledgement, and then nobody learns
 whether it was carried out. Where the reset failed, every call fails.
 """
 

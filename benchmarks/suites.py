@@ -5,7 +5,7 @@
 Two runs of TRIALS/2 trials each under 50 contracts, one in ten without a match and with a finding.
 The folders are sparse: a manifest's stamp is all that is read of a trial that is known. Modules are
 compiled before anything is measured, as they are where the package was installed. Of each command
-the medians of five runs are told, and how far the times by the clock went apart.
+the medians of five runs are reported, and how far the times by the clock went apart.
 """
 
 import os

@@ -87,7 +87,7 @@ def compare_pages(before: Path, after: Path) -> list[int]:
 
 
 def excepted(before: Path, after: Path) -> int:
-    """Rows that only one of the two has, told by SQL."""
+    """Rows that only one of the two has, found by SQL."""
     with closing(sqlite3.connect(before)) as db:
         db.execute("ATTACH ? AS other", (str(after),))
         queries = [

@@ -106,7 +106,7 @@ def reference() -> str:
     """docs/reference.md."""
     lines = [HEAD, "# Reference", ""]
     lines += [
-        "Every key, function, rule, finding and lint code. How to write a contract is told in",
+        "Every key, function, rule, finding and lint code. How to write a contract is described in",
         "[first-contract.md](first-contract.md) and [contract.md](contract.md).",
         "",
     ]
@@ -128,7 +128,7 @@ def reference() -> str:
         lines.append(row(f"`{rule.id}`", parameters, rule.docs))
     lines += ["", "## Findings", "", *table("code", "meaning")]
     lines += [row(f"`{code}`", meaning(code)) for code in FindingCode if any(code.stages.values())]
-    lines += ["", "## Lint codes", "", "Told in full in [lint.md](lint.md).", ""]
+    lines += ["", "## Lint codes", "", "Described in full in [lint.md](lint.md).", ""]
     lines += table("code", "severity")
     lines += [row(f"[`{c.code}`](lint.md)", c.severity) for c in CATALOGUE.values()]
     return "\n".join(lines).rstrip() + "\n"
@@ -290,11 +290,11 @@ def excerpt(text: str, show: list[str]) -> str:
 
 def examples() -> str:
     """docs/examples.md."""
-    told = YAML(typ="safe").load(DOCS / "examples" / "told.yaml")
+    told = YAML(typ="safe").load(DOCS / "examples" / "explained.yaml")
     lines = [HEAD, "# Twelve tasks, and the contracts that judge them", ""]
     lines += [
-        "For each task the part of its contract that carries it, as it stands in the file. What a",
-        "pattern and an expression mean is told in [contract.md](contract.md); every change that",
+        "For each task the part of its contract that carries it, as the file has it. Patterns and",
+        "expressions are described in [contract.md](contract.md); every change that",
         "nothing in the file explains is a violation.",
     ]
     for task in told:

@@ -4,7 +4,7 @@ Errors are raised when the *inputs to judging* are broken; whatever is odd about
 finding, never an exception.
 
 * `StatediffError`
-    * `UsageError`: the caller can mend it (exit code 2)
+    * `UsageError`: the caller can fix it (exit code 2)
         * `ContractError`: a contract or state schema file that cannot be used, with its problems
         * `InputError`: a state, trace or answer file that cannot be read as what it claims to be
     * `HarnessError`: the machinery failed, nobody's contract or agent is to blame (exit code 4)
@@ -26,7 +26,7 @@ class StatediffError(Exception):
 
 
 class UsageError(StatediffError):
-    """The request cannot be carried out as given; the person asking can mend it."""
+    """The request cannot be carried out as given; the person asking can fix it."""
 
 
 class InputError(UsageError):

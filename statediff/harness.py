@@ -77,7 +77,7 @@ _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 
 @dataclass(frozen=True)
 class Task:
-    """What the agent is told. `inputs` are those its prompt names: the others are expectations."""
+    """What the agent is given. `inputs` are those its prompt names: the others are expectations."""
 
     prompt: str
     inputs: Mapping[str, Value]

@@ -202,7 +202,7 @@ def agent_environment(trial: Trial, pass_environment: tuple[str, ...] = ()) -> d
 
 
 def task_environment(trial: Trial) -> dict[str, str]:
-    """What a program is told of its task, and where the systems are."""
+    """What a program is given: its task, and where the systems are."""
     environment = {
         "STATEDIFF_TASK": trial.prompt,
         "STATEDIFF_INPUTS": json.dumps({n: _plain(v) for n, v in sorted(trial.inputs.items())}),

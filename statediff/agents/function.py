@@ -105,7 +105,7 @@ def _by_tools(
     clock: Clock,
     recorder: Recorder,
 ) -> AgentRun:
-    """What may be read is read through the gate; the systems it stands before are not told."""
+    """What may be read is read through the gate; the systems behind it are not given."""
     urls = {name: url for name, url in trial.urls.items() if name not in library.sources}
     table = tool_table(trial.urls, recorder, library, trial.tools)
 
@@ -120,7 +120,7 @@ def _by_tools(
     finally:
         table.close()
         if urls:
-            recorder.miss(f"it was told where to find {', '.join(sorted(urls))}")
+            recorder.miss(f"it was given where to find {', '.join(sorted(urls))}")
 
 
 @dataclass(frozen=True)

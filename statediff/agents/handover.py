@@ -209,7 +209,7 @@ class _Log:
 
 
 def _likeness(action: Action) -> tuple[str, str]:
-    """The same for two calls of one tool with the same arguments, `1` and `true` told apart."""
+    """The same for two calls of one tool with the same arguments, `1` and `true` being two."""
     return action.tool, repr(action.arguments)
 
 

@@ -108,7 +108,7 @@ def _codes() -> Mapping[str, CodeType]:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a supervisor is to begin, as it is told."""
+    """What a supervisor is to begin."""
 
     command: Sequence[str] | None
     """None: nothing; it says what it could do."""

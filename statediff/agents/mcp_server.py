@@ -79,7 +79,7 @@ def serve_stdio(
     server: Server[Any],
     around: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Returns when whoever speaks on standard input has gone."""
+    """Returns when standard input is closed."""
 
     async def serve() -> None:
         async with around(), stdio_server() as (read, write):
@@ -108,7 +108,7 @@ def serving_http(
 
     `around` is entered in the event loop that serves, before it does.
     The path holds a secret, so that other users of the machine cannot call it; not where the
-    machine is the agent's alone, and `path` is what it was told.
+    machine is the agent's alone, and `path` is what it was given.
     """
     path = path or f"/{secrets.token_urlsafe(16)}/mcp"
     # The protocol is named, or the event loop does not switch Nagle's algorithm off: 45 ms a call.

@@ -1,7 +1,7 @@
 """The recorder: a log of calls that the harness keeps, between the agent and what it calls.
 
-Whoever carries out the agent's calls (a server of tools, a proxy, a loop around a model) tells the
-recorder when one begins and when it ends:
+Anyone who carries out the agent's calls (a server of tools, a proxy, a loop around a model) tells
+the recorder when one begins and when it ends:
 
     with recording(clock) as recorder:
         call = recorder.begin("issue_refund", {"order": 1009})
@@ -18,8 +18,8 @@ this process; a running digest shows it, and the log is then not complete. Texts
 bounded; what was too large to keep is *unobserved*, never cut, for a cut value would be another
 value. Secrets are replaced before anything is kept (`veil`).
 
-The log is complete only if it was closed in order and nothing of it failed. Whoever knows of calls
-that went past the recorder says so with `miss`.
+The log is complete only if it was closed in order and nothing of it failed. Anyone who knows of
+calls that went past the recorder says so with `miss`.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ _DOORS = (
     "/run/user/{uid}/docker.sock",
     "/run/user/{uid}/podman/podman.sock",
 )
-"""Behind them somebody starts programs for whoever asks, outside of every namespace."""
+"""Behind them somebody starts programs for the caller, outside of every namespace."""
 _KERNEL = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 """Below /proc, what root would change for everybody."""
 _END_SECONDS = 5.0

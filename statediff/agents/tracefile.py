@@ -1,4 +1,4 @@
-"""A trace in a file, whoever wrote it: known by its first line.
+"""A trace in a file, no matter who wrote it: known by its first line.
 
 | who | first line |
 |---|---|
@@ -7,7 +7,7 @@
 | a trial (`trace.jsonl` of its folder), `import otel` | what is known of the whole trace |
 | OpenTelemetry | OTLP, in JSON or protobuf |
 
-Whoever wrote it: unless somebody vouches that no agent did, it is taken for the agent's own word.
+Unless somebody vouches that no agent did, it is taken for the agent's own word.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SNIFFED: Final = 4096
 def read_trace_file(path: Path, *, is_vouched: bool = False) -> Trace:
     """The trace; `InputError` at its first line that cannot be read.
 
-    With `is_vouched`, whoever asks answers for it that no agent wrote it and that it holds every
+    With `is_vouched`, the caller answers for it that no agent wrote it and that it holds every
     call, except where the log itself says that it does not.
     """
     what = printable(str(path))

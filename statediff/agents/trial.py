@@ -196,7 +196,7 @@ class Trial:
     def hidden(self) -> tuple[Path, ...]:
         """What an isolated program does not see, but for what it may write.
 
-        A program that was told of no system gets tools, and the systems' files are none of them.
+        A program that was given no system gets tools, and the systems' files are none of them.
         """
         return () if self.place is None or self.urls else (self.place,)
 

@@ -87,7 +87,7 @@ class PagedSource(Source, Protocol):
     """A source whose pages can be compared with those of an earlier reading."""
 
     def by_pages(self) -> PageReader:
-        """The same source, read so; whoever asks closes it."""
+        """The same source, read so; the caller closes it."""
 
 
 @runtime_checkable

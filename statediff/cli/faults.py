@@ -46,14 +46,14 @@ class Interrupted(Exception):
 
 
 class Gone(Exception):
-    """Whoever read the output went away."""
+    """The reader closed the pipe."""
 
 
 def exit_code_of(command: Callable[[], object], *, as_json: bool) -> int:
-    """The exit code of `command`, whatever it raises; errors are told, without tracebacks."""
+    """The exit code of `command`, whatever it raises; errors are reported, without tracebacks."""
     try:
         return _exit_code(command, as_json=as_json)
-    except KeyboardInterrupt:  # while an error was told: no words are needed then
+    except KeyboardInterrupt:  # in the middle of a message: no words are needed then
         _abandon_output()
         return INTERRUPTED
 
@@ -134,7 +134,7 @@ def _tell(kind: str, message: str, problems: Sequence[Problem], code: int, *, as
             sys.stderr.write(lead + "\n".join(lines) + "\n")
             sys.stderr.flush()
     except OSError:
-        _abandon_output()  # nobody is there to be told; the exit code still says it
+        _abandon_output()  # nobody reads it; the exit code still says it
     return code
 
 

@@ -267,7 +267,7 @@ class Scheduling:
             "--jobs",
             min=1,
             max=256,
-            help="Trials at once, each in a sandbox of its own; results are told in order.",
+            help="Trials at once, each in a sandbox of its own; results are shown in order.",
         ),
     ] = 1
     scheduler: Annotated[

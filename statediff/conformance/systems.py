@@ -115,7 +115,7 @@ class SystemSuite(RunningSystem):
             assert_settles(system, name)
             for look in ("the first look", "a second look"):
                 proof, drift = system.verify()
-                assert drift, f"{name}: not told by {look}"
+                assert drift, f"{name}: not shown by {look}"
                 assert proof.expected != proof.found or drift, name
                 assert all(entry.expected != entry.found for entry in drift), name
                 assert all(entry.what and entry.source for entry in drift), name
@@ -235,7 +235,7 @@ class AccountSuite(SystemSuite):
     """A system whose agent signs in: its account is for one trial."""
 
     def lets_in(self, url: str) -> bool:
-        """Whether whoever has this URL can use the system now."""
+        """Whether anyone who has this URL can use the system now."""
         raise NotImplementedError("say how an agent signs in")
 
     def test_an_account_is_for_one_trial(self, system: System) -> None:

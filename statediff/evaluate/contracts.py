@@ -142,7 +142,7 @@ def removed_inside(
 
 
 class Scoped:
-    """ν and Ω as one row transform: excluded fields show as excluded, whoever looks."""
+    """ν and Ω as one row transform: excluded fields show as excluded, for every viewer."""
 
     def __init__(self, book: RuleBook, boundary: Boundary, schema: Schema) -> None:
         self._book = book
@@ -177,7 +177,7 @@ class Scoped:
 
 @dataclass(frozen=True)
 class _Case:
-    """One contract over one schema, told apart by what was read and where it is said to stand."""
+    """One contract over one schema, distinguished by what was read and by its place."""
 
     digest: str
     recorded: bytes | None

@@ -1,7 +1,7 @@
 """The counterexample of a trial: the one finding that shows, with its clause and its evidence.
 
 It is a piece of its own, so that a copy can show why a run was not right without showing what else
-was read. It may be seen by whoever may see everything that its clause read: the sources whose
+was read. It may be seen by anyone who may see everything that its clause read: the sources whose
 types stand in the clause's read-set, and no others. What reads the answer or the trace counts as
 all sources, as everywhere.
 """
@@ -56,7 +56,7 @@ def counterexample(judgement: Json) -> Json | None:
 def types_read(
     example: Json, read_sets: Sequence[Mapping[str, Sequence[str]]]
 ) -> frozenset[str] | None:
-    """The entity types whose values may stand in it; None where that cannot be told.
+    """The entity types whose values may stand in it; None where that cannot be known.
 
     `read_sets` are those of every matching, clause → what it read.
     """
@@ -64,7 +64,7 @@ def types_read(
     found |= {str(delta["type"]) for delta in example["deltas"]}
     sets = [each.get(example["clause"], ("",)) for each in read_sets]
     read = {name for each in sets for name in _types(each)}
-    # What is missing is told in the words of whichever source did not deliver it.
+    # What is missing is described in the words of whichever source did not deliver it.
     if None in read or example["missing"]:
         return None
     return frozenset(found | {name for name in read if name is not None})

@@ -64,8 +64,8 @@ def seal(
 
     `raw` are the pieces of raw captures, which no decision rests on.
 
-    `seed` is fresh for each bundle (32 random bytes): whoever knows it can try values against the
-    hashes of withheld leaves, so it is forgotten afterwards. `sealed_at` is aware UTC.
+    `seed` is fresh for each bundle (32 random bytes): anyone who knows it can try values against
+    the hashes of withheld leaves, so it is forgotten afterwards. `sealed_at` is aware UTC.
     """
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a seed has {SEED_BYTES} bytes")

@@ -103,7 +103,7 @@ class Compat:
     passes: bool
     reasons: tuple[str, ...] = ()
     is_decided: bool = True
-    """False where those rules have an outcome that cannot be told safely; `reasons` say why."""
+    """False where those rules have an outcome that cannot be known safely; `reasons` say why."""
     evaluators: Mapping[str, bool] | None = None
     """What each kind of ordinary evaluator among those rules says, by its name in a study.
 

@@ -115,7 +115,7 @@ def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
 
 
 def names_ambiguous(type_name: str, judgement: Judgement) -> bool:
-    """Whether the resolve stage says that entities of the type cannot be told apart."""
+    """Whether the resolve stage says that entities of the type cannot be distinguished."""
     return any(
         finding.code is FindingCode.IDENTITY_AMBIGUOUS and type_name in finding.sentence
         for finding in findings_of(judgement, Truth.UNKNOWN)
@@ -136,7 +136,7 @@ def missing_entities(reference: Reference, mutant: Reference) -> frozenset[tuple
 def alters_nothing(fault: Fault, world: World) -> bool:
     """Whether the seed left all that a contract may speak of as it was.
 
-    Told from rows, readings and words, never from a judgement: what a diff overlooks is a fault
+    Read from rows, readings and words, never from a judgement: what a diff overlooks is a fault
     that was not caught.
     """
     mutant, reference = fault.mutant, world.reference

@@ -1,7 +1,7 @@
 """The evaluator on trial: every seeded fault must be caught and named, every twin must match.
 
 1. Each reference of a contract must MATCH; `mutate`'s operators seed faults and twins into it.
-2. Beside each distinct fault stands its harmless twin: the same place, told in another way.
+2. Beside each distinct fault stands its harmless twin: the same place, described in another way.
 3. A fault of the world must get DIVERGE, a fault of observation INCONCLUSIVE, a twin MATCH; nothing
    else counts as caught.
 4. A fault is named if a finding that does not hold points at the entity that was altered, or at the

@@ -72,7 +72,7 @@ def unapproved_spellings(world: World) -> Iterator[Fault]:
 
 
 def alike_entities(world: World) -> Iterator[Fault]:
-    """Resolve: so many entities share a natural key that none can be told from another."""
+    """Resolve: so many entities share a natural key that none can be distinguished from another."""
     reference = world.reference
     yield from keyless_listing(world)
     for rule in world.compiled.identities:

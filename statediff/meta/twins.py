@@ -147,7 +147,7 @@ def twin_of(fault: Fault, world: World) -> Fault:
     if reference.timeline is not None:
         mutant = postpone(mutant, apart)
         notes.append(f"the trial ran {apart.days} days later")
-    sentence = f"{target_type(fault, world)}: {'; '.join(notes) or 'nothing can be told otherwise'}"
+    sentence = f"{target_type(fault, world)}: {'; '.join(notes) or 'no other way to write it'}"
     return Fault(f"beside-{fault.operator}", fault.target, sentence, mutant, is_twin=True)
 
 

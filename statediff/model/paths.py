@@ -63,7 +63,7 @@ class Item:
 
     @staticmethod
     def at(key: str, item: Observed) -> Item | None:
-        """The step to an item of a list, told by its member `key`."""
+        """The step to an item of a list, named by its member `key`."""
         return Item.of(key, item.get(key)) if isinstance(item, Map) else None
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ class Transaction:
     committed_at: datetime | None
     state: State
     names: tuple[str, ...] = ()
-    """Other names under which whoever made it may know it: a transaction id, a message's id."""
+    """Other names under which its maker may know it: a transaction id, a message's id."""
 
 
 NO_FEED: Final = "no change feed was attached"
@@ -78,7 +78,7 @@ NO_FEED: Final = "no change feed was attached"
 
 @dataclass(frozen=True)
 class History:
-    """The transactions of the run, by source; what is not told of a source is unknown, not empty.
+    """The transactions of the run, by source; what is not known of a source is unknown, not empty.
 
     `readings` has one feed reading for each source with a feed, sorted by source; a complete one
     says that its transactions are all there were. `transactions` stand in commit order within a

@@ -29,7 +29,7 @@ class Step:
     committed_at: datetime | None
     touched: frozenset[str]
     names: tuple[str, ...] = ()
-    """Other names under which whoever made it may know it."""
+    """Other names under which its maker may know it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ NO_TIMELINES = Timelines()
 FRESH: Final = 1_000_000
 """Added to the occurrence in the key of a row without a key, where that key is another's.
 
-No such occurrence is there already: no more than a few rows of one content are told apart.
+No such occurrence is there already: only a few rows of one content are kept apart.
 """
 
 

@@ -53,7 +53,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Mark:
-    """A transaction of a source that a call made, as whoever carried the call out knows it.
+    """A transaction of a source that a call made, as the one who carried the call out knows it.
 
     `name` is one under which the source's history tells it (`model.readings.Transaction`): its
     position (a frame of the log, an LSN), its own id, a request's or message's id, a commit. None:

@@ -4,7 +4,7 @@ A *value* is `None`, `bool`, `int`, `Decimal`, `float`, `str`, `bytes`, `datetim
 instant; naive: a local timestamp, a type of its own), `date`, a `tuple` of values or a `Map`.
 What is *observed* of a field is a value or one of three markers that are never values:
 `ABSENT`, `Excluded(rule)`, `Unobserved(cause)` (docs/design.md §3). `Digested` is an `Unobserved`
-whose content can still be told apart from others.
+whose content can still be distinguished from others.
 
 `encode` maps each of them to JSON without floats, type-tagged, so that `1`, `1.0`, `true` and
 `"1"` stay four things; `decode` is its strict inverse.
@@ -53,7 +53,7 @@ class Map:
 class Unordered(tuple["Value", ...]):  # noqa: SLOT001 - tuples have no slots of their own
     """A list under a rule that takes the order from it: its items sorted, so that it has one form.
 
-    `key` is the member by which each item, an object, is told from all others; empty for a
+    `key` is the member by which each item, an object, is distinguished from all others; empty for a
     multiset, which is one value.
     """
 
@@ -107,7 +107,7 @@ class Digested(Unobserved):
     sha256: str
 
     def __post_init__(self) -> None:
-        # Whoever makes one may have read it from a file.
+        # Anyone who makes one may have read it from a file.
         is_sound = self.kind in ("text", "bytes") and type(self.size_bytes) is int
         if not (is_sound and self.size_bytes >= 0 and _SHA256.fullmatch(self.sha256)):
             raise ValueError(f"not the digest of a text or of bytes: {self.sha256[:80]!r}")

@@ -1,6 +1,6 @@
 """Which readings may be used: freshness, settling, influence. Ages come from the trial's clock.
 
-An inadmissible reading makes the values of its source unobserved on that side, whoever else
+An inadmissible reading makes the values of its source unobserved on that side, no matter who else
 supplies them (docs/design.md §3, Contradiction and Freshness).
 """
 

@@ -178,8 +178,8 @@ def _may_move(
 ) -> tuple[int, frozenset[Cause]]:
     """Whether the field's change follows from the expression: it moved, too.
 
-    Where it did not, the field was not kept before the run, and whoever put it right was not the
-    system.
+    Where it did not, the field was not kept before the run, and the one who put it right was not
+    the system.
     """
     then = _then(context, rule.type, key)
     if then is None:

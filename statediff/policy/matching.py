@@ -92,7 +92,7 @@ class Match:
 
 def changes(deltas: Iterable[Delta]) -> tuple[Change, ...]:
     """The deltas grouped by entity and operation, in delta order."""
-    # Keys are told apart by `key_order`: to Python the keys 1, 1.0 and True are one.
+    # Keys are distinguished by `key_order`: to Python the keys 1, 1.0 and True are one.
     groups: dict[Any, list[Delta]] = {}
     for delta in deltas:
         groups.setdefault((delta.type, key_order(delta.key), delta.op), []).append(delta)

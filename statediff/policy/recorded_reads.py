@@ -167,7 +167,7 @@ def _answered_at(access: BoundAccess, run: CallContext) -> int:
 
 
 def _replied_at(trace: Trace, answer: Mapping[str, Observed] | NoAnswer) -> int:
-    """Where turns are told apart: the end of the last one whose reply is the answer."""
+    """Where turns are distinguished: the end of the last one whose reply is the answer."""
     turns = trace.turns or ()
     if isinstance(answer, NoAnswer):
         return len(trace.actions)

@@ -53,7 +53,7 @@ def repeated(rule: BoundEffect, run: CallContext, candidates: Iterable[Change]) 
         return told
     retried = next((tries for tries in calls.values() if len(tries) > 1), None)
     if len(alike) > len(calls) and retried is not None and run.gap is None:
-        # Which of them is the repetition cannot be told; that many of them are is certain.
+        # Which of them is the repetition cannot be known; that many of them are is certain.
         deltas: tuple[Delta, ...] = tuple(d for c in alike[len(calls) :] for d in c.deltas)
         why = _repeated(rule, alike, retried[1].id, retried[0].id, retried[0].tool)
         found = fails(rule.retry_id, FindingCode.DUPLICATE_EFFECT, _STAGE, why, deltas)
@@ -81,7 +81,8 @@ def _as_attributed(
 ) -> Finding | None:
     """The finding where it is known which call left each of several like effects; else None.
 
-    Then a call that was made again and left another one is told from two calls that differ.
+    Then a call that was made again and left another one is distinguished from two calls that
+    differ.
     """
     likeness = {action.id: name for name, tries in calls.items() for action in tries}
     for alike in (group for group in groups.values() if len(group) > 1):

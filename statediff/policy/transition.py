@@ -265,7 +265,7 @@ def _gaps(delta: Delta) -> frozenset[Cause]:
 def _namings(expected: list[_One], pairs: _Pairs) -> Iterator[Naming | None]:
     """Every way to give each named creation a key of its own, in a fixed order.
 
-    None for each step on the way, so that whoever asks can bound the search.
+    None for each step on the way, so that the caller can bound the search.
     """
     created = [one for one in expected if one.of.op in (Op.CREATE, Op.LINK)]
     created = [one for one in created if any(isinstance(part, New) for part in one.of.key)]

@@ -32,7 +32,7 @@ Template = Annotated[
 
 
 class Role(Part):
-    """The subsystems that whoever has this role may search and read; none unless listed."""
+    """The subsystems that anyone who has this role may search and read; none unless listed."""
 
     sees: Names
 

@@ -38,7 +38,7 @@ class Bucket(Enum):
 
 @dataclass(frozen=True)
 class Asked:
-    """What the agent is told: who it acts for, as of when (microseconds since 1970), and what."""
+    """What the agent is given: who it acts for, as of when (microseconds since 1970), and what."""
 
     id: str
     track: Track

@@ -208,7 +208,7 @@ class _Maker:
         people: tuple[str, ...],
         facts: dict[str, str | int | bool] | dict[str, str],
     ) -> Artifact:
-        # An id that told what its artifact is for would give answers away.
+        # An id that showed what its artifact is for would give answers away.
         name = self._opaque(subsystem, "artifact", name)
         told = ", ".join(f"{fact} {value}" for fact, value in sorted(facts.items()))
         text = f"{title}. {told}. With {', '.join(people) or 'nobody named'}."

@@ -72,7 +72,7 @@ class Makers:
         return ""
 
     def _about(self, finding: Json) -> tuple[str, ...]:
-        """Who left its changes, calls it names, and whoever left what its witnesses show."""
+        """Who left its changes, calls it names, and who left what its witnesses show."""
         ids = [self._maker.get(name) for name in finding["deltas"]]
         ids += [name if name in self._by_id else None for name in finding["evidence"]]
         rows = finding["witness"]["rows"]

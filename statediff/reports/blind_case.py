@@ -1,4 +1,4 @@
-"""A trial for a judge who is not told the verdict: a reviewer who is blind, or a model.
+"""A trial for a judge who does not see the verdict: a reviewer who is blind, or a model.
 
 A reviewer's dossier has the intent and the clauses in English, every change with both sides, what
 was left out, the readings, the answer and the calls. Not the verdict, not a clause's truth, not a

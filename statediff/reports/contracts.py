@@ -335,7 +335,7 @@ def plain_comparison(found: Comparison, trials: Affected | None) -> dict[str, An
 
 
 def migration_note(found: Comparison, trials: Affected | None) -> str:
-    """The note that goes with the new version, for whoever kept results under the old one."""
+    """The note that goes with the new version, for anyone who kept results under the old one."""
     lines = [
         f"# {_inline(found.new)}: {_inline(found.old_version)} → {_inline(found.new_version)}",
         "",

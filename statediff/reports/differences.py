@@ -1,9 +1,9 @@
 """Where two trials of one case part, from their bundles: deltas, turns and calls.
 
 Deltas are the same if operation, entity, path and both canonical values are. Calls are compared in
-order, by tool, class and arguments, and the first that differs is told. Beyond what a log may lack
-nothing is claimed: where one ends with a gap, or arguments are unobserved, it is *not known*
-whether the agents parted there. That they parted is told of the calls as they were recorded.
+order, by tool, class and arguments, and the first that differs is reported. Beyond what a log may
+lack nothing is claimed: where one ends with a gap, or arguments are unobserved, it is *not known*
+whether the agents parted there. It compares the calls as they were recorded.
 """
 
 from __future__ import annotations

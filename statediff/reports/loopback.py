@@ -1,6 +1,6 @@
 """A page behind the loopback address, for the one browser that was given its link.
 
-Whoever else can send a request to this port (another page in the browser, another name that
+Anyone else who can send a request to this port (another page in the browser, another name that
 resolves to this machine, another user, the agent) gets nothing:
 
 1. it listens on 127.0.0.1 and answers only requests whose `Host` says so (DNS rebinding);

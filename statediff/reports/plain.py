@@ -99,7 +99,7 @@ def plain(observed: Observed) -> Json:
 
 
 def _is_exact(number: Decimal) -> bool:
-    """Whether whoever reads the number as a double gets the number that was meant."""
+    """Whether reading the number as a double gives the number that was meant."""
     if not number.is_finite():
         return False
     nearest = float(number)

@@ -33,7 +33,7 @@ class Parsed(Bundle):
     documents: dict[str, Json] = field(default_factory=dict)
 
     def document(self, name: str) -> Json:
-        """The JSON of one of the files. Whoever gets it changes nothing in it."""
+        """The JSON of one of the files. Anyone who gets it changes nothing in it."""
         if name not in self.documents:
             self.documents[name] = super().document(name)
         return self.documents[name]

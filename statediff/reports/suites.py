@@ -235,7 +235,7 @@ def _counts(count: EndCounts) -> dict[str, int]:
 
 
 def _ends(count: EndCounts) -> tuple[str, ...]:
-    """Scheduled, the three verdicts, and those without one, told apart where there are any."""
+    """Scheduled, the three verdicts, and those without one, distinguished where there are any."""
     apart = ", ".join(
         f"{count.ended[end]} {end.value.replace('_', ' ')}" for end in FAILURES if count.ended[end]
     )

@@ -43,7 +43,7 @@ def resolve(
 
     `authority` names, per type, the source that decides when sources differ. `refused` gives the
     cause for each (side, source) whose reading may not be used: what it delivers is unobserved,
-    whoever else supplies it, if the source is one that `must_report` (None: every source is).
+    no matter who else supplies it, if the source is one that `must_report` (None: every source is).
     """
     schema = _schema(before, after)
     scope = Scope(schema, _deliverers(before, after), authority or {}, refused or {}, must_report)

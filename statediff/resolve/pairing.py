@@ -28,7 +28,7 @@ MAX_MATCHINGS: Final = 24
 """Admissible matchings that are enumerated; beyond, nothing is known of the type."""
 
 MAX_ALIKE: Final = 4
-"""Entities of one natural key, or of look-alikes, that are told apart by trying every way."""
+"""Entities of one natural key, or of look-alikes, that are distinguished by trying every way."""
 
 
 @dataclass(frozen=True)

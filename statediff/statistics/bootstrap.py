@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-if TYPE_CHECKING:  # slow to load, and whoever reads a command's help draws nothing
+if TYPE_CHECKING:  # slow to load, and a command's help draws nothing
     import numpy as np
     import numpy.typing as npt
 

@@ -5,7 +5,7 @@ is written after its other files, so that a copy that was cut short holds no bun
 whole; a chunk is written once. Nothing that is read back is believed: names are checked before
 they are used, and a bundle is one only if its digests say so.
 
-Whoever reads or writes is let in by what fsspec's driver finds in the environment. A URL that
+Anyone who reads or writes is let in by what fsspec's driver finds in the environment. A URL that
 holds a credential is refused before anything writes it down or prints it.
 """
 
@@ -52,7 +52,7 @@ class CopyPlace:
 
     def __init__(self, url: str) -> None:
         self.url = check_url(url)
-        # Not before: whoever keeps no copies need not wait for it.
+        # Not before: anyone who keeps no copies need not wait for it.
         from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415 - above
 
         try:

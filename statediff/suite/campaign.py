@@ -140,7 +140,7 @@ util.Finalize(None, POOL.close, exitpriority=100)
 def close_when_idle() -> None:
     """From now on sandboxes that nobody has used for a while are ended, by a thread.
 
-    For the processes of a cluster: whoever wanted the sandboxes may be gone, unseen.
+    For the processes of a cluster: the process that wanted the sandboxes may be gone, unseen.
     """
 
     def watch() -> None:
@@ -233,7 +233,7 @@ def on_cluster(
 ) -> Iterator[Workers]:
     """The workers of the scheduler at `address`; for `local`, so many processes and a scheduler.
 
-    `tell` is told, once, that workers are waited for. `UsageError` where there is no such cluster,
+    `tell` learns, once, that workers are waited for. `UsageError` where there is no such cluster,
     or one that must not be used.
     """
     try:
@@ -367,7 +367,7 @@ LOOK_SECONDS: Final = 0.5
 
 @dataclass(frozen=True)
 class CampaignRules(Generic[E, O]):
-    """What an episode is, as far as whoever carries it out needs to know."""
+    """What an episode is, as far as its worker needs to know."""
 
     play: Callable[[E], O]
     """A function of a module: workers may be other processes."""

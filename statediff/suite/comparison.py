@@ -201,7 +201,7 @@ _Key = tuple[str, int, str]
 
 
 def _key(trial: AnySide) -> _Key:
-    # What was not scheduled has no number, and is told from others by its folder.
+    # What was not scheduled has no number, and its folder distinguishes it from others.
     if trial.number is None:
         return trial.contract, -1, trial.name
     return trial.contract, trial.number, ""
@@ -273,7 +273,7 @@ class ComparedSides:
 
 
 def agents_of(store: Store, run: str) -> list[str]:
-    """Who made the run's trials, as far as that was told, in order."""
+    """Who made the run's trials, as far as that was reported, in order."""
     wanted = sa.select(TRIALS.c.agent).distinct().where(TRIALS.c.run == run, TRIALS.c.agent != "")
     return sorted(agent for (agent,) in store.rows(wanted))
 
@@ -332,7 +332,7 @@ def _is_like(one: sa.FromClause, other: sa.FromClause) -> sa.ColumnElement[bool]
 
 
 def _is_passed(trial: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether it passed, and nothing is to be told of it."""
+    """Whether it passed, and nothing is to be reported of it."""
     told = sa.exists().where(FINDINGS.c.run == trial.c.run, FINDINGS.c.trial == trial.c.name)
     # Of the trial that is asked about, however deep the question stands in another one.
     return sa.and_(trial.c.ended == Ended.MATCH.value, ~told.correlate(trial))

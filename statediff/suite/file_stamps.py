@@ -44,7 +44,7 @@ def digest_of(stamps: Iterable[tuple[str, str]]) -> str:
 
 
 class AheadLook:
-    """Runs that a process of its own looks at. Whoever is told nothing looks for himself."""
+    """Runs that a process of its own looks at. Without its report the caller looks for itself."""
 
     def __init__(self, runs: Sequence[str]) -> None:
         self._waiting = list(runs)

@@ -124,7 +124,7 @@ class Review:
         if self.cause is not Cause.EVALUATOR and (
             self.stage is not None or self.is_correctable is not None
         ):
-            return "a stage, and whether it could be told, belong to an evaluator failure"
+            return "a stage, and whether it could be known, belong to an evaluator failure"
         if self.failures and self.cause not in (Cause.EVALUATOR, Cause.CONTRACT):
             return "kinds of failure belong to an evaluator failure or a contract ambiguity"
         if list(self.failures) != sorted(set(self.failures)):

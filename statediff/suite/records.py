@@ -150,7 +150,7 @@ class Run:
     times: int
     """Trials that were scheduled of each contract with each agent."""
     agents: tuple[tuple[str, str], ...]
-    """(agent, what tells its trials from others' by name); one without a name if it is not told."""
+    """(agent, what names its trials apart); one without a name if it is not known."""
     first_seed: int = 1
 
     @property

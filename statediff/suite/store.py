@@ -113,12 +113,12 @@ OPINIONS: Final = Table(
     Column("content", Text, nullable=False),
     ForeignKeyConstraint(["run", "trial"], ["trials.run", "trials.name"], ondelete="CASCADE"),
 )
-"""What reviewers signed, file by file as it lies beside bundles; whoever asks checks by whom."""
+"""What reviewers signed, file by file as it lies beside bundles; the caller checks by whom."""
 
 
 BUSY_SECONDS: Final = 30
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
-_MIGRATING: Final = 7_366_244_102  # the advisory lock of whoever migrates a store on PostgreSQL
+_MIGRATING: Final = 7_366_244_102  # the advisory lock for migrating a store on PostgreSQL
 _SLICE: Final = 500
 KEPT: Final = tuple(TRIALS.c[each.name] for each in fields(Trial) if each.name != "loose")
 """The columns of a trial, in the order of its fields; the others follow from these."""

@@ -119,7 +119,7 @@ class Keeper:
 def _possible(
     make: Callable[[TaskId], Made], tasks: Iterable[TaskId]
 ) -> Iterator[tuple[TaskId, Made]]:
-    """What is made of each task; one that cannot be read is a fault of its runs, told there."""
+    """What is made of each task; one that cannot be read is a fault of its runs, reported there."""
     from statediff.errors import StatediffError
 
     for task in tasks:

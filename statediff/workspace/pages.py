@@ -147,7 +147,7 @@ def write_page(path: Path, text: str, *, is_asked: bool) -> int:
 
 
 def _keep(path: Path, text: str, tell: Tell) -> bool:
-    """Whether the page is in the file now; why not is told."""
+    """Whether the page is in the file now; why not is reported."""
     from statediff.errors import StorageError
 
     try:

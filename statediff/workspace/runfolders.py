@@ -139,7 +139,7 @@ def run_secret(folder: Path) -> bytes:
 
 
 def count_scheduled(facts: dict[str, Any], there: int) -> int:
-    """How many trials were scheduled: as often as was asked, of every contract."""
+    """How many trials were scheduled: as many as asked, of every contract."""
     settings, contracts = facts.get("settings"), facts.get("contracts")
     times = settings.get("trials") if isinstance(settings, dict) else None
     if isinstance(times, bool) or not isinstance(times, int) or not isinstance(contracts, dict):
@@ -170,7 +170,7 @@ def _bounded(path: Path) -> bytes:
 
 
 def _why(trial: Path) -> str:
-    """Why a trial has no bundle, as it was told when it ended; nothing may be known of it."""
+    """Why a trial has no bundle, as it was reported when it ended; nothing may be known of it."""
     from statediff.errors import BundleError, UsageError
 
     try:

@@ -32,7 +32,7 @@ class TaskOf:
 
     @property
     def prompt(self) -> str:
-        """What an agent is told."""
+        """What an agent is given."""
         return Task.of(self.file.content).prompt
 
 

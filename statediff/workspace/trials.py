@@ -182,7 +182,7 @@ class _Abandoned(AdapterError):
 
 
 class HeldTrial:
-    """A trial whose agent is whoever holds it open: a test's body, another framework's solver.
+    """A trial whose agent holds it open: a test's body, another framework's solver.
 
         with HeldTrial(contract, folder, agent="test_refund", lease=lend(sandbox)) as held:
             …                                    # reset, proven, captured; act on held.trial.urls

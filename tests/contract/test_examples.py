@@ -16,7 +16,7 @@ from statediff.contract.document.load import load_document
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "examples.md").read_text(encoding="utf-8")
-TOLD = YAML(typ="safe").load(DOCS / "examples" / "told.yaml")
+TOLD = YAML(typ="safe").load(DOCS / "examples" / "explained.yaml")
 EXCHANGE = DOCS / "examples" / "exchange-from-either"
 
 

@@ -184,7 +184,7 @@ def test_a_contract_with_every_section_is_read(tmp_path):
         (
             "prompt:\n",
             (
-                "c.yaml:1:1: `prompt`: expected what the agent is told; {name} stands for an "
+                "c.yaml:1:1: `prompt`: expected what the agent is given; {name} stands for an "
                 "input, {{name}} for {name} itself. Default: the intent, found nothing "
                 "(give it a value or remove the key)"
             ),

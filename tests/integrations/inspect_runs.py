@@ -79,7 +79,7 @@ def unplugging():
 
 @pytest.fixture(scope="module")
 def contract(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("inspect") / "told.yaml"
+    path = tmp_path_factory.mktemp("inspect") / "explained.yaml"
     path.write_text(TOLD)
     return path
 

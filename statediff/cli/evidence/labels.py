@@ -361,7 +361,7 @@ def flag(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Flag trials as unreliable, signed; told apart by `stats`, `compare` and `open` --trust.
+    """Flag trials as unreliable, signed; distinguished by `stats`, `compare` and `open` --trust.
 
     No verdict changes, and every trial is still counted.
     """

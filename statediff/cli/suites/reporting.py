@@ -241,7 +241,7 @@ def serve(
     *,
     as_json: bool,
 ) -> None:
-    """The page's link is told, and the page served until Ctrl-C, which is how it ends."""
+    """Shows the page's link and serves the page until Ctrl-C."""
     try:
         server = start(page.port)
     except OSError as error:
@@ -253,7 +253,7 @@ def serve(
             results().print(server.link, soft_wrap=True)
             progress().print(f"this link works once; Ctrl-C ends {what}", soft_wrap=True)
         if page.start:
-            webbrowser.open(server.link)  # where there is none, the link was told
+            webbrowser.open(server.link)  # where there is none, the link was shown
         server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
         pass

@@ -1,4 +1,4 @@
-"""`sandbox build | up | reset | verify | down`: a sandbox that stays, for whoever is at hand.
+"""`sandbox build | up | reset | verify | down`: a sandbox that stays.
 
 A sandbox lives in the process of `up`: only there are the pristine images and the outbox's token,
 out of an agent's reach. The other commands ask that process, by a file under
@@ -333,13 +333,13 @@ def _answer(sandbox: EmbeddedSandbox, wish: str) -> dict[str, Any]:
 
 
 def _await_reader(reply: Path) -> None:
-    """The folder goes when `up` ends; whoever asked gets to read the answer first."""
+    """The folder goes when `up` ends; the caller gets to read the answer first."""
     deadline = time.monotonic() + 1.0
     while reply.exists() and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS / 5)
 
 
-# ---------------------------------------------------------------- whoever asks it
+# ---------------------------------------------------------------- requests
 
 
 def _ask(name: str, wish: str) -> dict[str, Any]:
@@ -395,8 +395,8 @@ def _home(name: str) -> Path:
 def _alive(home: Path) -> Iterator[None]:
     """While this lasts, others see that the process of `up` is there, and no other can begin.
 
-    A lock says it, not a number: the kernel takes it back however the process ends, and whoever is
-    given the process's number later does not have it.
+    A lock says it, not a number: the kernel takes it back however the process ends, and anyone who
+    is given the process's number later does not have it.
     """
     handle = os.open(home / ALIVE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:

@@ -124,7 +124,7 @@ def mcp_proxy(
 
 @contextmanager
 def _recorder(path: Path | None, name: str) -> Iterator[Recorder]:
-    """A log in the file, or in one of its own; its name is told at the end."""
+    """A log in the file, or in one of its own; its name is shown at the end."""
     from statediff.agents.recorder import Recorder
     from statediff.workspace.trials import clock
 

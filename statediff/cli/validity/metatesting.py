@@ -32,7 +32,7 @@ class Seeding:
 
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, told]."),
+        typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, shown]."),
     ] = None
     sample: Annotated[
         int,

@@ -172,7 +172,7 @@ def judge(
         typer.Option(
             "--floor",
             metavar="FILE",
-            help="Zero-shot runs of the same questions; the gap to them is told.",
+            help="Zero-shot runs of the same questions; the gap to them is reported.",
         ),
     ] = None,
     as_json: JsonFlag = False,

@@ -213,7 +213,7 @@ def _rules(contract: Contract) -> Iterator[str]:
         yield f"The {tier}'s copy of the evidence suffices to decide a {verdict} again."
     for identity in contract.document.identify:
         fields = ", ".join(words(name) for name in identity.match_on)
-        yield f"{words(identity.type)}: told apart by {fields}, because {identity.because}."
+        yield f"{words(identity.type)}: distinguished by {fields}, because {identity.because}."
 
 
 def _sources(subject: Subject) -> Iterator[SourceBox]:

@@ -210,7 +210,7 @@ class ContractDocument(Part):
         Field(
             max_length=20000,
             description=(
-                "what the agent is told; {name} stands for an input, {{name}} for {name} itself. "
+                "what the agent is given; {name} stands for an input, {{name}} for {name} itself. "
                 "Default: the intent"
             ),
         ),

@@ -151,7 +151,7 @@ def load_schema_file(path: Path) -> SchemaFile:
 
 def parse_schema_file(data: bytes, file: str) -> SchemaFile:
     """The state schema in `data`; `file` is the name used in messages."""
-    with _PARSING:  # whoever starts many sandboxes at once asks for the same one many times
+    with _PARSING:  # starting many sandboxes at once asks for the same one many times
         return _parse(data, file)
 
 

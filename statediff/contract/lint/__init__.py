@@ -8,7 +8,7 @@
 6. `observing`: what no source delivers, or ν leaves nothing of.
 7. `reading`: who sees nothing, and what nobody could have looked at.
 
-Every remark has a code of the `CATALOGUE`. What makes a contract invalid is said by whoever reads
+Every remark has a code of the `CATALOGUE`. What makes a contract invalid is said by whatever reads
 or binds it; lint never decides a verdict.
 """
 

@@ -43,7 +43,7 @@ _ALL: Final = (
     *_codes(
         _FILE,
         ERROR,
-        ("syntax", "not YAML 1.2", "mend what stands there"),
+        ("syntax", "not YAML 1.2", "fix what stands there"),
         ("not-utf-8", "the bytes are no UTF-8 text", "save the file as UTF-8"),
         ("too-large", "more than 256 KiB", "move data to a fixture"),
         ("too-deep", "more than 30 levels", "write it flatter"),
@@ -127,7 +127,7 @@ _ALL: Final = (
         ),
         (
             "self-reviewed",
-            "a release signed off by whoever released it",
+            "a release signed off by its own author",
             "somebody else must review it",
         ),
     ),
@@ -368,7 +368,7 @@ _ALL: Final = (
             "a required clause tests a part of prose",
             "claim the fact in the answer (`schema`, `extract`), or compare the whole text",
         ),
-        ("hollow-reason", "a reason that gives none", "say why, for whoever reviews it"),
+        ("hollow-reason", "a reason that gives none", "say why, for its reviewers"),
         (
             "unreviewed",
             "a released version that nobody has signed off",

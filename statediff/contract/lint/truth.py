@@ -139,7 +139,7 @@ def _values(node: Node) -> tuple[Value, ...] | None:
 
 
 def clash(a: Fact, b: Fact) -> bool:
-    """Whether the two cannot both be so. False where it cannot be told."""
+    """Whether the two cannot both be so. False where it cannot be known."""
     if a.name != b.name:
         return False
     for known, other in ((a, b), (b, a)):

@@ -97,7 +97,7 @@ def _prompt(source: Document) -> Iterator[Problem]:
                     source,
                     "prompt-unknown-input",
                     path,
-                    f"the agent would be told `{{{name}}}` as it stands; no input is called so",
+                    f"the agent would be given `{{{name}}}` as it is; no input is called so",
                     f"add `{name}:` under `inputs`, or double the braces: `{{{{{name}}}}}`",
                 )
 

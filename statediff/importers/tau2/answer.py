@@ -52,7 +52,7 @@ def _number(found: re.Match[str]) -> Decimal:
 
 
 def number_in(info: str) -> Decimal | None:
-    """The number that is to be told; None where it is words."""
+    """The number that the agent is to report; None where it is words."""
     asked = _ASKED.fullmatch(info.strip())
     return None if asked is None else Decimal(asked[1].replace(",", ""))
 
@@ -61,7 +61,7 @@ def claim(info: str, cells: Mapping[Decimal, str] = MappingProxyType({})) -> str
     """The claim that the agent told this, in the contract language.
 
     `cells` are places of the state after by what the reference leaves there: a number that stands
-    in one is claimed of that place, so that the run's own state must confirm what was told.
+    in one is claimed of that place, so that the run's own state must confirm what was reported.
     """
     asked = number_in(info)
     if asked is not None:

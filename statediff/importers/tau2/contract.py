@@ -57,7 +57,7 @@ _PLACE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading of what a task wants: the changes of its reference, and what is to be told."""
+    """One reading of a task: the changes of its reference, and what is to be reported."""
 
     name: str
     changes: tuple[Edit, ...]
@@ -169,7 +169,7 @@ def _cells(readings: Sequence[Reading]) -> dict[Decimal, str]:
 def _branch(
     reading: Reading, agreed: Sequence[str], types: Sequence[str], pack: DomainPack
 ) -> dict[str, Any]:
-    """One reading of a disputed task: its changes, and what only it wants to be told."""
+    """One reading of a disputed task: its changes, and what only it wants to be reported."""
     own = claims([info for info in reading.communicate if info not in agreed])
     required = [*_clauses(reading, reading.name, pack), *own]
     branch: dict[str, Any] = {"require": required} if required else {}
@@ -179,7 +179,7 @@ def _branch(
 
 
 def _common_infos(readings: Sequence[Reading]) -> list[str]:
-    """What is to be told by every reading."""
+    """What every reading wants to be reported."""
     first, *others = readings
     return [
         info for info in first.communicate if all(info in other.communicate for other in others)

@@ -95,7 +95,7 @@ class Domain:
                     if call.get("requestor") == "user"
                 }
             except InputError:
-                continue  # whoever judges the runs reports the line
+                continue  # judging the runs reports the line
         for version in self.cases.tasks.values():
             if version.name not in found and (key := self._unrun(version.name)) is not None:
                 found[version.name] = Known(key, version.criteria, (), version.purpose)
@@ -256,12 +256,12 @@ class Shape:
     inner: Mapping[str, Shape] = field(default_factory=dict)
     """Fields that hold a collection of their own."""
     rows: Mapping[str, Shape] = field(default_factory=dict)
-    """Fields whose list holds entities, told apart by their place."""
+    """Fields whose list holds entities, distinguished by their place."""
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """One collection of the state: where it is, how its entities are told apart."""
+    """One collection of the state: where it is, how its entities are distinguished."""
 
     path: tuple[str, ...]
     shape: Shape

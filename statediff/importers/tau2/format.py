@@ -100,7 +100,7 @@ class TaskVersion:
 
 @dataclass(frozen=True)
 class Correction:
-    """What one later review (`version`) says of a task: its reference, and what is to be told."""
+    """What one later review (`version`) says of a task: its reference, and the report it wants."""
 
     task: str
     version: str

@@ -247,7 +247,7 @@ class Tau2:
         return Prepared(self.contract(task), before, before, nothing, SILENT)
 
     def minimal(self, task: TaskId) -> RecordedRun | None:
-        """The run that makes the reference's changes and calls and tells what is to be told.
+        """The run that makes the reference's changes and calls and tells what is to be reported.
 
         None where the rules that would have to pass it are not in the files.
         """
@@ -319,7 +319,7 @@ def _actions(
     effects: Sequence[tuple[str, ...] | None],
     user_tools: Collection[str],
 ) -> Iterator[Action]:
-    """The calls; one of `user_tools` was made in the user's place, whoever made it."""
+    """The calls; one of `user_tools` was made in the user's place, no matter who made it."""
     for at, (call, left) in enumerate(zip(trace, effects, strict=True)):
         arguments = call.get("args")
         result = value_of(call.get("output"))

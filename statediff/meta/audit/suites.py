@@ -227,7 +227,7 @@ def _opinion(suite: Suite, run: RecordedRun, changes: Sequence[SeededChange] = (
 
 
 def audit_from(holes: Path | None, told: Mapping[str, Any]) -> TaskAudit:
-    """The audit that `asdict` told, by way of JSON; `LookupError` where a bundle of it is gone."""
+    """The audit that `asdict` wrote, by way of JSON; `LookupError` where a bundle of it is gone."""
     for each in told["tries"]:
         if each["bundle"] and not (holes and (holes / each["bundle"] / "manifest.json").exists()):
             raise LookupError(each["bundle"])

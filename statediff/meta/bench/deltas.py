@@ -195,7 +195,7 @@ class Watched:
             self.spent["feed"].append(elapsed)
 
     def scan(self, number: int) -> None:
-        """Scans of both kinds, which must show what the feed told; number 0 is not counted."""
+        """Scans of both kinds, which must show what the feed reported; number 0 is not counted."""
         if not number:
             self._source.read(self._store, now, None)  # its digests are known from then on
         for way, source in (("all", self._server.whole()), ("digests", self._source)):

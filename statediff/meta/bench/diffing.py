@@ -190,7 +190,7 @@ def _datacompy(plan: BenchPlan, rows: int) -> Callable[[], Changes]:
 
 
 def _deepdiff(plan: BenchPlan, rows: int) -> Callable[[], Changes]:
-    """DeepDiff of dictionaries by id, with the settings that mend its blind spots."""
+    """DeepDiff of dictionaries by id, with the settings that fix its blind spots."""
     deepdiff = import_peer("deepdiff")
     before, after = records(rows, 0), records(rows, plan.changes)
 

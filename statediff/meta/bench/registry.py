@@ -64,7 +64,7 @@ class BenchPlan:
     changes: int = 10
     repeats: int = 5
     folder: Path = field(default=Path())
-    """A scratch folder, removed by whoever made it."""
+    """A scratch folder, removed by its maker."""
     judging: Judging | None = None
     """The doors whose rewards are measured; they are above this package, and handed in."""
 

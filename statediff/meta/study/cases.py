@@ -152,7 +152,7 @@ _FOLDS: Final[Mapping[str, StageFilter]] = {
 
 
 def reviewed_case(bundle: Bundle, label: Label, labels: Sequence[Labelled]) -> ScoredCase:
-    """The trial with its settled label, and what can be told from its clauses. `BundleError`."""
+    """The trial with its settled label, and what can be read from its clauses. `BundleError`."""
     judgement = bundle.document("judgement.json")
     facts, trial = bundle.manifest, bundle.document("trial.json")
     try:

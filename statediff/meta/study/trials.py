@@ -108,7 +108,7 @@ class ScoredCase:
 
 
 def scored_from(told: Mapping[str, Any]) -> ScoredCase:
-    """The scored case that `asdict` told, by way of JSON; what reviewers say is not kept."""
+    """The scored case that `asdict` wrote, by way of JSON; what reviewers say is not kept."""
     opinions = {
         name: EvaluatorOpinion(**{**opinion, "verdict": Verdict(opinion["verdict"])})
         for name, opinion in told["opinions"].items()

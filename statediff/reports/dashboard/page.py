@@ -175,7 +175,7 @@ class Share:
 
     @property
     def told(self) -> str:
-        """For whoever does not see the bar."""
+        """For anyone who does not see the bar."""
         parts = [f"{number:,} {sign.word}" for sign, number in self.counts]
         return f"{', '.join(parts) or 'nothing'} of {self.total:,} scheduled"
 

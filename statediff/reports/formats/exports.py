@@ -17,7 +17,7 @@ from statediff.reports.record import Record, reading, said
 
 Json = Any
 MAX_SHOWN: Final = 20
-"""Findings that are told of one trial; the number of the others is."""
+"""The most findings that are reported of one trial; the number of the others is."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A trial is one span from the agent's start to its end, with an event `gen_ai.evaluation.result` for
 the verdict, for each of the three results, and for each clause (GenAI conventions: name, score
 label, explanation; no score value, for INCONCLUSIVE has none). The span's status is an error for
-whatever is not MATCH and, told apart by `statediff.verdict`, unset for INCONCLUSIVE.
+whatever is not MATCH and, distinguished by `statediff.verdict`, unset for INCONCLUSIVE.
 
 Ids are derived from the bundle, so that exporting again sends the same spans.
 """

@@ -57,7 +57,7 @@ class Path:
     what: str
     by: str
     words: str
-    """The path in a sentence, for whoever does not see it."""
+    """The path in a sentence, for anyone who does not see it."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A sealed copy in a page: the bytes to be verified, and what a copy that withholds parts shows.
 
 A page shows a sealed copy only after it was verified. It carries the copy's three files and the
-second verifier, so that whoever reads it can verify it again, with a trust file of their own.
+second verifier, so that its reader can verify it again, with a trust file of their own.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ def _diagnosis(m: EvaluatorMeasures) -> Diagnosis:
 def _comparison(step: OrderingStep) -> Comparison:
     ends = step.interval
     between = "" if ends is None else f" ({100 * ends.low:.1f} to {100 * ends.high:.1f})"
-    relation = "at least as often as" if step.at_least else "more often than"
+    relation = "no less often than" if step.at_least else "more often than"
     return Comparison(
         bool(step.holds),
         f"{step.worse} {_SAID[step.measure]} {relation} {step.better}",

@@ -310,7 +310,7 @@ def _canonical(compiled: Compiled | None) -> Canonical:
 
 
 class _Rules:
-    """What ν does, by place: the words for whoever asks which rule changed a value."""
+    """What ν does, by place: the words that say which rule changed a value."""
 
     def __init__(self, compiled: Compiled | None) -> None:
         uses = () if compiled is None else compiled.book.uses

@@ -12,7 +12,7 @@ Json = Any
 
 @dataclass(frozen=True)
 class Sign:
-    """A word with a shape and a style of its own: never told apart by colour alone."""
+    """A word with a shape and a style of its own: never distinguished by colour alone."""
 
     style: str
     mark: str

@@ -188,7 +188,7 @@ class Reached(Protocol):
 
 @dataclass(frozen=True)
 class Access:
-    """All that an agent is told of a sandbox: where each system is, and a folder of its own."""
+    """All that an agent gets of a sandbox: where each system is, and a folder of its own."""
 
     urls: Mapping[str, str]
     """Source → URL, e.g. `{"outbox": "smtp://127.0.0.1:40213"}`."""

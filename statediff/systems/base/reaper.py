@@ -4,8 +4,8 @@
    terminal's group passes it by, and with no stream or file of ours, so that no pipeline waits for
    it.
 2. It holds one end of a pipe whose other end only this process has, and, where the system has such,
-   a handle of this process itself. A number is never looked up: whoever is given the number of a
-   dead process later is not taken for it. While it waits it is small: Python, and this file.
+   a handle of this process itself. A number is never looked up: a caller that is given the number
+   of a dead process later is not taken for it. While it waits it is small: Python, and this file.
 3. `release` is the one word that passes through the pipe: nothing is left to clean, it ends.
 4. When this process is gone, it becomes a whole Python that calls `clean`, and ends.
 

@@ -19,7 +19,7 @@ MAX_TEXT: Final = 256 * 1024
 """Characters that one text of a call may have."""
 MAX_RESULT_BYTES: Final = 60 * 1024
 """Of a result as JSON, so that it is recorded whole; of what would be more the agent gets the
-beginning only, and is told so."""
+beginning only, and the answer says so."""
 MAX_SECONDS: Final = 20.0
 """How long a system may take to answer one call."""
 
@@ -56,7 +56,7 @@ class Tool(Generic[Taken]):
     description: str
     arguments: type[Taken]
     act: Callable[[Taken], Any]
-    """Does it, and returns what the agent is told: plain JSON, or `Done`. Else `ToolError`."""
+    """Does it, and returns what the agent is given: plain JSON, or `Done`. Else `ToolError`."""
     action_class: ActionClass | Callable[[Taken], ActionClass] = ActionClass.UNKNOWN
 
     principal: str | None = None

@@ -34,7 +34,7 @@ PLACE: Final = "/var/lib/statediff"
 AGENT: Final = "agent"
 READER: Final = "statediff_reader"
 AGENT_CONNECTIONS: Final = 40
-"""At once; a server takes sixty, so that whoever reads always gets in."""
+"""At once; a server takes sixty, so that a reader always gets in."""
 STEP_SECONDS: Final = 60.0
 _PROBE_SECONDS: Final = 0.01
 

@@ -24,7 +24,7 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 
 class Passage:
-    """Whoever connects to `listener` reaches what `dial` connects to, until `close`.
+    """Anyone who connects to `listener` reaches what `dial` connects to, until `close`.
 
     Each connection has two threads.
     """
@@ -118,7 +118,7 @@ class Entrance(Passage):
 def connected(target: Path) -> Connection:
     """A connection to the server that listens at `target`. Raises `OSError`.
 
-    Whoever has taken over the server could put a link there that leads to another socket of this
+    Anyone who has taken over the server could put a link there that leads to another socket of this
     machine, the engine's for one; so the socket itself is opened, never what a link names.
     """
     opened = os.open(target, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)

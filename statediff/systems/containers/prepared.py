@@ -1,11 +1,11 @@
 """Data folders of database servers, kept by the process that made them, for its next servers.
 
-To make a database of a pack's texts takes a server longer than to begin. So whoever is the second
+To make a database of a pack's texts takes a server longer than to begin. So the second caller
 to ask for the same one ends its server when that is made and leaves the volume it wrote, over which
 it begins again, and who asks after that begins there too (`overlay_volume`). The volume goes with
 this process, however that ends.
 
-Nothing here proves anything. What a data folder must hold is told by what its maker found in it
+Nothing here proves anything. What a data folder must hold is shown by what its maker found in it
 (`Kept.facts`), which stays in this process's memory, and every reset is proven against that.
 """
 

@@ -6,9 +6,9 @@ abort, an exit code of its own) or has used up its memory, of which the kernel k
 killed, or asked to end, was ended from outside: no account that an agent gets can send a signal.
 
 A server that serves somebody loses its connections before its parent, the engine or a note of its
-own can say why. So whoever asks for the cause waits until both are told (`await_told`): nothing in
-the container has died that its parent may not know of, and the server has answered since, which
-whoever has begun to end does no more; or it has ended.
+own can say why. So a caller that wants the cause waits until both are known (`await_told`): nothing
+in the container has died that its parent may not know of, and the server has answered since, which
+anyone who has begun to end does no more; or it has ended.
 
 A container belongs to one process on one machine (`Owner`), which is known again after it is dead.
 Others use a pid again, so the owner's label has the time at which the process started too; a
@@ -108,7 +108,7 @@ _SENT: Final = {
     128 + signal.SIGKILL,
     128 + signal.SIGTERM,
 }
-"""How whoever is killed or asked to end does end."""
+"""How a process that is killed or asked to end does end."""
 _TOLD_SECONDS: Final = 2.0
 _ENDING_SECONDS: Final = 30.0
 """How long a server that serves no more may take to end: a database writes down all that it has."""

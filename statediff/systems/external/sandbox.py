@@ -8,7 +8,7 @@
    reset did not put back is drift with a name, and no trial begins.
 
 There is one such system: it is where its URLs say. Nothing shows what is in flight in it, so that
-whoever waits for it to come to rest waits for a fixed time.
+anyone who waits for it to come to rest waits for a fixed time.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from statediff.systems.base.folders import AGENT_USER, SERVICE_USER, is_of_the_p
 OWN: Final = "own"
 NOTHING: Final = Map(())
 LEFT_OUT: Final = {"security.selinux": "the machine's policy labels every file"}
-"""Attribute → why it is not told."""
+"""Attribute → why it is not known."""
 MAX_VALUE_BYTES: Final = 256
-"""A longer value is told by its digest."""
+"""A longer value is kept as its digest."""
 _HARNESS: Final = frozenset({AGENT_USER, SERVICE_USER})
 _ACCESS_LISTS: Final = ("system.posix_acl_access", "system.posix_acl_default")
 _TAGS: Final = {1: "user:", 2: "user:{}", 4: "group:", 8: "group:{}", 16: "mask", 32: "other"}

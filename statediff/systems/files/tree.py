@@ -310,7 +310,7 @@ def _kind(mode: int) -> EntryKind:
 
 
 def _version(status: os.stat_result) -> tuple[int, ...]:
-    # The change time too: the modification time can be set back by whoever owns the file.
+    # The change time too: the modification time can be set back by anyone who owns the file.
     return (
         status.st_dev,
         status.st_ino,

@@ -175,7 +175,7 @@ class EmbeddedRepository:
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no git command holds a lock; which one is held, if `deadline` passes.
 
-        A lock that a dead command left behind cannot be told from one that is in use.
+        A lock that a dead command left behind cannot be distinguished from one that is in use.
         """
         while True:
             if is_no_folder(self.place) and not self._read.is_unplugged:

@@ -12,7 +12,8 @@ The feed (`GitServerFeed`) shows every state that pushes left. The server lets p
 the other and keeps, in a folder beside the repository where no request reaches, what the files of
 the refs were before and after each (`sandboxes/images/git/serve.sh`). Objects stay, whatever refs
 lead to them, for nothing collects garbage; so the state after a push is what its refs lead to, read
-with the code that scans. A push is known by the moves of its refs, which whoever pushed knows too.
+with the code that scans. A push is known by the moves of its refs, which anyone who pushed knows
+too.
 
 What the feed cannot see: who pushed; in which order one push moved several refs; pushes that were
 refused, which leave nothing. Refs that moved otherwise than by a push, a push that was cut off, and

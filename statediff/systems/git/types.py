@@ -41,7 +41,7 @@ class TreeEntry:
 
 
 def commit_row(oid: str, content: bytes) -> tuple[Row, tuple[str, ...]]:
-    """A commit and the ids of its parents. `NotRead` when those cannot be told."""
+    """A commit and the ids of its parents. `NotRead` when those cannot be known."""
     headers, message = _split(content)
     tree = headers[0][1] if headers and headers[0][0] == b"tree" else b""
     parents = tuple(value for name, value in headers if name == b"parent")
@@ -68,7 +68,7 @@ def commit_row(oid: str, content: bytes) -> tuple[Row, tuple[str, ...]]:
 
 
 def tag_row(oid: str, content: bytes) -> tuple[Row, str]:
-    """An annotated tag and the id it points at. `NotRead` when that cannot be told."""
+    """An annotated tag and the id it points at. `NotRead` when that cannot be known."""
     headers, message = _split(content)
     target = headers[0][1] if headers and headers[0][0] == b"object" else b""
     if not _ID.fullmatch(target):

@@ -9,7 +9,7 @@ reading hostile MIME is the evaluator's task, where a failure has a name.
    argument and no environment variable, where the agent could read it.
 2. One line of JSON says that both sockets listen: `{"smtp": port, "control": port, "pid": pid}`,
    and comes with a handle of the process where the system has such. Both are bound to loopback.
-3. The end of its line ends the sink: it cannot outlive whoever asked for it.
+3. The end of its line ends the sink: it cannot outlive its caller.
 
 Control protocol, one request a connection; all lines end in a newline:
 
@@ -167,7 +167,7 @@ async def _control(
                 writer.write(answer)
                 await writer.drain()
     except (TimeoutError, OSError, ValueError):
-        pass  # ValueError: a line beyond the limit; whoever it was, it was not the evaluator
+        pass  # ValueError: a line beyond the limit, which the evaluator never sends
     finally:
         writer.close()
 
@@ -242,7 +242,7 @@ def _sink(line: socket.socket, complaints: int) -> None:
 def main() -> None:
     """The nursery: it ends with standard input."""
     logging.disable(logging.CRITICAL)  # what a client sends is kept, never printed
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with whoever started it, not before
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its starter, not before
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for its children
     gc.freeze()  # what is loaded is shared with every sink
     with socket.socket(fileno=0) as requests:
@@ -256,7 +256,7 @@ def main() -> None:
                 try:
                     _sink(socket.socket(fileno=given[0]), given[1])
                     status = 0
-                except BaseException:  # noqa: BLE001 - told, as by any program that ends so
+                except BaseException:  # noqa: BLE001 - reported, as by any program that ends so
                     traceback.print_exc()
                 finally:
                     os._exit(status)

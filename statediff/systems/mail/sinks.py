@@ -2,7 +2,7 @@
 
 A sink is small, but to load Python and its modules takes a tenth of a second of a core. So the
 first `begin` in a process starts a *nursery* (`python -m statediff.systems.mail.sink`), which loads
-them once and forks a sink for whoever asks:
+them once and forks a sink for the caller:
 
 1. The evaluator makes a pair of sockets for the new sink and gives the nursery one end of it, over
    a socket that only the two of them have.
@@ -54,7 +54,7 @@ class Sink:
     _line: socket.socket = field(repr=False)
     """Open as long as the sink is to run."""
     _handle: int | None = field(repr=False)
-    """The process itself, whoever has its number later; None where there is no such thing."""
+    """The process itself, no matter who has its number later; None where there is no such thing."""
 
     def has_ended(self, seconds: float = 0.0) -> bool:
         """Whether the process is over, or is within so many seconds."""

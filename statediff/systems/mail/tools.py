@@ -1,4 +1,4 @@
-"""Mail, by the server that the agent was told: one message, sent or refused."""
+"""Mail, by the server that the agent was given: one message, sent or refused."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ FROM information_schema.key_column_usage WHERE table_schema = {db}
 ORDER BY table_name, constraint_name, ordinal_position
 """
 
-# A password's hash is told by its digest only: it must not be found in a bundle.
+# A password's hash is kept as its digest only: it must not be found in a bundle.
 _WITHOUT_HASH: Final = (
     "JSON_REMOVE(priv, '$.authentication_string', '$.password_last_changed', '$.auth_or')"
 )
@@ -334,7 +334,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Everything the catalogue told: `tables` by name, and the rows of each `db.` type."""
+    """Everything that the catalogue lists: `tables` by name, and the rows of each `db.` type."""
 
     tables: dict[str, TableEntry]
     objects: dict[str, list[Row]]

@@ -1,11 +1,11 @@
-"""Every committed state of a MariaDB database, told from the server's log of rows.
+"""Every committed state of a MariaDB database, read from the server's log of rows.
 
 1. `attach` notes the last transaction in the log and the catalogue, and looks whether anybody but
    the evaluator may write past the log or change its settings; MariaDB allows that to
    accounts with global privileges only.
 2. `establish` reads the log from there to its end and applies it to the state before
    (`mariadb.replay`). At the types that the log leaves in doubt, and at the schema objects, it
-   looks, in a snapshot that shows the log's end. `finish` is the same for whoever wants the
+   looks, in a snapshot that shows the log's end. `finish` is the same for a caller that wants the
    history only.
 3. What the log does not show is guarded: a schema object that changed without a word in the log is
    a gap, and so is a log whose numbers are not one above the other.
@@ -129,7 +129,7 @@ class MariaDbFeed:
                 look = self._look(connection, database)
                 replay = Replay(database, before, start.look, logged, store)
                 replay.forwards(look)
-                # Whoever may write past the log makes a whole look necessary.
+                # Anyone who may write past the log makes a whole look necessary.
                 who_may = {*start.privileged, *privileged(connection)}
                 is_loose = bool(who_may) or any(
                     GIVES_RIGHTS.search(text) for entry in logged for text in entry.statements
@@ -190,7 +190,7 @@ class MariaDbFeed:
     def _accounts(
         self, start: _Start, replay: Replay, logged: Sequence[Logged], database: str
     ) -> dict[int, Accounts] | None:
-        """The accounts after each statement about them; None if that is not told."""
+        """The accounts after each statement about them; None if that is not known."""
         if self._second is None or not replay.accounts or not replay.accounts_are_told:
             return None
         statements = [(number, logged[number - 1]) for number in replay.accounts]

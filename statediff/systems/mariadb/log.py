@@ -94,7 +94,7 @@ class Logged:
     committed_at: datetime
     rows: tuple[RowsChanged, ...] = ()
     statements: tuple[str, ...] = ()
-    """Whatever is not told by rows; `undone` work and two-phase commits are named here too."""
+    """Whatever no rows show; `undone` work and two-phase commits are named here too."""
     database: str = field(default="", compare=False)
     session: tuple[tuple[str, Any], ...] = ()
     """What the log says of the session that gave the statement."""
@@ -145,7 +145,7 @@ def check_kept(connection: Connection[Any], start: Place, end: Place) -> None:
 def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Logged]:
     """The transactions after `start`, up to `end`. Raises `SourceUnavailable`.
 
-    What was told before that stands.
+    What was reported before that is kept.
     """
     place, size, count = start, 0, 0
     is_open: Logged | None = None

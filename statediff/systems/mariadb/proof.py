@@ -1,9 +1,9 @@
-"""What a MariaDB server is, told by digests and by its catalogue: the proof of a reset.
+"""What a MariaDB server is, by digests and by its catalogue: the proof of a reset.
 
 Rows are proven by SHA-256 of each, made by the server, which has no part in what capture reads. Its
-own `CHECKSUM TABLE` adds up 32 bits a row: whoever writes a row can choose what those are, and so
-leave for the next trial what nobody sees. Definitions are proven by what the server would have to
-be told to make them; accounts, privileges, global variables and other databases are listed, one
+own `CHECKSUM TABLE` adds up 32 bits a row: anyone who writes a row can choose what those are, and
+so leave for the next trial what nobody sees. Definitions are proven by what the server would have
+to be asked to make them; accounts, privileges, global variables and other databases are listed, one
 label a thing.
 """
 
@@ -156,7 +156,7 @@ def _cell(column: str, data_type: str) -> str:
 def definition_of(
     connection: Connection[Any], database: str, name: str, kind: str = "BASE TABLE"
 ) -> str:
-    """What the server would have to be told to make a table or view, as `look` has it."""
+    """What the server would have to run to make a table or view, as `look` has it."""
     what = "VIEW" if kind == "VIEW" else "TABLE"
     shown = fetched(connection, f"SHOW CREATE {what} {quoted(database)}.{quoted(name)}")
     return _text(shown[0][1])

@@ -1,4 +1,4 @@
-"""The states between two looks at a MariaDB database, told from its log of rows.
+"""The states between two looks at a MariaDB database, read from its log of rows.
 
 1. Forwards from the state before, a type is known until the first transaction that leaves it in
    doubt: a change of its definition, rows that follow others without a word in the log (foreign
@@ -175,7 +175,7 @@ _SAVEPOINT: Final = re.compile(r"\s*(SAVEPOINT|RELEASE\s+SAVEPOINT)\b", re.IGNOR
 
 @dataclass(frozen=True)
 class Look:
-    """What the catalogue told at one end of the run."""
+    """What the catalogue listed at one end of the run."""
 
     catalogue: Catalogue
     cascades: tuple[Cascade, ...]
@@ -338,7 +338,7 @@ class Replay:
     # Backwards
 
     def backwards(self, end: State, look: Look) -> None:
-        """What is in doubt, told from its state after the run. Raises `SourceUnavailable`."""
+        """What is in doubt, read from its state after the run. Raises `SourceUnavailable`."""
         types = {t.source_table: t for t in end.schema.types if t.name not in OBJECT_NAMES}
         state = dict(end.tables)
         for name in state.keys() - self._before.tables.keys():

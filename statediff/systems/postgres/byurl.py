@@ -51,7 +51,7 @@ _PAUSE_SECONDS: Final = 0.2
 
 
 class _Ours:
-    """The names of all copies, whoever made them."""
+    """The names of all copies, no matter who made them."""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.startswith(OURS)

@@ -76,7 +76,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Everything the catalogue told: `tables` by name, and the rows of each `db.` type."""
+    """Everything that the catalogue lists: `tables` by name, and the rows of each `db.` type."""
 
     tables: dict[str, TableEntry]
     objects: dict[str, list[Row]]

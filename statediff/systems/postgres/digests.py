@@ -34,7 +34,7 @@ from statediff.systems.postgres.rows import TableQuery
 from statediff.systems.postgres.session import Connection
 
 FORM: Final = 1
-"""Raised by whoever changes what is digested."""
+"""Raised by each change of what is digested."""
 LEAST_CHUNKS: Final = 8
 """A smaller table is read at once."""
 MOST_RUNS: Final = 64

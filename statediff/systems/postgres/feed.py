@@ -1,4 +1,4 @@
-"""Every committed state of a PostgreSQL database, and the one after a run, told from its log.
+"""Every committed state of a PostgreSQL database, and the one after a run, read from its log.
 
 1. `attach` opens a transaction, which keeps every version of every row, and reserves the log from
    there on. Nothing is made or set in the database that is watched: no publication, no trigger.
@@ -9,14 +9,16 @@
    computed columns need no care of their own. Schema objects, roles, grants, settings, sequences
    and large objects are always read whole, in the same snapshot; a table that was made anew,
    rewritten or truncated, or is unlogged, is scanned: that is the guard.
-4. Between the ends, each transaction's state is told in the same way (`postgres.intermediate`).
+4. Between the ends, each transaction's state is described in the same way
+   (`postgres.intermediate`).
 
 What it cannot see: rolled-back work; states of unlogged tables, of sequences and of what was
 rewritten, in between (unobserved, with the cause); what a server of another release logs. It needs
 the server's owner and `pg_walinspect` in that account's own database.
 
-What watching changes: old versions of rows are kept, so that tables grow. Whoever waits for all old
-snapshots to end (`CREATE INDEX CONCURRENTLY`) is waited for in turn: the feed lets go, and says so.
+What watching changes: old versions of rows are kept, so that tables grow. Anyone who waits for all
+old snapshots to end (`CREATE INDEX CONCURRENTLY`) is waited for in turn: the feed lets go, and says
+so.
 """
 
 from __future__ import annotations
@@ -218,7 +220,7 @@ class _Hold:
 
     @contextlib.contextmanager
     def log(self) -> Iterator[_Log]:
-        """What reads the log, beside whoever reads the present meanwhile."""
+        """What reads the log, beside the one that reads the present meanwhile."""
         with ThreadPoolExecutor(1, "reads the log") as thread:
             yield _Log(self, thread)
 
@@ -246,7 +248,7 @@ class _Hold:
                 self._stack.close()
 
     def _watch(self, admin: Admin) -> None:
-        """Whoever waits for our old snapshot to end does not wait for long."""
+        """Anyone who waits for our old snapshot to end does not wait for long."""
         try:
             with admin(HOLD_SECONDS) as connection:
                 while not self._is_closing.wait(_WATCH_SECONDS):

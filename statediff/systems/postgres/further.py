@@ -45,7 +45,7 @@ _SERVERS_OWN: Final = {
     "pg_range": ("rngtypid", "x::text"),
     "pg_ts_config_map": ("mapcfg", "x::text"),
 }
-"""Catalogue → the number of the object that a row speaks of, and what of the row is told here."""
+"""Catalogue → the number of the object that a row speaks of, and what of the row is reported."""
 BUILT_IN: Final = " UNION ALL ".join(
     f"SELECT 'what the server came with', '{table}',"
     f" md5(string_agg(line, E'\\n' ORDER BY at, line COLLATE \"C\"))"

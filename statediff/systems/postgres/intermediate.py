@@ -116,7 +116,7 @@ class Moments:
         position: str,
         doubts: Mapping[str, str],
     ) -> Seen:
-        """Every transaction that left another state; a gap where not each of them can be told."""
+        """Every transaction that left another state; a gap where not each of them can be known."""
         commits = self._delta.commits
         told: list[Transaction] = []
         last = before.digest()

@@ -412,7 +412,7 @@ SILENT: Final = frozenset(
 
 
 class Delta:
-    """What may be told of each table between the first and the last moment of a run.
+    """What may be reported of each table between the first and the last moment of a run.
 
     `commits` are all there were; `catalogues` names the files of the catalogue's own tables.
     """
@@ -489,7 +489,7 @@ class Delta:
         end: Look,
         commits: Iterable[Commit],
     ) -> Table | str:
-        """The table at `end`, if it was `base` at `start`; or why that cannot be told."""
+        """The table at `end`, if it was `base` at `start`; or why that cannot be known."""
         pages = self.pages(self.last.definitions[entity_type.source_table], commits)
         if not pages:
             return base

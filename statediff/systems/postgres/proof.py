@@ -1,4 +1,4 @@
-"""What a PostgreSQL server is, told by bytes and by its cluster's catalogue: the proof of a reset.
+"""What a PostgreSQL server is, by bytes and by its cluster's catalogue: the proof of a reset.
 
 A clone that was copied file by file is equal to its template file by file. So the database is
 proven by a digest of each of its files, after a checkpoint has written what was in memory; what
@@ -28,7 +28,7 @@ SECRET: Final = "password of role "  # noqa: S105 - a label
 PIECE_BYTES: Final = 1024 * 1024
 """Read and digested at a time: memory that is used again costs half of fresh memory."""
 IGNORED_FILES: Final = ("pg_internal.init",)
-"""Written anew by whoever connects first; it holds nothing that the catalogue does not."""
+"""Written anew by anyone who connects first; it holds nothing that the catalogue does not."""
 
 _FILES: Final = """
 SELECT f.name, s.size, p.at, encode(sha256(pg_read_binary_file(

@@ -42,7 +42,7 @@ SELECT DISTINCT coalesce(pg_partition_root(u.oid), u.oid)::int8 FROM (
 ) u
 """
 """The tables whose indexes, statistics or partitions call a function that was written in the
-database: the server runs it while it plans a statement on them, as whoever asks."""
+database: the server runs it while it plans a statement on them, with the caller's rights."""
 
 COLUMNS: Final = f"""
 SELECT a.attrelid, a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod),

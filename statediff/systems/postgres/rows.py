@@ -159,7 +159,7 @@ class BulkReader:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the keys can be ordered and told apart in columns."""
+        """Whether the keys can be ordered and distinguished in columns."""
         plain = {c.field.name for c in self.columns if c.is_plain}
         kinds = {self.type.by_name[k].kind for k in self.type.key}
         return set(self.type.key) <= plain and kinds <= {Kind.INT, Kind.TEXT} and bool(kinds)

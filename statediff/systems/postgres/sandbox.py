@@ -318,7 +318,7 @@ class PostgresServer(DatabaseServer[Made]):
     def admin(self, seconds: float = STEP_SECONDS) -> Iterator[Connection]:
         """The connection of the server's owner, which no agent can be; it stays until it fails.
 
-        For whoever puts back and proves; who works beside them takes one `apart`.
+        For putting back and proving; work beside them takes one `apart`.
         """
         kept = self._working_connection()
         with hung_up_after(kept, seconds):
@@ -467,14 +467,14 @@ class PostgresServer(DatabaseServer[Made]):
         """How others ended it, or a process of it, since the last exchange; None if nobody did.
 
         Where one of its processes dies, all begin again. One that was killed was killed by others;
-        one that crashed, or was killed for its memory, may have been made to by what it was told.
+        one that crashed, or was killed for its memory, may have been made to by its input.
         """
         if self.container.is_starved():
             return None
         cause = self.container.ended_by_others()
         if not self.container.has_ended():
             try:
-                # Whoever is connected stays so in a server that was asked to end: so a new one.
+                # Anyone who is connected stays so in a server that was asked to end: so a new one.
                 with self.apart() as admin:
                     if self._began == begun_at(admin):
                         return None
@@ -515,7 +515,7 @@ def _file_labels(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _set_password(admin: Connection, role: str, secret: str) -> str:
-    """What the server keeps of it, from which it cannot be told."""
+    """What the server keeps of it, from which it cannot be known."""
     encrypted = admin.pgconn.encrypt_password(secret.encode(), role.encode(), b"scram-sha-256")
     verifier = encrypted.decode()
     admin.execute(

@@ -129,7 +129,7 @@ T = TypeVar("T")
 def blocks_copied(connection: Connection, query: str) -> Generator[bytearray]:
     """The rows of one `COPY` in blocks. Raises `psycopg.Error` where they are not all.
 
-    Whoever stops in the middle has the statement cancelled.
+    Anyone who stops in the middle has the statement cancelled.
     """
     line = connection.pgconn
     line.send_query(query.encode())
@@ -205,7 +205,7 @@ class Copied:
         if self._connection.broken:
             return
         if not self._is_over:
-            with contextlib.suppress(psycopg.Error):  # told to whoever reads, or of no use
+            with contextlib.suppress(psycopg.Error):  # the reader gets it too, or it is of no use
                 for _ in self:
                     pass
         if self._has_failed and not self._connection.broken:

@@ -167,7 +167,7 @@ class PostgresSource:
         """A transaction has begun: the tables held, each with why it is not, and the catalogue.
 
         `expected` are tables that were there: where there are no others now, none are listed first.
-        `seen` is told what it sees, in the server's form, once the snapshot is taken; again where
+        `seen` gets what it sees, in the server's form, once the snapshot is taken; again where
         another one had to be.
         """
         held: dict[int, str | None] = {}
@@ -381,7 +381,7 @@ class Scan:
             is_text = isinstance(error, UnicodeDecodeError)
             met.cause = "a value is not UTF-8" if is_text else unread_because(cause_of(error))  # type: ignore[arg-type]  # the other of the two
         finally:
-            # Whoever reads may stop in the middle: the rest of the copy is then cancelled.
+            # Anyone who reads may stop in the middle: the rest of the copy is then cancelled.
             if not is_whole and not self._connection.broken:
                 self._connection.execute("ROLLBACK TO rows")
 

@@ -2,7 +2,7 @@
 
 Its database and its files lie in a folder of this machine that the server shares; the base state
 is made from the pack's seed, and kept in the evaluator's memory only, like the evaluator's key. A
-reset copies the base over the live database (SQLite's backup, under its locks) and mends the
+reset copies the base over the live database (SQLite's backup, under its locks) and fixes the
 files. A running Redmine remembers settings and the like: where anything but ordinary work had been
 changed, or the server hangs or is gone, it is started anew.
 
@@ -337,7 +337,7 @@ class RedmineTracker:
             time.sleep(_POLL_SECONDS)
 
     def _account(self) -> ApiKey:
-        """The evaluator's own, which no agent is told."""
+        """The evaluator's own, which no agent is given."""
         return ApiKey(f"http://127.0.0.1:{self._server.port}/", self._key)
 
     @property
@@ -373,7 +373,7 @@ class RedmineTracker:
         base.execute(
             "UPDATE users SET hashed_password = ?, salt = ? WHERE login = ?", (hashed, salt, AGENT)
         )
-        # Whoever was signed in could read a key, and use it later.
+        # Anyone who was signed in could read a key, and use it later.
         base.execute(
             "UPDATE tokens SET value = lower(hex(randomblob(20))) WHERE value != ?", (self._key,)
         )

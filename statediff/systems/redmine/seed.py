@@ -216,7 +216,8 @@ class _Story:
                 self._may_move(number)
         for user in self.seed["users"]:
             self._person(user, roles, passwords)
-            # Redmine makes a key for whoever asks for it: so everybody has one from the beginning.
+            # Redmine makes a key for anyone who asks for it: so everybody has one from the
+            # beginning.
             is_evaluator = "Auditor" in user["roles"]
             self.add(
                 "tokens",

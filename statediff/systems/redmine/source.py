@@ -13,8 +13,8 @@ cannot change how the tracker is read afterwards.
 
 The history has one row a changed property. An entry of Redmine's journals says who, when, which
 properties were what before, and what somebody wrote: that is a comment at the same time. So a
-comment's making is told twice, as a change on the issue and as the beginning of the comment. A
-relation is entered on both issues; it is told where it begins, if both say the same.
+comment's making is reported twice, as a change on the issue and as the beginning of the comment. A
+relation is entered on both issues; it is reported where it begins, if both say the same.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _PARTS: Final[dict[str, tuple[str, ...]]] = {
     "users": ("users", "members", "member_roles", "roles", "email_addresses"),
     "watcher": ("watchers",),
 }
-"""Table of a type → the tables of the database that it is told from."""
+"""Table of a type → the tables of the database that it is read from."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def _with_new(schema: Schema, raw: State) -> tuple[EntityType, ...]:
 
 
 def _enumeration(raw: State, table: str, lost: int) -> Enumeration:
-    """How completely what a type is told from was read; a table that was dropped has no rows."""
+    """How completely what a type is read from was read; a table that was dropped has no rows."""
     by_table = {t.type.source_table: t for t in raw.tables.values()}
     for part in _PARTS.get(table, (table,)):
         found = by_table.get(part)

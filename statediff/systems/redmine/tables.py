@@ -1,7 +1,7 @@
 """What the tables of a Redmine mean: issues with their further fields, comments, watchers, files.
 
-Rows come as the database holds them, by table and column. Each is told in one place: what these
-functions make no use of stays a row of its table.
+Rows come as the database holds them, by table and column. Each is described in one place: what
+these functions make no use of stays a row of its table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REFERENCES: Final = {
 
 @dataclass(frozen=True)
 class CustomField:
-    """A further field that somebody gave to issues; told as `cf_` and its number."""
+    """A further field that somebody gave to issues; named `cf_` and its number."""
 
     id: int
     is_list_entry: bool
@@ -69,13 +69,13 @@ class CustomField:
 
 @dataclass
 class Tables:
-    """The rows of a database by table, and which of them were told in other terms."""
+    """The rows of a database by table, and which of them were described in other terms."""
 
     rows: Mapping[str, list[Row]]
     told: dict[str, set[int]] = field(default_factory=dict)
 
     def take(self, table: str, is_wanted: Callable[[Row], bool] = lambda _: True) -> list[Row]:
-        """The rows that are wanted; they count as told."""
+        """The rows that are wanted; they count as described."""
         taken = self.told.setdefault(table, set())
         wanted = [at for at, row in enumerate(self.rows.get(table, ())) if is_wanted(row)]
         taken.update(wanted)
@@ -272,7 +272,7 @@ def duplicates(tables: Tables) -> dict[Any, Observed]:
 
 
 def users(tables: Tables) -> list[Row]:
-    """Every account and group; membership in the one project is told as roles."""
+    """Every account and group; membership in the one project is reported as roles."""
     names = {row["id"]: row.get("name") for row in tables.rows.get("roles", ())}
     projects = len(tables.rows.get("projects", ()))
     held: dict[Any, set[str]] = {}

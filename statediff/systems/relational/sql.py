@@ -181,7 +181,7 @@ RISK: Final = (
 )
 """Classes in rising order of risk."""
 
-# What falls back to a command is told by its class; the parser's own warning would print the text.
+# What falls back to a command is known by its class; the parser's own warning would print the text.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 _PARSER_FAULTS: Final = (

@@ -113,7 +113,7 @@ def database_tools(
 
 
 def _result(found: Rows, most: int) -> Any:
-    """What a call is told of a statement: at most so many rows, and whether there are more."""
+    """What a call gets of a statement: at most so many rows, and whether there are more."""
     if not found.names:
         return {"rows_touched": found.touched}
     rows: list[dict[str, Any]] = []

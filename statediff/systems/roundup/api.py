@@ -149,7 +149,7 @@ def api_types(schema: Schema, kinds: tuple[str, ...]) -> tuple[EntityType, ...]:
 
 
 def _properties_to_ask(types: tuple[EntityType, ...]) -> dict[str, tuple[str, ...]]:
-    """Class → the properties to ask for, so that all the types can be told."""
+    """Class → the properties to ask for, from which all the types can be read."""
     wanted: dict[str, set[str]] = {}
     for entity in types:
         if entity.is_association:

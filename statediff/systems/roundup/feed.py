@@ -1,10 +1,10 @@
-"""Every committed state of a Roundup tracker: its database's log, told in the tracker's own terms.
+"""Every committed state of a Roundup tracker: its database's log, in the tracker's own terms.
 
-1. The log of the tracker's database is followed as any other (`sqlite.feed`): every commit, whoever
-   wrote it, through the interface or past it.
-2. Each state is told as the source tells it (`roundup`). What lies in files has no log: a file that
-   is the same inode, unchanged since `attach`, was the same at every moment. Of any other nothing
-   is known at moments in between, and what was written over or removed is a gap.
+1. The log of the tracker's database is followed as any other (`sqlite.feed`): every commit, no
+   matter who wrote it, through the interface or past it.
+2. Each state is reported as the source tells it (`roundup`). What lies in files has no log: a file
+   that is the same inode, unchanged since `attach`, was the same at every moment. Of any other
+   nothing is known at moments in between, and what was written over or removed is a gap.
 
 What it cannot see is what `sqlite.feed` cannot, the text of a comment or an attachment that is made
 in the run before its last commit, and an agent that exchanges a whole folder and puts it back; that
@@ -63,7 +63,7 @@ class RoundupFeed:
         try:
             self._marks = _marks(self._home)
             newest = max((mark[1] for mark in self._marks.values()), default=0)
-            # Else a change within the same tick as the last one before could not be told apart.
+            # Else a change within the same tick as the last one before could not be distinguished.
             time.sleep(max(0, min(TICK_NS, newest + TICK_NS - time.time_ns())) / 1e9)
         except OSError as error:
             self._log.detach()

@@ -1,7 +1,7 @@
 """The home of a tracker: what it keeps in files beside its database.
 
-Every entry below the home is told, with its kind and mode, except what is told in other terms:
-`NOT_LISTED` names each, with the reason.
+Every entry below the home is reported, with its kind and mode, except what is described in other
+terms: `NOT_LISTED` names each, with the reason.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Home:
         return _settings(self.folder)
 
     def programs(self, items: Items) -> list[Row] | str:
-        """Every entry that is told in no other terms: what the tracker runs, and what is odd."""
+        """Every entry that no other type describes: what the tracker runs, and what is odd."""
 
         def is_told(path: str, is_folder: bool) -> bool:
             if is_folder:

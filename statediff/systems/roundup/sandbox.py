@@ -56,7 +56,7 @@ from statediff.systems.roundup.source import RoundupSource
 from statediff.systems.sqlite.source import strange_side_file
 
 START_SECONDS: Final = 60.0
-"""For one that does not answer: what ends early is told at once."""
+"""For one that does not answer: what ends early is reported at once."""
 STOP_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 1.0
 
@@ -211,7 +211,7 @@ class EmbeddedTracker:
 
     @property
     def account(self) -> ApiAccount:
-        """The evaluator's own, which no agent is told."""
+        """The evaluator's own, which no agent is given."""
         base = f"http://127.0.0.1:{self.process.port}/helpdesk/"
         return ApiAccount(base, EVALUATOR, self._passwords[EVALUATOR])
 

@@ -9,19 +9,19 @@ that the evaluator need not, and it runs the pack's `schema.py`, which the evalu
 3. One line of JSON on standard output says that it listens, on loopback: `{"port": …}`.
 4. Each further line, `{"ask": n}`, is answered with `n` and the number of requests in progress; if
    it brings a `password`, also with how the tracker stores that.
-5. The end of standard input ends the process: it cannot outlive whoever started it.
+5. The end of standard input ends the process: it cannot outlive its starter.
 
 The seed is a story: users and lists, then issues, each with what happened to it and when. From it
 follow the items as they are at the end, and the journal of how they came to be: the same dates,
 numbers and entries in every sandbox.
 
 Each answer names the transactions that were made for its request, as the database's feed does: by
-the frame of the log that ends each. Whoever commits a change holds the database's write lock until
-then, so that nobody else commits: the first transaction in the log after its position under the
-lock is this connection's own (`NotedConnection`). One thread handles a request, from its beginning
-to its answer: what is committed in that thread in between was made for it, however many requests
-are in progress (`noting`). A name that is not certain is `?`. Nothing that a client sends has a
-part in it.
+the frame of the log that ends each. Anyone who commits a change holds the database's write lock
+until then, so that nobody else commits: the first transaction in the log after its position under
+the lock is this connection's own (`NotedConnection`). One thread handles a request, from its
+beginning to its answer: what is committed in that thread in between was made for it, however many
+requests are in progress (`noting`). A name that is not certain is `?`. Nothing that a client sends
+has a part in it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Request(threading.local):
 _request: Final = _Request()
 _logs: Final[dict[str, LogMarks]] = {}
 _lock: Final = threading.Lock()
-"""Over a commit and both looks at the log. Whoever waits for it keeps nobody who has it waiting:
+"""Over a commit and both looks at the log. Anyone who waits for it keeps nobody who has it waiting:
 a commit that has changed something waits for no other lock of the database."""
 
 
@@ -142,7 +142,7 @@ _Item = dict[str, Any]
 
 
 class _Story:
-    """Items by class and number, their journals and texts, while the story is told."""
+    """Items by class and number, their journals and texts, while the seed's story is replayed."""
 
     def __init__(self, seed: Mapping[str, Any]) -> None:
         self.items: dict[str, dict[str, _Item]] = {}
@@ -409,7 +409,7 @@ def complete(home: Path, order: dict[str, Any], port: int) -> None:
     finally:
         db.close()
     with contextlib.closing(sqlite3.connect(home / "db" / "db", isolation_level=None)) as own:
-        # One file, and whoever opens it begins a log: what a feed follows.
+        # One file, and anyone who opens it begins a log: what a feed follows.
         own.execute("PRAGMA journal_mode = DELETE")
         own.execute("VACUUM")
         own.execute("PRAGMA journal_mode = WAL")

@@ -4,11 +4,11 @@
 2. Roundup's classes become entity types: an item is an entity with its properties, who made and
    last touched it and when (to the second, as the tracker itself tells it), and whether it is
    retired, which is how Roundup deletes. Texts and attachments come from the tracker's files.
-3. A multilink is an association; one that lists messages or files is told by these instead: each
+3. A multilink is an association; one that lists messages or files is read from these instead: each
    says which item lists it, and which others do.
 4. `journal` holds the history, one row a changed property. `setting` and `program` hold what
    makes the tracker what it is, `counter` the numbers it gives out next, `session` and
-   `one_time_key` who may act without a password. Every entry of the home is told somewhere.
+   `one_time_key` who may act without a password. Every entry of the home is reported somewhere.
 5. All other tables stay as they are.
 
 A password appears as the digest of its stored form. What a schema file says is laid over the types
@@ -146,7 +146,7 @@ class TrackerClasses:
                     )
 
     def field(self, kind: str, p: Property) -> Field:
-        """How the property of a class is told.
+        """How the property of a class is reported.
 
         Roundup itself defines the roles of a user as names with commas between them.
         """
@@ -267,7 +267,7 @@ def _apart(raw_type: EntityType, told: set[str]) -> EntityType:
 
 
 class _Reader:
-    """One raw state of the database, told in the tracker's own terms."""
+    """One raw state of the database, described in the tracker's own terms."""
 
     def __init__(
         self, raw: State, home: Home, classes: TrackerClasses, schema: Schema | None = None
@@ -292,7 +292,7 @@ class _Reader:
         """Multilink table between ordinary classes → the class whose items list others."""
 
     def others(self) -> list[EntityType]:
-        """The tables that are not told in other terms: they stay as they are."""
+        """The tables that are not described in other terms: they stay as they are."""
         return [t for t in self._types if t.source_table not in self._ours]
 
     def rows(self, entity_type: EntityType) -> _Rows:

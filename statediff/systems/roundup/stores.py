@@ -2,7 +2,7 @@
 
 Roundup makes each of the two files when it is first needed, always in one form. A file of another
 form, with a trigger or a table more, is an oddity that the home's listing shows; so is one that is
-no database. The keys open accounts, so that only their digests are told.
+no database. The keys open accounts, so that only their digests are reported.
 """
 
 from __future__ import annotations

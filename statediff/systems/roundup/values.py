@@ -316,7 +316,7 @@ _KEPT: Final[dict[Kind, tuple[type, ...]]] = {
 
 
 def is_of_kind(kind: Kind, told: Observed) -> bool:
-    """Whether a cell that the tracker wrote could be told as this; one that is not read may be."""
+    """Whether a cell that the tracker wrote could be read as this; one that is not read may be."""
     return told is None or isinstance(told, Unobserved) or type(told) in _KEPT[kind]
 
 
@@ -378,7 +378,7 @@ def on_which(owner: str, listed: list[int]) -> Row:
 
 
 def content_digest(content: bytes) -> str:
-    """The digest by which a secret or a file's content is told apart, e.g. `sha256:9f86…`."""
+    """The digest by which a secret or a file's content is distinguished, e.g. `sha256:9f86…`."""
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 

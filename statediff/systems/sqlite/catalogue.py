@@ -123,7 +123,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Everything the catalogue told: `tables` by folded name, and the rows of each `db.` type."""
+    """Everything in the catalogue: `tables` by folded name, and the rows of each `db.` type."""
 
     tables: dict[str, TableEntry]
     objects: dict[str, list[Row]]

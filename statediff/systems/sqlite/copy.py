@@ -142,5 +142,5 @@ def without_log(first_page: bytes) -> bytes:
 
 
 def with_log(image: bytes) -> bytes:
-    """The database marked as having a write-ahead log; whoever opens it begins one."""
+    """The database marked as having a write-ahead log; anyone who opens it begins one."""
     return image[: _FORMAT.start] + bytes([_LOGGED, _LOGGED]) + image[_FORMAT.stop :]

@@ -2,7 +2,7 @@
 
 The entries of a row are asked for in SQL, past every index: the columns and expressions of each
 index and the condition of a partial one, evaluated by SQLite in the caller's read-only connection.
-What cannot be asked so is `Uncertain`: whoever asks checks the whole file instead.
+What cannot be asked so is `Uncertain`: the caller checks the whole file instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every committed state of a SQLite database in WAL mode, whoever wrote it.
+"""Every committed state of a SQLite database in WAL mode, no matter who wrote it.
 
 1. `attach` holds the locks of a reader (`Hold`). As long as it does no checkpoint writes to
    the database file and nothing begins the log anew: the file stays what it was, and the log keeps
@@ -10,12 +10,12 @@
 
 What it cannot see: when a transaction was committed (the log holds no times) and by whom; what was
 rolled back; databases an agent attached beside this one, and temporary tables. It tells the states
-of the file it was attached to: what else its path named for a while is not one of them. And whoever
-may write the log may also forge it: commits that were cut off its end *and* out of its index, byte
-by byte and consistently, are gone. A log and an index that were copied and put back are such a gap,
-because SQLite does not write to its index that way (`sqlite.writes`); a forger who maps the index
-is not noticed. That takes the rights of the evaluator's own user, and such trials are labelled
-`isolation: none`.
+of the file it was attached to: what else its path named for a while is not one of them. And anyone
+who may write the log may also forge it: commits that were cut off its end *and* out of its index,
+byte by byte and consistently, are gone. A log and an index that were copied and put back are such a
+gap, because SQLite does not write to its index that way (`sqlite.writes`); a forger who maps the
+index is not noticed. That takes the rights of the evaluator's own user, and such trials are
+labelled `isolation: none`.
 
 What watching changes: a checkpoint reports that it is busy, so that the log grows with the run, and
 neither the journal mode nor exclusive locking can be chosen while the feed is attached.
@@ -219,7 +219,7 @@ class SqliteFeed:
     ) -> Seen:
         """What was seen, each state as `tell` puts it.
 
-        Without `before`, the state at `attach` is read from the file, and told first. What `tell`
+        Without `before`, the state at `attach` is read from the file, and comes first. What `tell`
         raises as `SourceUnavailable` is the gap.
         """
         if self._held is None:

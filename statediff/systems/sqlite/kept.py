@@ -69,7 +69,7 @@ _FEW_ROWS: Final = 64
 _MANY: Final = 4
 """Where more than this part of a file or table changed, and than a few, it is read whole."""
 _MOST_BYTES: Final = 64 * 1024
-"""Of a row that is told from its record."""
+"""Of a row that is read from its record."""
 _NODES_KEPT: Final = 2000
 _SCHEMA_ROOT: Final = 1
 _NOT_TABLES: Final = OBJECT_NAMES - {each.name for each in OBJECT_TYPES if each.table}
@@ -364,7 +364,7 @@ class _After:
 
 @dataclass(frozen=True)
 class _RowReader:
-    """Rows of one type as a scan shows them, told from their records."""
+    """Rows of one type as a scan shows them, read from their records."""
 
     query: Query
     plain: Plain

@@ -1,4 +1,4 @@
-"""Whose each page is after some pages were written, told from these and from what was before.
+"""Whose each page is after some pages were written, read from these and from what was before.
 
 A page that was not written leads where it led. So only written pages, those above them and those
 that they took in or gave up are looked at: no tree is walked through. What would need more than

@@ -1,4 +1,4 @@
-"""Whether a commit left a SQLite file as sound as it was, told from the pages that it wrote.
+"""Whether a commit left a SQLite file as sound as it was, read from the pages that it wrote.
 
 What was sound and was not written stays sound; the rest is compared before and after:
 

@@ -1,4 +1,4 @@
-"""The state after each committed transaction, told from a copy of the database.
+"""The state after each committed transaction, read from a copy of the database.
 
 States are read with the code that scans the database itself, so that types, schema objects and
 canonical forms are the same. Only the tables that own a page the commit wrote are read again, and
@@ -125,7 +125,7 @@ class Replay:
         """Root → what the present commit did to its tree."""
 
     def apply(self, commit: Commit, *, is_last: bool = True) -> State:
-        """The state after the commit. Raises `SourceUnavailable` if it cannot be told.
+        """The state after the commit. Raises `SourceUnavailable` if it cannot be known.
 
         Where checking the structure of every state would take too long, only the last is known.
         """
@@ -270,8 +270,8 @@ class Replay:
     def _check_row_ids(self, owners: PageOwners, root: int, nodes: Rewritten) -> None:
         """The row ids of a table are in order. Raises `Tangled`.
 
-        Whoever asks for a range of row ids is shown what a search finds: a row in a wrong place is
-        in the table and in no range.
+        A caller that asks for a range of row ids is shown what a search finds: a row in a wrong
+        place is in the table and in no range.
         """
         if not node_of(self._page(root), root, owners.usable).is_of_table:
             return

@@ -68,7 +68,7 @@ class EmbeddedDatabase:
         return f"sqlite:///{self.file}"
 
     def start(self) -> None:
-        """Nothing runs: the file is opened by whoever uses it."""
+        """Nothing runs: the file is opened by its user."""
 
     def stop(self) -> None:
         """Nothing runs."""

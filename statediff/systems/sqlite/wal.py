@@ -189,7 +189,7 @@ READ_ONLY: Final = "attempt to write a readonly database"
 
 
 class LogMarks:
-    """The transactions in the log of one database, told to the connections that make them.
+    """The transactions in the log of one database, by the connections that make them.
 
     Of one thread; every connection has its own.
     """
@@ -263,7 +263,7 @@ class LogMarks:
             pass
 
     def since(self) -> list[Mark]:
-        """The transactions committed since `note`, whoever made them."""
+        """The transactions committed since `note`, no matter who made them."""
         return [Mark(self._source, str(commit.frame)) for commit in self._new()]
 
     def _new(self) -> Iterable[Commit]:

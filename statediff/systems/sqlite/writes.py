@@ -45,7 +45,7 @@ class IndexWrites:
         os.close(self._queue)
 
     def are_all_of_sqlite(self) -> bool:
-        """Whether the index was written as often as it grew, at most."""
+        """Whether the index was written once for each growth, at most."""
         try:
             while events := os.read(self._queue, _MOST_BYTES):
                 at = 0

@@ -1,6 +1,6 @@
 """Deltas as plain JSON, as `statediff.changes` gives them, made of records again.
 
-Whoever hands them over says what a run changed; nothing of it is believed that does not fit the
+Anyone who hands them over says what a run changed; nothing of it is believed that does not fit the
 state before: each entity must be there or must not, and each value before must be the one that is
 there. What plain JSON does not say exactly (a number that a double does not hold, bytes, an instant
 in another form, what was not observed) is refused, so that a delta never means another change.

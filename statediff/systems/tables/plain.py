@@ -2,7 +2,7 @@
 
 A value is read here only where its JSON text, read strictly, would give the very same: dictionaries
 with texts for names, lists, texts, truth values, numbers and None, each of exactly that type and
-within every limit of `shape`. Anything else is `Odd`, and whoever asked reads the text instead.
+within every limit of `shape`. Anything else is `Odd`, and the caller reads the text instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The folder of a tracker: its entries, each told by its path, and the content of one.
+"""The folder of a tracker: its entries, each shown by its path, and the content of one.
 
 No link is followed, only regular files are read, and none beyond a size; what is not read is
 unobserved, with the cause.
@@ -37,7 +37,7 @@ is that is no regular file; `mode` its permissions as four octal digits."""
 _ODD_MODE: Final = 0o7113
 """No tracker makes a file of its data that anybody may write or run."""
 IsTold = Callable[[str, bool], bool]
-"""(path, whether it is a folder) → whether it is told in other terms."""
+"""(path, whether it is a folder) → whether it is described in other terms."""
 
 
 def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
@@ -76,10 +76,10 @@ def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
 
 
 def entries(home: Path, is_told: IsTold, digest: Callable[[bytes], str]) -> list[Row] | str:
-    """A `PROGRAM` for every entry below `home` that is not told in other terms; else a cause.
+    """A `PROGRAM` for every entry below `home` that is not described in other terms; else a cause.
 
-    Only regular files and folders can be told otherwise: a link in the place of one is an entry,
-    and so is a file that everybody may write, or that may be run.
+    Only regular files and folders can be described otherwise: a link in the place of one is an
+    entry, and so is a file that everybody may write, or that may be run.
     """
     rows: list[Row] = []
     try:
@@ -125,4 +125,4 @@ def _walk(folder: int, prefix: str, is_told: IsTold) -> Iterator[tuple[str, int,
         elif not is_told(path, False):
             yield path, mode, None
         elif mode & _ODD_MODE:
-            yield path, mode, "a file that is told elsewhere, with an odd mode"
+            yield path, mode, "a file that is reported elsewhere, with an odd mode"

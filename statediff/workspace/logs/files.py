@@ -188,7 +188,7 @@ def _reviewed(data: bytes, trust: Sequence[Signer]) -> Record:
 
 
 def _is_expiry(data: bytes) -> bool:
-    """Which sort a signed file claims to be; its signature is checked by whoever reads that."""
+    """Which sort a signed file claims to be; its signature is checked by the reader."""
     from statediff.evidence.statements import payload_of
     from statediff.evidence.vault import EXPIRY
 

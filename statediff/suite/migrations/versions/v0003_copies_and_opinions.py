@@ -31,6 +31,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """The store knows of neither; both are in the folders of runs, or were told."""
+    """The store knows of neither; both are in the folders of runs, or were reported."""
     op.drop_table("opinions")
     op.drop_table("copies")
