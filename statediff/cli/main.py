@@ -96,7 +96,7 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("mcp", "systems.serving", "mcp"),
     ("mcp-proxy", "systems.serving", "mcp_proxy"),
     ("watch", "states", "watch"),
-    ("judge", "states", "judge"),
+    ("judge", "judging", "judge"),
     ("capture", "states", "capture"),
     ("diff", "states", "diff"),
     ("lint", "contracts.authoring", "lint"),

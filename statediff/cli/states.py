@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,22 +10,18 @@ import typer
 
 from statediff.cli.options import (
     CaseChoice,
-    ContractArgument,
     JsonFlag,
     Loudness,
-    RootsLogOption,
     SchemaFileOption,
     StatePair,
 )
-from statediff.cli.output import at_work, emit, print_trial, progress, results, shown
+from statediff.cli.output import at_work, emit, progress, results
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from statediff.agents.trial import AgentRun
-    from statediff.evaluate import Evaluated
-    from statediff.evidence.roots import Roots
     from statediff.model.graph import Graph
     from statediff.model.readings import Capture
     from statediff.workspace.watching import Watch, Watched
@@ -223,29 +218,6 @@ def _write_graph(graph: Graph, path: Path) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentRecord:
-    """What is known of the run between the two states."""
-
-    answer: Annotated[
-        Path | None, typer.Option("--answer", metavar="FILE", help="The agent's answer, JSON.")
-    ] = None
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            "--trace",
-            metavar="FILE",
-            help="The agent's calls: JSON lines, a log of statediff's, or OpenTelemetry.",
-        ),
-    ] = None
-    complete_trace: Annotated[
-        bool,
-        typer.Option(
-            "--complete-trace", help="The trace holds every call, and the agent did not write it."
-        ),
-    ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
     """How the watched program runs, and what it leaves."""
 
@@ -290,29 +262,6 @@ class WatchFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedFiles:
-    """What a judgement leaves."""
-
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
-        ),
-    ] = None
-    reward: Annotated[
-        Path | None,
-        typer.Option(
-            "--reward",
-            metavar="FILE",
-            help="Write the reward and the shares of clauses, JSON; no file if INCONCLUSIVE.",
-        ),
-    ] = None
-    log: RootsLogOption = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class WatchedStates:
     """What is watched."""
 
@@ -348,6 +297,7 @@ def watch(
     what it prints goes to standard error. Its own exit code is shown and never passed on.
     """
     from statediff.agents.command import program_name
+    from statediff.cli.judging import keep_and_show
     from statediff.packs import known_sandbox
     from statediff.workspace import folders
     from statediff.workspace.cases import load_case
@@ -375,7 +325,7 @@ def watch(
     said = run.answer if program.answer is None else answer_from(program.answer, form)
     evaluated = watched.judge(file, agent=program_name(command), answer=said, trace=run.trace)
     more = _program(run, watched.others)
-    return _keep_and_show(evaluated, out, more, how)
+    return keep_and_show(evaluated, out, more, how)
 
 
 def _watch(
@@ -457,102 +407,3 @@ def _show_changes(
         from statediff.reports.tables import diff_report
 
         results().print(diff_report(found))
-
-
-def judge(
-    contract: ContractArgument,
-    states: StatePair,
-    during: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--during",
-            metavar="[NAME=]STATE",
-            help="Every state a source was in between, in order: one option a state. "
-            "Name the state after itself if there was none.",
-        ),
-    ] = None,
-    schema: SchemaFileOption = None,
-    *,
-    cases: CaseChoice,
-    record: AgentRecord,
-    written: JudgedFiles,
-    how: Loudness,
-) -> int:
-    """Judge two states under a contract, offline, and keep the bundle."""
-    from statediff.evaluate import TrialFacts, evaluate
-    from statediff.packs import known_sandbox
-    from statediff.workspace import folders
-    from statediff.workspace.cases import load_case
-    from statediff.workspace.contracts import contract_path, schema_of_contract
-    from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
-
-    if written.reward is not None:
-        folders.remove_file(written.reward)  # a reward that was there before is not this run's
-    path = contract_path(contract)
-    file = load_case(path, cases.chosen)
-    folders.require_writable(written.out or folders.BUNDLES)
-    refined = refinements(schema_of_contract(path, file, schema), known_sandbox(file))
-    with at_work("reading and judging"):
-        captures = capture_pair(states.before, states.after, refined, during or ())
-        roots = None if written.log is None else _registered(written.log, captures)
-        evaluated = evaluate(
-            file,
-            *captures,
-            trace=trace_from(record.trace, record.complete_trace),
-            answer=answer_from(record.answer, file.content.answer.form),
-            facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
-            roots=roots,
-        )
-    if written.reward is not None:
-        _write_reward(evaluated, written.reward)
-    return _keep_and_show(evaluated, written.out, {}, how)
-
-
-def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
-    """The roots of both states under a new secret, which are in the log."""
-    import secrets
-
-    from statediff.capture.bounds import bound_captures
-    from statediff.evidence.roots import SECRET_BYTES, Roots
-    from statediff.workspace.logs.files import register
-
-    roots = Roots.of(*bound_captures(*captures), secrets.token_bytes(SECRET_BYTES))
-    register(log, "offline", roots.by_side)
-    return roots
-
-
-def _write_reward(evaluated: Evaluated, path: Path) -> None:
-    """`{"reward": 1.0, section: share of its clauses}`; nothing where there is no reward."""
-    from statediff.scoring import score_of
-    from statediff.workspace.folders import write_file
-
-    score = score_of(evaluated.judgement)
-    if score.reward is not None:
-        numbers = {"reward": score.reward, **score.parts}
-        write_file(path, (json.dumps(numbers) + "\n").encode())
-
-
-def _keep_and_show(
-    evaluated: Evaluated, out: Path | None, more: Mapping[str, Any], how: Loudness
-) -> int:
-    """The bundle and its page are kept, the verdict is shown; the exit code it stands for."""
-    from statediff.cli.suites.reporting import tell_no_page
-    from statediff.evaluate import exit_code
-    from statediff.workspace import folders
-    from statediff.workspace.pages import keep_trial_report
-
-    folder = out or folders.bundle_folder(evaluated.bundle)
-    folders.keep_bundle(evaluated.bundle, folder)
-    page = keep_trial_report(evaluated.bundle, folder, tell_no_page)
-    if how.as_json:
-        from statediff.reports.plain import plain_judgement
-
-        emit({**plain_judgement(evaluated.bundle, shown(folder)), **more})
-    else:
-        print_trial(evaluated.bundle, "the bundle", how)
-        console = results()
-        if not how.quiet:
-            console.print(f"bundle: {shown(folder)}", soft_wrap=True)
-        if page is not None and not how.quiet:
-            console.print(f"report: {shown(page)}", soft_wrap=True)
-    return exit_code([evaluated.judgement.verdict])

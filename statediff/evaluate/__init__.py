@@ -59,11 +59,16 @@ __all__ = [
 ]
 
 
-def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """0 all MATCH, 1 any DIVERGE, 3 INCONCLUSIVE and no DIVERGE (docs/design.md §11)."""
+def exit_code(verdicts: Iterable[Verdict], *, has_fault: bool = False) -> int:
+    """0 all MATCH, 1 any DIVERGE, 3 INCONCLUSIVE and no DIVERGE (docs/design.md §11).
+
+    4 where something was not judged at all (`has_fault`) and no other run diverged.
+    """
     found = set(verdicts)
     if Verdict.DIVERGE in found:
         return 1
+    if has_fault:
+        return 4
     return 3 if Verdict.INCONCLUSIVE in found else 0
 
 

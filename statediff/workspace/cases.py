@@ -111,12 +111,16 @@ def load_case(path: Path, chosen: Chosen) -> ContractFile:
 
 def load_cases(path: Path, chosen: Chosen) -> tuple[ContractFile, ...]:
     """The contracts of the chosen cases; that of the file where it has none."""
-    file = load_contract(path)
+    return tuple(load_named_cases(path, chosen).values()) or (load_contract(path),)
+
+
+def load_named_cases(path: Path, chosen: Chosen) -> dict[str, ContractFile]:
+    """The chosen cases by name, each with its contract; empty where the contract has no cases."""
+    file, read = load_contract(path), besides(path)
     found = cases_of(path, file, chosen)
-    if not found:
-        return (file,)
-    read = besides(path)
-    return tuple(parse_contract(data, str(path), read) for _, data in texts_of(file, found))
+    return {
+        case.name: parse_contract(data, str(path), read) for case, data in texts_of(file, found)
+    }
 
 
 def texts_of(file: ContractFile, cases: Sequence[Case]) -> Iterator[tuple[Case, bytes]]:

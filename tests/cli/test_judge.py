@@ -389,3 +389,61 @@ def test_a_state_in_between_that_cannot_be_one_is_told(
     assert found.code == 2
     assert said in found.err
     assert "Traceback" not in found.err
+
+
+def _cases(files: Files) -> Path:
+    """Two cases, of which the second closed another ticket too, and a third without a state."""
+    rows = [{"case": name, "ticket": 7} for name in ("right", "wrong", "gone")]
+    (files.folder / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files.write("right.json", after(status="closed"))
+    files.write("wrong.json", after(status="closed", other="closed"))
+    return files.folder / "cases.jsonl"
+
+
+BY_CASE = (*JUDGE[:-1], "{case}.json", "--cases", "cases.jsonl")
+
+
+def test_the_states_of_every_case_are_judged_by_one_command(statediff: Call, files: Files) -> None:
+    _cases(files)
+    said = statediff(*BY_CASE, "--out", "kept")
+    assert said.code == 1
+    assert [" ".join(line.split()[:2]) for line in said.out.splitlines()] == [
+        "right MATCH", "wrong DIVERGE", "gone fault", "3 cases:",
+    ]  # fmt: skip
+    assert "gone.json: expected a state, found nothing" in said.out
+    assert said.out.splitlines()[-1] == "3 cases: 1 MATCH, 1 DIVERGE, 1 fault"
+    assert statediff("replay", "kept/right").code == 0
+    assert statediff("replay", "kept/wrong").code == 1
+
+
+def test_a_line_a_case_and_their_sum_are_json(statediff: Call, files: Files) -> None:
+    _cases(files)
+    found = [json.loads(line) for line in statediff(*BY_CASE, "--json").out.splitlines()]
+    assert [(each.get("case"), each.get("verdict")) for each in found] == [
+        ("right", "MATCH"), ("wrong", "DIVERGE"), ("gone", None), (None, None),
+    ]  # fmt: skip
+    assert found[-1]["summary"] == {
+        "scheduled": 3, "match": 1, "diverge": 1, "inconclusive": 0, "fault": 1,
+    }  # fmt: skip
+
+
+def test_a_case_that_is_no_run_is_no_pass(statediff: Call, files: Files) -> None:
+    _cases(files)
+    assert statediff(*BY_CASE, "--case", "gone").code == 4
+    assert statediff(*BY_CASE, "--case", "right", "--case", "gone").code == 4
+    assert statediff(*BY_CASE, "--case", "right").code == 0
+
+
+def test_a_reward_of_each_case_needs_a_name_of_its_own(statediff: Call, files: Files) -> None:
+    _cases(files)
+    said = statediff(*BY_CASE, "--reward", "reward.json")
+    assert (said.code, "{case}" in said.err) == (2, True)
+    assert statediff(*BY_CASE, "--reward", "{case}.reward.json").code == 1
+    assert json.loads((files.folder / "right.reward.json").read_text())["reward"] == 1.0
+    assert json.loads((files.folder / "wrong.reward.json").read_text())["reward"] == 0.0
+
+
+@pytest.mark.usefixtures("files")
+def test_a_place_for_a_case_needs_cases(statediff: Call) -> None:
+    said = statediff(*JUDGE[:-1], "{case}.json")
+    assert (said.code, "has no cases, see --cases" in said.err) == (2, True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from statediff.cli.faults import FAULT, INTERRUPTED
+from statediff.cli.faults import INTERRUPTED
 from statediff.cli.output import emit, progress, results, shown
 from statediff.reports.said import said
 from statediff.suite.records import FAILURES, VERDICTS, Ended, Trial
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from statediff.workspace.pages import Tell
 
 PLAIN_SECONDS: Final = 30.0
-"""How often progress is told where it cannot be shown in place."""
+"""How often progress is reported where it cannot be shown in place."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Report:
         return sorted(found)
 
     def add(self, finished: Played) -> None:
-        """The trial has ended; it is told when those before it have been."""
+        """The trial has ended; it is shown when those before it have been."""
         self.finished.append(finished)
         self._count(finished.record)
         self._untold[finished.trial] = finished
@@ -184,7 +184,7 @@ class Report:
         return {str(cause): number for cause, number in sorted(found.items())}
 
     def end(self) -> int:
-        """The summary is told; the exit code of the run."""
+        """Shows the summary. Returns the exit code of the run."""
         from statediff.workspace.pages import keep_run_report
 
         for name in self.order:  # what is left after an interrupt
@@ -244,9 +244,11 @@ class Report:
 
         if self.is_interrupted:
             return INTERRUPTED
-        code = exit_code(Verdict(end.value) for end in VERDICTS if counts[end.value])
         decided = sum(counts[end.value] for end in VERDICTS)
-        return FAULT if decided < counts["scheduled"] and code != 1 else code
+        return exit_code(
+            (Verdict(end.value) for end in VERDICTS if counts[end.value]),
+            has_fault=decided < counts["scheduled"],
+        )
 
 
 def _span(seconds: float) -> str:

@@ -302,6 +302,5 @@ def _exit_code(judged: Sequence[RejudgedRun], *, bad: int) -> int:
     """As of any run: 1 where a run diverges, else 4 where something could not be judged."""
     from statediff.evaluate import exit_code
 
-    code = exit_code(j.verdict for j in judged if j.verdict is not None)
-    has_fault = bad or any(j.verdict is None for j in judged)
-    return FAULT if has_fault and code != 1 else code
+    has_fault = bad > 0 or any(j.verdict is None for j in judged)
+    return exit_code((j.verdict for j in judged if j.verdict is not None), has_fault=has_fault)

@@ -1,0 +1,309 @@
+"""`judge`: two states under a contract, offline; or those of every case of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statediff.cli.options import (
+    CaseChoice,
+    ContractArgument,
+    Loudness,
+    RootsLogOption,
+    SchemaFileOption,
+    StatePair,
+)
+from statediff.cli.output import at_work, emit, print_result, print_trial, results, shown
+from statediff.errors import StatediffError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from statediff.evaluate import ContractFile, Evaluated
+    from statediff.evidence.roots import Roots
+    from statediff.model.readings import Capture
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentRecord:
+    """What is known of the run between the two states."""
+
+    answer: Annotated[
+        Path | None, typer.Option("--answer", metavar="FILE", help="The agent's answer, JSON.")
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="The agent's calls: JSON lines, a log of statediff's, or OpenTelemetry.",
+        ),
+    ] = None
+    complete_trace: Annotated[
+        bool,
+        typer.Option(
+            "--complete-trace", help="The trace holds every call, and the agent did not write it."
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedFiles:
+    """What a judgement leaves."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
+        ),
+    ] = None
+    reward: Annotated[
+        Path | None,
+        typer.Option(
+            "--reward",
+            metavar="FILE",
+            help="Write the reward and the shares of clauses, JSON; no file if INCONCLUSIVE.",
+        ),
+    ] = None
+    log: RootsLogOption = None
+
+
+def judge(
+    contract: ContractArgument,
+    states: StatePair,
+    during: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--during",
+            metavar="[NAME=]STATE",
+            help="Every state a source was in between, in order: one option a state. "
+            "Name the state after itself if there was none.",
+        ),
+    ] = None,
+    schema: SchemaFileOption = None,
+    *,
+    cases: CaseChoice,
+    record: AgentRecord,
+    written: JudgedFiles,
+    how: Loudness,
+) -> int:
+    """Judge two states under a contract, offline, and keep the bundle.
+
+    Where a state's path has `{case}` in it, the states of every chosen case are judged.
+    """
+    from statediff.workspace import folders
+    from statediff.workspace.cases import load_case
+    from statediff.workspace.contracts import contract_path, schema_of_contract
+
+    if written.reward is not None and CASE not in str(written.reward):
+        folders.remove_file(written.reward)  # a reward that was there before is not this run's
+    path = contract_path(contract)
+    folders.require_writable(written.out or folders.BUNDLES)
+    given = Given(states, tuple(during or ()), record, written)
+    if given.is_by_case:
+        return _judge_cases(path, cases, given, schema, how)
+    file = load_case(path, cases.chosen)
+    with at_work("reading and judging"):
+        evaluated = _judged(file, schema_of_contract(path, file, schema), given)
+    return keep_and_show(evaluated, written.out, {}, how)
+
+
+CASE: Final = "{case}"
+"""What the name of each case takes the place of in the paths of `judge`."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The files of a run, as the options name them, and those that its judgement leaves."""
+
+    states: StatePair
+    during: tuple[str, ...]
+    record: AgentRecord
+    written: JudgedFiles
+
+    @property
+    def is_by_case(self) -> bool:
+        """Whether each case has states of its own."""
+        return any(CASE in place for place in (*self.states.before, *self.states.after))
+
+    def of_case(self, name: str) -> Given:
+        """Those of one case. The bundle of a case lies in a folder of its own below `--out`."""
+
+        def filled(path: Path | None) -> Path | None:
+            return None if path is None else Path(str(path).replace(CASE, name))
+
+        def all_filled(places: Sequence[str]) -> list[str]:
+            return [place.replace(CASE, name) for place in places]
+
+        out = self.written.out
+        return Given(
+            replace(
+                self.states,
+                before=all_filled(self.states.before),
+                after=all_filled(self.states.after),
+            ),
+            tuple(all_filled(self.during)),
+            replace(
+                self.record, answer=filled(self.record.answer), trace=filled(self.record.trace)
+            ),
+            replace(
+                self.written,
+                out=None if out is None else out / name,
+                reward=filled(self.written.reward),
+            ),
+        )
+
+
+def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
+    """The judgement of one run; its reward is written. `StatediffError` where it cannot be read."""
+    from statediff.evaluate import TrialFacts, evaluate
+    from statediff.packs import known_sandbox
+    from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
+
+    reward, log = given.written.reward, given.written.log
+    refined = refinements(schema, known_sandbox(file))
+    captures = capture_pair(given.states.before, given.states.after, refined, given.during)
+    evaluated = evaluate(
+        file,
+        *captures,
+        trace=trace_from(given.record.trace, given.record.complete_trace),
+        answer=answer_from(given.record.answer, file.content.answer.form),
+        facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+        roots=None if log is None else _registered(log, captures),
+    )
+    if reward is not None:
+        _write_reward(evaluated, reward)
+    return evaluated
+
+
+def _judge_cases(
+    path: Path, cases: CaseChoice, given: Given, schema: Path | None, how: Loudness
+) -> int:
+    """Every chosen case under its own contract, a line each; one that cannot be read is a fault."""
+    from statediff.evaluate import exit_code
+    from statediff.model.verdict import Verdict
+    from statediff.workspace import folders
+    from statediff.workspace.cases import load_named_cases
+    from statediff.workspace.contracts import schema_of_contract
+
+    reward = given.written.reward
+    if reward is not None and CASE not in str(reward):
+        raise UsageError(f"--reward: write {CASE} where the name of each case goes")
+    files = load_named_cases(path, cases.chosen)
+    if not files:
+        raise UsageError(f"{CASE} is a case's name; the contract has no cases, see --cases")
+    counts: Counter[str] = Counter()
+    with at_work() as count:
+        for name, file in files.items():
+            one = given.of_case(name)
+            if one.written.reward is not None:
+                folders.remove_file(one.written.reward)
+            try:
+                evaluated = _judged(file, schema_of_contract(path, file, schema), one)
+                _keep_case(name, evaluated, one.written.out, how)
+            except StatediffError as error:
+                counts["fault"] += 1
+                _show_fault(name, error, how)
+            else:
+                counts[evaluated.judgement.verdict.value] += 1
+            count("cases")
+    ends = [verdict.value for verdict in Verdict] + ["fault"]
+    words = ", ".join(f"{counts[end]} {end}" for end in ends if counts[end])
+    summary = {"scheduled": len(files), **{end.lower(): counts[end] for end in ends}}
+    print_result({"summary": summary}, f"{len(files)} cases: {words}", as_json=how.as_json)
+    verdicts = [verdict for verdict in Verdict if counts[verdict.value]]
+    return exit_code(verdicts, has_fault=counts["fault"] > 0)
+
+
+def _keep_case(name: str, evaluated: Evaluated, out: Path | None, how: Loudness) -> None:
+    from statediff.cli.suites.reporting import tell_no_page
+    from statediff.workspace import folders
+    from statediff.workspace.pages import keep_trial_report
+
+    folder = out or folders.bundle_folder(evaluated.bundle)
+    folders.keep_bundle(evaluated.bundle, folder)
+    keep_trial_report(evaluated.bundle, folder, tell_no_page)
+    if how.as_json:
+        from statediff.reports.plain import plain_judgement
+
+        emit({"case": name, **plain_judgement(evaluated.bundle, shown(folder))})
+    elif how.verbose:
+        print_trial(evaluated.bundle, "the bundle", how)
+    else:
+        from rich.text import Text
+
+        from statediff.reports.line import trial_line
+        from statediff.reports.text import verdict_text
+
+        line = Text(f"{name}  ").append(verdict_text(evaluated.judgement.verdict.value))
+        line.append(f"  {trial_line(evaluated.bundle)}", "default")
+        results().print(line, soft_wrap=True)
+
+
+def _show_fault(name: str, error: StatediffError, how: Loudness) -> None:
+    from statediff.model.values import printable
+
+    message = printable(str(error))
+    if how.as_json:
+        emit({"case": name, "verdict": None, "error": message})
+    else:
+        from rich.text import Text
+
+        results().print(Text(f"{name}  fault  {message}"), soft_wrap=True)
+
+
+def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
+    """The roots of both states under a new secret, which are in the log."""
+    import secrets
+
+    from statediff.capture.bounds import bound_captures
+    from statediff.evidence.roots import SECRET_BYTES, Roots
+    from statediff.workspace.logs.files import register
+
+    roots = Roots.of(*bound_captures(*captures), secrets.token_bytes(SECRET_BYTES))
+    register(log, "offline", roots.by_side)
+    return roots
+
+
+def _write_reward(evaluated: Evaluated, path: Path) -> None:
+    """`{"reward": 1.0, section: share of its clauses}`; nothing where there is no reward."""
+    from statediff.scoring import score_of
+    from statediff.workspace.folders import write_file
+
+    score = score_of(evaluated.judgement)
+    if score.reward is not None:
+        numbers = {"reward": score.reward, **score.parts}
+        write_file(path, (json.dumps(numbers) + "\n").encode())
+
+
+def keep_and_show(
+    evaluated: Evaluated, out: Path | None, more: Mapping[str, Any], how: Loudness
+) -> int:
+    """The bundle and its page are kept, the verdict is shown; the exit code it stands for."""
+    from statediff.cli.suites.reporting import tell_no_page
+    from statediff.evaluate import exit_code
+    from statediff.workspace import folders
+    from statediff.workspace.pages import keep_trial_report
+
+    folder = out or folders.bundle_folder(evaluated.bundle)
+    folders.keep_bundle(evaluated.bundle, folder)
+    page = keep_trial_report(evaluated.bundle, folder, tell_no_page)
+    if how.as_json:
+        from statediff.reports.plain import plain_judgement
+
+        emit({**plain_judgement(evaluated.bundle, shown(folder)), **more})
+    else:
+        print_trial(evaluated.bundle, "the bundle", how)
+        console = results()
+        if not how.quiet:
+            console.print(f"bundle: {shown(folder)}", soft_wrap=True)
+        if page is not None and not how.quiet:
+            console.print(f"report: {shown(page)}", soft_wrap=True)
+    return exit_code([evaluated.judgement.verdict])
