@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,29 +19,10 @@ from statediff.evidence.checkpoints import (
     read_checkpoint,
     with_signatures,
 )
-from statediff.evidence.keys import SigningKey
-from statediff.evidence.log import Record, read_log, record_entry
+from statediff.evidence.log import read_log
 from statediff.evidence.notes import MAX_BYTES, Note, cosign, read_note, require_name
 from statediff.evidence.verify import Signer
-
-ADA, WES, EVE = (
-    SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in range(3)
-)
-TRUST = (
-    Signer("Ada", ADA.public, ("evaluator",), None, None),
-    Signer("Wes", WES.public, (WITNESSING,), None, None),
-)
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NAME = "example.com/verdicts"
-
-
-def log_of(size: int, note: str = "") -> bytes:
-    data = b""
-    for number in range(size):
-        record = Record("release", "a@1", f"{number:064x}", {"by": f"Ada{note}"})
-        data += record_entry(read_log(data), record, NOON) + b"\n"
-    return data
-
+from tests.growing_logs import ADA, EVE, NAME, NOON, TRUST, WES, log_of
 
 LONG = log_of(9)
 

@@ -5,37 +5,22 @@ from __future__ import annotations
 import concurrent.futures
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from statediff.errors import BundleError, UsageError
-from statediff.evidence.checkpoints import WITNESSING, checkpoint, read_checkpoint
+from statediff.evidence.checkpoints import checkpoint, read_checkpoint
 from statediff.evidence.keys import SigningKey
-from statediff.evidence.log import Log, Record, read_log, record_entry
-from statediff.evidence.verify import Signer
+from statediff.evidence.log import Log, read_log
 from statediff.workspace.logs.witnesses import PATH, Witness, ask, require_next, serve
-
-ADA, WES, EVE = (
-    SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in range(3)
-)
-TRUST = (
-    Signer("Ada", ADA.public, ("evaluator",), None, None),
-    Signer("Wes", WES.public, (WITNESSING,), None, None),
-)
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NAME = "example.com/verdicts"
+from tests.growing_logs import ADA, EVE, NAME, NOON, TRUST, WES
+from tests.growing_logs import log_of as data_of
 
 
 def log_of(size: int, note: str = "") -> Log:
-    data = b""
-    for number in range(size):
-        record = Record("release", "a@1", f"{number:064x}", {"by": f"Ada{note}"})
-        data += record_entry(read_log(data), record, NOON) + b"\n"
-    return read_log(data)
+    return read_log(data_of(size, note))
 
 
 def signed(log: Log, key: SigningKey = ADA, origin: str = NAME) -> bytes:
