@@ -21,6 +21,7 @@ from statediff.capture.source import unread
 from statediff.capture.take import take, unobserved_state
 from statediff.evaluate import Evaluated, evaluate, parse_contract
 from statediff.evaluate.worded import worded_judgement
+from statediff.model.codes import FindingCode
 from statediff.model.explanation import Reason, by_run, cause, is_by_agent
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
@@ -180,6 +181,13 @@ allow:
   - create: log
   - update: log
 """
+MOMENTS: Final = """\
+forbid:
+  - {id: kept, delete: user, during: run}
+allow:
+  - create: log
+  - update: log
+"""
 
 
 def _origins(done: Evaluated) -> set[str | None]:
@@ -187,7 +195,7 @@ def _origins(done: Evaluated) -> set[str | None]:
     return {each["origin"] for each in worded if each["truth"] == "UNKNOWN"}
 
 
-def _followed(place: Path, *runs: Callable[[sqlite3.Connection], object]) -> Evaluated:
+def _followed(place: Path, body: str, *runs: Callable[[sqlite3.Connection], object]) -> Evaluated:
     """A run in a database that is followed, judged with its history."""
     path, store = place / "db", MemoryChunks()
     database(
@@ -205,11 +213,15 @@ def _followed(place: Path, *runs: Callable[[sqlite3.Connection], object]) -> Eva
             for run in runs:
                 run(db)
         after = capture_after([source], watch, store, offline_clock, before).capture
-    return evaluate(parse_contract(contract(HISTORY).encode(), "contract.yaml"), before, after)
+    return evaluate(parse_contract(contract(body).encode(), "contract.yaml"), before, after)
 
 
 def _harm(db: sqlite3.Connection) -> None:
     db.execute("DELETE FROM user WHERE id = 2")
+
+
+def _undo(db: sqlite3.Connection) -> None:
+    db.execute("INSERT INTO user VALUES (2, 'Bob')")
 
 
 def _flood(db: sqlite3.Connection) -> None:
@@ -233,17 +245,22 @@ ENDS: Final = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_what_ends_a_history_is_the_agents_and_hides_no_harm(
+def test_what_the_run_broke_of_a_required_history_is_its_violation(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, bound, limit = ENDS[name]
     monkeypatch.setattr(bound, limit)
-    found = _followed(tmp_path, run)
-    assert found.judgement.verdict is Verdict.INCONCLUSIVE
-    assert _origins(found) == {"agent"}
-    (tmp_path / "harmed").mkdir()
-    harmed = _followed(tmp_path / "harmed", run, _harm)
-    assert harmed.judgement.verdict is Verdict.DIVERGE
+    found = _followed(tmp_path, HISTORY, run)
+    assert found.judgement.verdict is Verdict.DIVERGE
+    assert FindingCode.HISTORY_BROKEN in {each.code for each in found.judgement.findings}
+    (tmp_path / "undone").mkdir()
+    undone = _followed(tmp_path / "undone", HISTORY, run, _harm, _undo)
+    assert undone.judgement.verdict is Verdict.DIVERGE
+    # Whoever asks for moments only, and not for the history, learns that the run hid them.
+    (tmp_path / "loose").mkdir()
+    loose = _followed(tmp_path / "loose", MOMENTS, run)
+    assert loose.judgement.verdict is Verdict.INCONCLUSIVE
+    assert _origins(loose) == {"agent"}
 
 
 def _judged_folder(place: Path, body: str, run: Callable[[], object]) -> Evaluated:

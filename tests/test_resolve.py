@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statediff.evaluate import replay
 from statediff.model.readings import Capture
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Observed, same
@@ -76,7 +77,7 @@ def test_sources_that_differ_leave_the_value_unobserved_unless_one_has_the_autho
     sides = both("before", OLD, OLD), both("after", NEW, OLD)
     found = judged(BODY, *sides)
     assert finding(found, "r").code == "evidence-contradictory"
-    assert found.verdict is INCONCLUSIVE
+    assert found.verdict is DIVERGE
     for source, verdict in (("crm", MATCH), ("ldap", DIVERGE)):
         trust = f"evidence: {{crm: {{}}, ldap: {{}}, {source}: {{authority: [user]}}}}\n"
         trust = trust.replace(f"{source}: {{}}, ", "", 1)
@@ -87,12 +88,59 @@ def test_an_entity_that_one_source_lacks_is_neither_there_nor_absent() -> None:
     sides = both("before", OLD, OLD), both("after", OLD, [])
     found = judged("forbid: [{id: f, delete: user}]\n", *sides)
     assert truths(found)["f"] is UNKNOWN
+    assert finding(found, "frame").code == "readings-parted"
+
+
+LOOSE = "allow: [{any: user}]\n"
+OPEN = "frame: {open: the law}\n"
+SEES_ROLES = "forbid: [{id: f, update: user, set: {role: root}}]\n"
+
+
+@pytest.mark.parametrize("body", [BODY, LOOSE, SEES_ROLES + OPEN])
+def test_readings_that_part_in_the_run_are_a_change_that_no_clause_explains(body: str) -> None:
+    """Whatever is allowed: nobody can say which of the two changes it was."""
+    done = run(body, both("before", OLD, OLD), both("after", NEW, [user(1, "root")]))
+    assert done.judgement.verdict is DIVERGE
+    parted = finding(done.judgement, "frame")
+    assert (parted.code, parted.truth) == ("readings-parted", FAILS)
+    place = 'user[1].role: contradiction since the run: crm says "admin", ldap says "root"'
+    assert parted.sentence == place
+    assert [row.side for row in parted.witness.rows] == ["before", "after"]
+    assert replay(done.bundle) == done.judgement
+
+
+def test_what_parts_where_no_clause_looks_is_not_judged_by_an_open_frame() -> None:
+    body = "forbid: [{id: f, delete: item}]\n" + OPEN
+    apart = both("after", NEW, [user(1, "root")])
+    assert judged(body, both("before", OLD, OLD), apart).verdict is MATCH
+
+
+ROLES = st.lists(
+    st.builds(user, st.integers(1, 3), st.sampled_from(["user", "admin"])),
+    unique_by=lambda row: row["id"],
+    max_size=3,
+)
+
+
+@given(ROLES, ROLES, ROLES, st.sampled_from([LOOSE, SEES_ROLES]))
+def test_no_run_makes_an_open_question_of_readings_that_agreed(
+    old: list[Any], one: list[Any], other: list[Any], body: str
+) -> None:
+    """One of two readings that parted is another one than before, whichever is right."""
+    found = run(body, both("before", old, old), both("after", one, other))
+    is_apart = {row["id"]: row for row in one} != {row["id"]: row for row in other}
+    assert is_apart <= (found.judgement.verdict is DIVERGE)
+    assert found.judgement.verdict is not INCONCLUSIVE
+    assert replay(found.bundle) == found.judgement
+    # What contradicted itself before the run is not the run's doing.
+    still = judged(body, both("before", one, other), both("after", one, other)).verdict
+    assert still is (INCONCLUSIVE if is_apart and body != LOOSE else MATCH)
 
 
 @pytest.mark.parametrize("silent", [[user(1, HIDDEN)], state({}, {"user": CUT}),
                                     state({}, {"user": DARK})])  # fmt: skip
 def test_a_source_that_falls_silent_does_not_make_the_other_right(silent: Any) -> None:
-    contradicted = judged(BODY, both("before", OLD, OLD), both("after", NEW, OLD))
+    contradicted = judged(BODY, both("before", NEW, OLD), both("after", NEW, OLD))
     assert contradicted.verdict is INCONCLUSIVE
     found = judged(BODY, both("before", OLD, OLD), both("after", NEW, silent))
     assert found.verdict is INCONCLUSIVE

@@ -47,10 +47,10 @@ from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.judge import Evidence, judge
 from statediff.resolve import RESOLVER, resolve
 
-KERNEL: Final = "8"
+KERNEL: Final = "9"
 """Version of the judging kernel; raised by hand when any judgement could change."""
-RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0", "8": "0.3.0"}
-"""Kernel → the first released statediff that has it; earlier kernels were in no release."""
+RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0", "9": "0.3.0"}
+"""Kernel → the first released statediff that has it; others were in no release."""
 
 
 @dataclass(frozen=True)

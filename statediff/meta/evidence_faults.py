@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -10,7 +10,7 @@ from typing import Final
 
 from statediff.capture.take import unobserved_state
 from statediff.evaluate import ContractFile, parse_contract
-from statediff.meta.reference import Reference, Rows, rebuild, with_state
+from statediff.meta.reference import Change, Reference, Rows, edited, rebuild, with_state
 from statediff.meta.world import Fault, World, near, other, put
 from statediff.model.batches import Row
 from statediff.model.readings import Capture, SourceCapture
@@ -73,7 +73,21 @@ def truncated_listings(world: World) -> Iterator[Fault]:
 
 
 def contradictions(world: World) -> Iterator[Fault]:
-    """Two sources that deliver one type say different things of one entity."""
+    """Two sources that deliver one type say different things of one entity, and said so before."""
+    for fault, source, change in _other_words(world):
+        mutant = replace(fault.mutant, before=edited(fault.mutant.before, change, source))
+        yield replace(fault, mutant=mutant)
+
+
+def partings(world: World) -> Iterator[Fault]:
+    """Two sources agreed before the run, and say different things of one entity after it."""
+    for fault, _, _ in _other_words(world):
+        sentence = f"{fault.sentence}, and did not before"
+        yield replace(fault, operator="parted", sentence=sentence)
+
+
+def _other_words(world: World) -> Iterator[tuple[Fault, str, Mapping[str, Change]]]:
+    """What one of several sources says otherwise after the run, that source, and how."""
     delivered: dict[str, list[str]] = {}
     for part in _sources(world):
         for name in part.state.tables:
@@ -86,10 +100,11 @@ def contradictions(world: World) -> Iterator[Fault]:
             continue
         key, row = found
         field = world.rng.choice(fields)
-        change = put(key, {**row, field.name: other(row[field.name], field)})
-        mutant = world.reference.edited({entity.name: change}, only_source=sources[-1])
+        change = {entity.name: put(key, {**row, field.name: other(row[field.name], field)})}
+        mutant = world.reference.edited(change, only_source=sources[-1])
         sentence = f"{sources[-1]} says something else of a {entity.name} than {sources[0]}"
-        yield Fault("contradiction", f"{sources[-1]}/{entity.name}", sentence, mutant)
+        target = f"{sources[-1]}/{entity.name}"
+        yield Fault("contradiction", target, sentence, mutant), sources[-1], change
 
 
 def false_claims(world: World) -> Iterator[Fault]:
@@ -127,6 +142,7 @@ EVIDENCE_FAULTS = (
     missing_readings,
     truncated_listings,
     contradictions,
+    partings,
     false_claims,
 )
 

@@ -40,6 +40,7 @@ _OPERATORS: Final = {
     "missing-evidence": "missing",
     "truncated-listing": "truncated",
     "contradictory-sources": "contradiction",
+    "parted-sources": "parted",
     "clock-skew": "clock-skew",
     AMBIGUOUS: "one-natural-key",
 }

@@ -118,11 +118,7 @@ class Reference:
 
     def edited(self, changes: Mapping[str, Change], only_source: str | None = None) -> Reference:
         """The trial with the rows of some types edited after the run, in every source or in one."""
-        parts = tuple(
-            part if only_source not in (None, part.reading.source) else _edit(part, changes)
-            for part in self.after.parts
-        )
-        return self.with_parts(parts)
+        return self.with_parts(edited(self.after, changes, only_source).parts)
 
     def with_parts(self, parts: tuple[SourceCapture, ...]) -> Reference:
         """The trial with other states after.
@@ -165,12 +161,12 @@ class Reference:
                 return None
             half = len(own) // 2
             state = own[half - 1].state if half else start.state
-            edited = _edit(SourceCapture(start.reading, state), changes).state
+            passing = _edit(SourceCapture(start.reading, state), changes).state
             is_made = True
             kept += own[:half]
             kept += (
                 Transaction(f"{source}/{name}", source, "", None, each)
-                for name, each in (("made", edited), ("undone", state))
+                for name, each in (("made", passing), ("undone", state))
             )
             kept += own[half:]
         if not is_made:
@@ -192,6 +188,17 @@ def rows_of(table: Table) -> Mapping[Key, Row]:
 
 def _tables(capture: Capture, type_name: str) -> list[Table]:
     return [p.state.tables[type_name] for p in capture.parts if type_name in p.state.tables]
+
+
+def edited(
+    capture: Capture, changes: Mapping[str, Change], only_source: str | None = None
+) -> Capture:
+    """The capture with the rows of some types edited, in every source or in one."""
+    parts = (
+        part if only_source not in (None, part.reading.source) else _edit(part, changes)
+        for part in capture.parts
+    )
+    return replace(capture, parts=tuple(parts))
 
 
 def _edit(part: SourceCapture, changes: Mapping[str, Change]) -> SourceCapture:

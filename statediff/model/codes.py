@@ -158,6 +158,18 @@ class FindingCode(StrEnum):
         meaning="no clause explains the change",
         note="only `allow` and `require` clauses can",
     )
+    HISTORY_BROKEN = _violation(
+        "history-broken",
+        Stage.FRAME,
+        meaning="the run itself ended or destroyed a history that the contract requires",
+        note="`history: required` asks for all of it",
+    )
+    READINGS_PARTED = _violation(
+        "readings-parted",
+        Stage.FRAME,
+        meaning="readings that agreed before the run contradict each other after it",
+        note="whichever is right, something changed; `authority` says which one decides",
+    )
     MISSING_CHANGE = _violation(
         "missing-change",
         Stage.REQUIRE,

@@ -26,6 +26,8 @@ BY_AGENT: Final = "more than is judged"
 """The first word of a cause that lies with the agent: the run wrote so much."""
 BY_RUN: Final = "caused by the run"
 """The first word of any other cause that lies with the agent."""
+PARTED: Final = "contradiction since the run"
+"""The first word where readings differ that were complete and agreed before the run."""
 CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
     "stale": FindingCode.EVIDENCE_STALE,
     "unsettled": FindingCode.EVIDENCE_UNSETTLED,
@@ -34,6 +36,7 @@ CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
     "forgeable": FindingCode.EVIDENCE_FORGEABLE,
     "acknowledgement": FindingCode.EVIDENCE_ACKNOWLEDGEMENT_ONLY,
     "contradiction": FindingCode.EVIDENCE_CONTRADICTORY,
+    PARTED: FindingCode.EVIDENCE_CONTRADICTORY,
     "ambiguous identity": FindingCode.IDENTITY_AMBIGUOUS,
     "too costly": FindingCode.COST_LIMIT,
     "unrecorded": FindingCode.TRACE_UNOBSERVED,
@@ -136,6 +139,8 @@ class Reason(StrEnum):
     ALL_CITED = "all-cited", "number"
 
     # Clauses that fail: changes.
+    HISTORY_BROKEN = "broken-history", "cause"
+    READINGS_PARTED = "parted-readings", "place cause"
     NOT_AUTHORIZED = "not-authorized", "changes because"
     REPEATED = "repeated", "entity_type keys times again first tool"
     COMPENSATED = "compensated", "what call tool"
@@ -316,11 +321,25 @@ def is_by_agent(of: Argument) -> bool:
 
     Others may stand before it: where it is, and what was tried (`shop: caused by the run: …`).
     """
+    return _says(of, _OF_AGENT)
+
+
+def is_parted(of: Argument) -> bool:
+    """Whether readings that parted in the run are in the explanation."""
+    return _says(of, _PARTED)
+
+
+_OF_AGENT: Final = frozenset({BY_AGENT, BY_RUN, PARTED})
+_PARTED: Final = frozenset({PARTED})
+
+
+def _says(of: Argument, words: frozenset[str]) -> bool:
+    """Whether one of the words begins a recorded cause in it, or a part of one."""
     if isinstance(of, Explanation):
         if of.reason is Reason.RECORDED:
-            return not {BY_AGENT, BY_RUN}.isdisjoint(_said(of).split(": "))
-        return any(map(is_by_agent, of.arguments))
-    return isinstance(of, tuple) and any(map(is_by_agent, of))
+            return not words.isdisjoint(_said(of).split(": "))
+        return any(_says(part, words) for part in of.arguments)
+    return isinstance(of, tuple) and any(_says(part, words) for part in of)
 
 
 def _said(recorded: Explanation) -> str:

@@ -427,6 +427,8 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.NO_RETRY: "no retried call left two such effects",
     Reason.ALL_EXPLAINED: "all {number} changes are explained",
     Reason.ALL_TRANSACTIONS_EXPLAINED: "all transactions are explained",
+    Reason.HISTORY_BROKEN: "the run broke the history that is required: {cause}",
+    Reason.READINGS_PARTED: "{place}: {cause}",
     Reason.ENOUGH: "enough",
     Reason.AS_REQUIRED: "as required",
     Reason.FIELD_KEPT: "the field is kept",

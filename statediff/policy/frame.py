@@ -8,7 +8,7 @@ explained, left too, or if the system derives the field.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from statediff.contract.binding.bound import Contract
@@ -16,8 +16,8 @@ from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta, Entity, Op, delta_id
-from statediff.model.explanation import Cause, Reason, cause
+from statediff.model.delta import Delta, Doubt, Entity, Op, delta_id
+from statediff.model.explanation import PARTED, Cause, Reason, cause, is_by_agent
 from statediff.model.values import ABSENT, Digested, Unobserved, is_value, key_order, same
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.cascade import KnownMask, cascaded, explained_counters
@@ -42,7 +42,7 @@ from statediff.policy.matching import (
     both,
     selects,
 )
-from statediff.policy.witness import change, first_change
+from statediff.policy.witness import change, first_change, witness_of_place
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def frame(
     explanations: tuple[ExplainedDelta, ...], patterns: Sequence[Pattern], context: JudgingContext
 ) -> tuple[Finding, ...]:
     """The findings of the frame: one per entity with an unexplained change, or one that holds."""
-    findings: list[Finding] = []
+    findings = readings_parted(context)
     groups: dict[object, list[Delta]] = {}
     for entry in explanations:
         if entry.truth is Truth.FAILS:
@@ -202,7 +202,8 @@ def frame(
     causes |= doubt_causes(
         doubt
         for doubt in context.doubts
-        if not any(context.possible(pattern, doubt) == TRUE for pattern in sure)
+        if not _is_parted(doubt)
+        and not any(context.possible(pattern, doubt) == TRUE for pattern in sure)
     )
     if causes:
         findings.append(unknown("frame", Stage.FRAME, causes, (), tuple(e.delta for e in unsure)))
@@ -211,6 +212,28 @@ def frame(
         explained = Reason.ALL_EXPLAINED(number=len(deltas))
         findings.append(holds("frame", Stage.FRAME, explained, deltas))
     return tuple(findings)
+
+
+def readings_parted(context: JudgingContext) -> list[Finding]:
+    """One finding for each place where readings agreed before the run and contradict each other.
+
+    One of them is not as it was before. No clause explains that: nobody can say which change it is.
+    """
+    found = []
+    for doubt in filter(_is_parted, context.doubts):
+        why = Reason.READINGS_PARTED(place=doubt.where, cause=cause(doubt.cause))
+        finding = fails("frame", FindingCode.READINGS_PARTED, Stage.FRAME, why)
+        if doubt.key is not None:
+            sides = [
+                context.entity_ref(side, doubt.type, doubt.key) for side in ("before", "after")
+            ]
+            finding = replace(finding, witness=witness_of_place(sides, doubt.path))
+        found.append(finding)
+    return found
+
+
+def _is_parted(doubt: Doubt) -> bool:
+    return doubt.cause.partition(": ")[0] == PARTED
 
 
 def _explains_any_number(pattern: Pattern) -> bool:
@@ -244,6 +267,11 @@ def frame_within(
         known = holds("frame", Stage.FRAME, Reason.ALL_TRANSACTIONS_EXPLAINED())
         gaps = moments.gaps(types)
         within: list[Finding] = []
+        # What the run kept from being seen is its change, which nothing explains.
+        broken = sorted(gap for gap in gaps if is_by_agent(gap))
+        if broken:
+            why = Reason.HISTORY_BROKEN(cause=cause(broken[0]))
+            yield fails("frame", FindingCode.HISTORY_BROKEN, Stage.FRAME, why)
         if contract.frame_is_open:
             yield over_the_run(known, (), gaps)
             continue

@@ -13,7 +13,7 @@ from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.later import later
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Diff
-from statediff.model.explanation import Reason, cause
+from statediff.model.explanation import Reason, cause, is_parted
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Observed
 from statediff.model.verdict import (
@@ -49,6 +49,7 @@ from statediff.policy.frame import (
     explain,
     frame,
     frame_within,
+    readings_parted,
 )
 from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.history.states_after_calls import with_states_after_calls
@@ -121,7 +122,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     7. The run: steps, turns and actions.
     8. The answer: its form and its claims.
     9. Access: whether what was asked for was validly reached.
-    10. Alternatives: the branches as one clause.
+    10. Alternatives: the branches as one clause. An open frame: what parted, where that is asked.
     11. Fold the findings into clauses, results and numbers.
     """
     trial = _trial(contract, evidence)
@@ -136,10 +137,11 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     accessed = _accessed(trial, outside)
     evidence.begin("")
     whole, parts = _alternatives(contract, branches)
+    parted = _parted(trial, (*outside, *accessed, *whole))
     return _folded(
         trial,
         _Decided(
-            findings=(*outside, *accessed, *whole),
+            findings=(*outside, *accessed, *whole, *parted),
             parts=parts,
             branches=branches,
             explanations=framed.explanations,
@@ -276,6 +278,17 @@ def _framed(trial: _Trial, votes: Iterable[ExplanationVote]) -> _Framed:
     found += [_must_report(refusal) for refusal in missing]
     loose = [finding for finding in found if finding.truth is not Truth.HOLDS]
     return _Framed(tuple(loose or found), explanations)
+
+
+def _parted(trial: _Trial, found: Iterable[Finding]) -> list[Finding]:
+    """Where the frame is open: what parted in the run, if a clause waits for it."""
+    waiting = (part for each in found if each.truth is Truth.UNKNOWN for part in each.causes)
+    if not trial.contract.frame_is_open or not any(map(is_parted, waiting)):
+        return []
+    trial.evidence.begin("frame")
+    found = readings_parted(trial.context)
+    trial.evidence.begin("")
+    return found
 
 
 def _must_report(refusal: Refusal) -> Finding:

@@ -204,6 +204,21 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons)[:MAX_COMPARISONS])
 
 
+def witness_of_place(sides: Iterable[EntityRef], path: str | None) -> Witness:
+    """The entity on each side on which it is; of its fields the one, if one is named."""
+    rows = (
+        WitnessRow(
+            each.side,
+            each.type,
+            each.key,
+            tuple((name, cell) for name, cell in each.row.items() if path in (None, "", name)),
+        )
+        for each in sides
+        if each.row is not None
+    )
+    return Witness(tuple(rows))
+
+
 _REACHES: Final = {TRUE: "reaches", FALSE: "does not reach"}
 
 

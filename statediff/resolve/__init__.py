@@ -22,7 +22,7 @@ from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
 from statediff.model.timelines import Matching, Resolution
 from statediff.resolve.history_matching import course_of
-from statediff.resolve.merge_sources import Scope, combine
+from statediff.resolve.merge_sources import Earlier, Scope, combine
 from statediff.resolve.pairing import MAX_MATCHINGS, IdentityRule, apply, pair, withheld
 
 __all__ = ["RESOLVER", "IdentityRule", "resolve"]
@@ -47,9 +47,8 @@ def resolve(
     """
     schema = _schema(before, after)
     scope = Scope(schema, _deliverers(before, after), authority or {}, refused or {}, must_report)
-    states = tuple(
-        combine(capture, side, scope) for side, capture in (("before", before), ("after", after))
-    )
+    first = combine(before, "before", scope)
+    states = first, combine(after, "after", scope, earlier=Earlier(before, first))
     evidence = tuple(
         (t.name, _evidence(before, t.name), _evidence(after, t.name)) for t in schema.types
     )

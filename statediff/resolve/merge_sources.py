@@ -8,11 +8,13 @@ from functools import lru_cache
 from typing import Any, Final
 
 from statediff.model.batches import Row
+from statediff.model.explanation import PARTED
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.values import (
     ABSENT,
+    Digested,
     Key,
     Unobserved,
     key_order,
@@ -39,29 +41,43 @@ class Scope:
 _NOTHING: Final[Mapping[str, Table]] = {}
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """The capture before the run, and the state that its sources told together."""
+
+    capture: Capture
+    state: State
+
+
 def combine(
     capture: Capture,
     side: str | None,
     scope: Scope,
     types: Collection[str] | None = None,
     known: Mapping[str, Table] = _NOTHING,
+    earlier: Earlier | None = None,
 ) -> State:
     """The state on one side (None: between the two), out of what all its sources delivered.
 
-    Of these `types` only, where they are named; `known` are tables that are made already.
+    Of these `types` only, where they are named; `known` are tables that are made already. What
+    sources agreed on `earlier`, and contradict each other on here, has parted in the run.
     """
     tables: dict[str, Table] = {}
     for entity in scope.schema.types:
         if types is not None and entity.name not in types:
             continue
-        table = known.get(entity.name) or _one_table(capture, side, entity, scope)
+        table = known.get(entity.name) or _one_table(capture, side, entity, scope, earlier)
         if table is not None:
             tables[entity.name] = table
     return State(scope.schema, tables)
 
 
 def _one_table(
-    capture: Capture, side: str | None, entity: EntityType, scope: Scope
+    capture: Capture,
+    side: str | None,
+    entity: EntityType,
+    scope: Scope,
+    earlier: Earlier | None,
 ) -> Table | None:
     """What is known of a type on one side; None where no source delivers it there."""
     parts = [
@@ -80,7 +96,26 @@ def _one_table(
         absent = _knows_absence(capture, scope, entity.name)
         return _empty(entity) if absent else None
     chosen = [table for source, table in usable if source == scope.authority.get(entity.name)]
-    return chosen[0] if chosen else _agree(entity, usable)
+    if chosen:
+        return chosen[0]
+    return _agree(entity, usable, _earlier_table(entity.name, usable, scope, earlier))
+
+
+def _earlier_table(
+    name: str, usable: list[tuple[str, Table]], scope: Scope, earlier: Earlier | None
+) -> Table | None:
+    """What the same sources told together before the run, if each of them read all of the type."""
+    if earlier is None:
+        return None
+    complete = {
+        part.reading.source
+        for part in earlier.capture.parts
+        if name in part.state.tables
+        and _declared(part, name).enumeration.is_complete
+        and ("before", part.reading.source) not in scope.refused
+    }
+    is_same = complete == {source for source, _ in usable}
+    return earlier.state.tables.get(name) if is_same else None
 
 
 @lru_cache(maxsize=4096)  # a run with many transactions asks for each of them
@@ -111,8 +146,12 @@ def _knows_absence(capture: Capture, scope: Scope, type_name: str) -> bool:
     )
 
 
-def _agree(entity: EntityType, parts: list[tuple[str, Table]]) -> Table:
+def _agree(
+    entity: EntityType, parts: list[tuple[str, Table]], earlier: Table | None = None
+) -> Table:
     """One table out of several: known is only what all of them know and none denies.
+
+    `earlier` is what the same sources told together before the run.
 
     If one of them could be silent and the others believed, taking evidence away could turn an
     open question into a match.
@@ -125,12 +164,14 @@ def _agree(entity: EntityType, parts: list[tuple[str, Table]]) -> Table:
             and table.enumeration == other.enumeration
         ):
             continue
-        table = _merge(entity, (name, table), (other_name, other))
+        table = _merge(entity, (name, table), (other_name, other), earlier)
         name = f"{name} and {other_name}"
     return table
 
 
-def _merge(entity: EntityType, a: tuple[str, Table], b: tuple[str, Table]) -> Table:
+def _merge(
+    entity: EntityType, a: tuple[str, Table], b: tuple[str, Table], earlier: Table | None
+) -> Table:
     for name, table in (a, b):
         if table.enumeration.coverage is Coverage.UNOBSERVED:
             cause = table.enumeration.cause or f"{name} could not read it"
@@ -138,13 +179,21 @@ def _merge(entity: EntityType, a: tuple[str, Table], b: tuple[str, Table]) -> Ta
     left, right = _keyed(a[1]), _keyed(b[1])
     rows: list[Row] = []
     causes = [t.enumeration.cause for _, t in (a, b) if not t.enumeration.is_complete]
+    are_complete = not causes
+    parted: list[str] = []
     for order in sorted(left.keys() | right.keys()):
         if order in left and order in right:
-            rows.append(_cells(entity, (a[0], left[order][1]), (b[0], right[order][1])))
+            key, row = left[order]
+            rows.append(_cells(entity, (a[0], row), (b[0], right[order][1]), key, earlier))
             continue
         lacking = b[0] if order in left else a[0]
         key = (left.get(order) or right[order])[0]
-        causes.append(f"contradiction: {entity.name} {show_key(key)} is not in {lacking}")
+        what = f"{entity.name} {show_key(key)} is not in {lacking}"
+        if are_complete and _agreed(earlier, key):
+            parted.append(f"{PARTED}: {what}")
+        else:
+            causes.append(f"contradiction: {what}")
+    causes = parted + causes
     enumeration = Enumeration(Coverage.INCOMPLETE, causes[0]) if causes else a[1].enumeration
     return build_table(entity, rows, MemoryChunks(), enumeration=enumeration)
 
@@ -154,7 +203,18 @@ def _keyed(table: Table) -> dict[Any, tuple[Key, Row]]:
     return {key_order(key): (key, row) for key, row in table.rows()}
 
 
-def _cells(entity: EntityType, a: tuple[str, Row], b: tuple[str, Row]) -> Row:
+def _agreed(earlier: Table | None, key: Key, field: str | None = None) -> bool:
+    """Whether the sources agreed on the field of the entity, or on whether there is the entity."""
+    row = None if earlier is None else earlier.row(key)
+    if earlier is None or row is None:
+        return earlier is not None and earlier.enumeration.is_complete
+    cell = None if field is None else row.get(field)
+    return isinstance(cell, Digested) or not isinstance(cell, Unobserved)
+
+
+def _cells(
+    entity: EntityType, a: tuple[str, Row], b: tuple[str, Row], key: Key, earlier: Table | None
+) -> Row:
     row: Row = {}
     for spec in entity.fields:
         held = [(s, r[spec.name]) for s, r in (a, b) if spec.name in r]
@@ -166,7 +226,7 @@ def _cells(entity: EntityType, a: tuple[str, Row], b: tuple[str, Row]) -> Row:
         elif all(same(held[0][1], cell) for _, cell in held):
             row[spec.name] = held[0][1]
         else:
-            row[spec.name] = Unobserved(
-                "contradiction: " + ", ".join(f"{s} says {show(v, 30)}" for s, v in held)
-            )
+            word = PARTED if _agreed(earlier, key, spec.name) else "contradiction"
+            said = ", ".join(f"{s} says {show(v, 30)}" for s, v in held)
+            row[spec.name] = Unobserved(f"{word}: {said}")
     return row

@@ -8,8 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statediff.evaluate import replay
+from statediff.evaluate.worded import worded_judgement
+from statediff.model.codes import FindingCode
+from statediff.model.explanation import BY_AGENT, by_run
 from tests.histories import course
-from tests.judging import FAILS, HIDDEN, HOLDS, MATCH, UNKNOWN, item, judged, truths, user
+from tests.judging import (
+    DIVERGE,
+    FAILS,
+    HIDDEN,
+    HOLDS,
+    INCONCLUSIVE,
+    MATCH,
+    UNKNOWN,
+    item,
+    judged,
+    truths,
+    user,
+)
 from tests.judging import run as ended
 
 few = settings(max_examples=settings.default.max_examples // 3)
@@ -150,6 +165,7 @@ CLAUSES = (
     "steps:\n  - {id: c, effect: create item, before: link grant}\n",
     "require:\n  - {id: c, create: item, count: {max: 2}, during: run}\n",
 )
+OPEN = "frame: {open: the law}\n"
 REQUIRED = "evidence: {db: {history: required}}\nforbid: [{id: c, link: grant}]\n"
 BODIES = (*(clause + ALLOWED for clause in CLAUSES), REQUIRED + FREE)
 
@@ -163,3 +179,29 @@ def test_without_its_history_no_verdict_becomes_a_match(body: str, states: list[
     assert whole is not MATCH or judged(body, states[0], states[-1]).verdict is not whole
     cut = course(body, states[0], states[1:-1], states[-1], gap="cut").judgement.verdict
     assert cut is not MATCH
+
+
+BROKEN = {
+    "cut": False,
+    by_run("its log was cut off"): True,
+    f"the feed could not be read: {by_run('its file was exchanged')}": True,
+    f"{BY_AGENT}: its transactions change more than 50000 rows in all": True,
+}
+"""Why a history ends → whether the run ended it."""
+
+
+@few
+@given(st.sampled_from([FREE, OPEN]), RUNS, st.sampled_from(sorted(BROKEN)), st.data())
+def test_a_required_history_that_the_run_broke_is_a_violation(
+    body: str, states: list[Any], gap: str, data: st.DataObject
+) -> None:
+    """Nothing that comes and goes can be hidden by it; the environment's gap stays a question."""
+    kept = [state for state in states[1:-1] if data.draw(st.booleans())]
+    done = course(REQUIRED + body, states[0], kept, states[-1], gap=gap)
+    found = {each.code for each in done.judgement.findings if each.clause == "frame"}
+    assert BROKEN[gap] == (FindingCode.HISTORY_BROKEN in found)
+    assert done.judgement.verdict in ((DIVERGE,) if BROKEN[gap] else (DIVERGE, INCONCLUSIVE))
+    if done.judgement.verdict is INCONCLUSIVE:
+        worded = worded_judgement(done.bundle)["findings"]
+        assert {each["origin"] for each in worded} <= {None, "environment"}
+    assert replay(done.bundle) == done.judgement
