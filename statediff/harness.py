@@ -47,9 +47,9 @@ from statediff.evaluate import (
     TrialFacts,
     compile_contract,
     evaluate,
-    library_of,
     schema_of,
 )
+from statediff.evaluate.libraries import library_of
 from statediff.evaluate.undoing import UndoingCall, left_by_undoing, undoing_calls
 from statediff.evidence import documents
 from statediff.evidence.canonical import write

@@ -26,7 +26,8 @@ from statediff.agents.recorder import Recorder
 from statediff.errors import UsageError
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
-from statediff.reads.gate import FETCH, MAX_QUERY, NOT_THERE, SEARCH, Library
+from statediff.reads.captured import FETCH, SEARCH
+from statediff.reads.gate import MAX_QUERY, NOT_THERE, Library
 from statediff.systems.base.registry import tools_of
 from statediff.systems.base.tool import (
     MAX_RESULT_BYTES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -53,14 +54,25 @@ class _NoPandas(MetaPathFinder):
             raise ImportError("not now")
 
 
-def _spare_pandas() -> None:
-    """An array of pyarrow: at its first it imports pandas, a fifth of a second long, if it can.
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
 
-    It cannot yet. A source's own function may import pandas; to pyarrow its series are sequences.
+
+def _import_sparingly() -> None:
+    """Numpy and pyarrow are imported, without what these commands never need.
+
+    numpy starts a thread a processor for matrices, each of which spins. An array of pyarrow: at its
+    first it imports pandas, a fifth of a second long, if it can. It cannot yet. A source's own
+    function may import pandas; to pyarrow its series are sequences.
     """
-    if "pandas" not in sys.modules:
+    threads = os.environ.get(_THREADS)
+    os.environ[_THREADS] = "1"
+    try:
         import pyarrow as pa
-
+    finally:
+        del os.environ[_THREADS]
+        if threads is not None:
+            os.environ[_THREADS] = threads
+    if "pandas" not in sys.modules:
         sys.meta_path.insert(0, finder := _NoPandas())
         try:
             pa.array([0])
@@ -76,7 +88,7 @@ def _entry(function: Callable[..., object]) -> Callable[..., object]:
     def call(**options: object) -> object:
         try:
             if function.__name__ in _PLAIN:
-                _spare_pandas()
+                _import_sparingly()
             return command(**options)
         except KeyboardInterrupt as error:
             raise Interrupted from error  # the parser would turn it into a silent exit
@@ -254,8 +266,10 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a text stream
     signal.signal(signal.SIGTERM, _end)
     # A hundred thousand rows hold no garbage; looking for it took a fifth of what `compare` takes.
-    gc.set_threshold(100_000, 50, 100)
-    sys.exit(run(sys.argv[1:]))
+    gc.set_threshold(400_000, 50, 100)
+    code = run(sys.argv[1:])
+    gc.freeze()  # the end of a process looks for garbage several times
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from statediff.evaluate.contracts import (
     parse_contract,
     schema_of,
 )
-from statediff.evaluate.libraries import library_of
 from statediff.evaluate.prepared import Prepared, prepare
 from statediff.evaluate.replaying import replay
 from statediff.evaluate.trial import (
@@ -50,7 +49,6 @@ __all__ = [
     "exit_code",
     "failed",
     "judgement_of",
-    "library_of",
     "load_contract",
     "parse_contract",
     "prepare",

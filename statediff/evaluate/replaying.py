@@ -24,7 +24,6 @@ from statediff.evidence.pack import (
 )
 from statediff.evidence.package import FORMAT, ROOTS, WITHOUT_ROOTS, Bundle
 from statediff.evidence.roots import CapturedKeys, check_states
-from statediff.evidence.shapes import check_shape
 from statediff.evidence.traces import trace_from
 from statediff.evidence.verify import Rejected, bound_states
 from statediff.model.timelines import Timelines
@@ -130,6 +129,8 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
 
 
 def _document(bundle: Bundle, name: str) -> Any:
+    from statediff.evidence.shapes import check_shape  # noqa: PLC0415 - a judgement needs none
+
     document = bundle.document(name)
     check_shape(document, name)
     return document

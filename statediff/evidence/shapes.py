@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
+    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
@@ -45,7 +46,11 @@ def _require_distinct(names: list[str], what: str) -> None:
         raise ValueError(f"the same {what} twice")
 
 
-class _Field(BaseModel):
+class _Shape(BaseModel):
+    model_config = ConfigDict(defer_build=True)  # only a replay asks
+
+
+class _Field(_Shape):
     name: Text
     kind: Kind
     is_nullable: StrictBool
@@ -57,7 +62,7 @@ class _Field(BaseModel):
     form: Text | None = None
 
 
-class _EntityType(BaseModel):
+class _EntityType(_Shape):
     name: Text
     key: list[Text]
     fields_: list[_Field] = Field(alias="fields")
@@ -83,7 +88,7 @@ class _EntityType(BaseModel):
         return self
 
 
-class _Schema(BaseModel):
+class _Schema(_Shape):
     name: Text
     version: Text
     types: list[_EntityType]
@@ -95,7 +100,7 @@ class _Schema(BaseModel):
         return self
 
 
-class _Reading(BaseModel):
+class _Reading(_Shape):
     id: Text
     source: Text
     kind: ReadingKind
@@ -109,12 +114,12 @@ class _Reading(BaseModel):
     acknowledgement: StrictBool
 
 
-class _Part(BaseModel):
+class _Part(_Shape):
     reading: _Reading
     state: Text
 
 
-class _Transaction(BaseModel):
+class _Transaction(_Shape):
     source: Text
     id: Text
     position: Text
@@ -123,26 +128,26 @@ class _Transaction(BaseModel):
     names: list[Text] = []
 
 
-class _Line(BaseModel):
+class _Line(_Shape):
     source: Text
     types: list[Text]
     gap: Text | None
     touched: list[list[Text]]
 
 
-class _History(BaseModel):
+class _History(_Shape):
     readings: list[_Reading]
     transactions: list[_Transaction]
     lines: list[_Line]
     unfollowed: list[tuple[Text, Text]]
 
 
-class _StateRoots(BaseModel):
+class _StateRoots(_Shape):
     before: Text
     after: Text
 
 
-class _Captures(BaseModel):
+class _Captures(_Shape):
     before: list[_Part]
     after: list[_Part]
     roots: _StateRoots | None = None
@@ -151,13 +156,13 @@ class _Captures(BaseModel):
     history: _History
 
 
-class _Mapping(BaseModel):
+class _Mapping(_Shape):
     type: Text
     before: Key
     after: Key
 
 
-class _Resolution(BaseModel):
+class _Resolution(_Shape):
     mappings: list[list[_Mapping]]
     ambiguous: list[tuple[Text, Text]]
     differ_only_in_opaque_ids: StrictBool
@@ -165,7 +170,7 @@ class _Resolution(BaseModel):
     readings_of: list[tuple[Text, list[Text], list[Text]]]
 
 
-class _Row(BaseModel):
+class _Row(_Shape):
     id: Text
     side: Text
     type: Text
@@ -174,38 +179,38 @@ class _Row(BaseModel):
     fields_: Fields | None = Field(alias="fields")
 
 
-class _Scan(BaseModel):
+class _Scan(_Shape):
     side: Text
     type: Text
     fields_: list[Text] = Field(alias="fields")
     members: list[tuple[Key, Fields]]
 
 
-class _Fragments(BaseModel):
+class _Fragments(_Shape):
     rows: list[_Row]
     scans: list[_Scan]
 
 
-class _Index(BaseModel):
+class _Index(_Shape):
     changed: list[Place]
     touched: list[tuple[Text, Count, list[Place]]]
 
 
-class _Silent(BaseModel):
+class _Silent(_Shape):
     none: Text
 
 
-class _Answered(BaseModel):
+class _Answered(_Shape):
     answer: Encoded
 
 
-class _Turn(BaseModel):
+class _Turn(_Shape):
     message: Text
     calls_before: Count
     reply: _Silent | _Answered
 
 
-class _Action(BaseModel):
+class _Action(_Shape):
     id: Text
     tool: Text
     action_class: ActionClass = Field(alias="class")
@@ -223,7 +228,7 @@ class _Action(BaseModel):
     messages: tuple[Text, Text, Text] | None = None
 
 
-class _Trace(BaseModel):
+class _Trace(_Shape):
     is_complete: StrictBool
     cause: Text
     is_agent_influenced: StrictBool
@@ -232,7 +237,7 @@ class _Trace(BaseModel):
     observed: list[_Action] = []
 
 
-class _Timeline(BaseModel):
+class _Timeline(_Shape):
     reset_verified_at: Encoded
     agent_started_at: Encoded
     first_action_at: Encoded
@@ -246,13 +251,13 @@ _Head: TypeAlias = tuple[Text, Hex, Hex]
 """(coverage, root of the rows, digest of the columns)"""
 
 
-class _Opened(BaseModel):
+class _Opened(_Shape):
     source: Text
     type: Text
     rows: list[tuple[Key, Hex, Hex | None, Hex | None]]
 
 
-class _Scanned(BaseModel):
+class _Scanned(_Shape):
     source: Text
     type: Text
     side: Text
@@ -261,13 +266,13 @@ class _Scanned(BaseModel):
     columns: list[tuple[Text, Hex, Hex | None]]
 
 
-class _Roots(BaseModel):
+class _Roots(_Shape):
     types: list[tuple[Text, Text, _Head | None, _Head | Literal[True] | None]]
     opened: list[_Opened]
     scanned: list[_Scanned]
 
 
-class _Trial(BaseModel):
+class _Trial(_Shape):
     id: Text
     sources: list[Text]
 

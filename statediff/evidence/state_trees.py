@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import fields_document, key_document
-from statediff.evidence.verify import row_node, row_path, uncollected
+from statediff.evidence.verify import row_node, row_path
 from statediff.model.batches import (
     KEYLESS_KEY,
     TAGGED,
@@ -32,6 +32,7 @@ from statediff.model.batches import (
 )
 from statediff.model.schema import EntityType, Kind
 from statediff.model.state import RowChange, Table
+from statediff.model.uncollected import uncollected
 from statediff.model.values import Key, encode
 
 EMPTY: Final = bytes(32)

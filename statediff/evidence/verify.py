@@ -63,9 +63,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 FORMAT: Final = "statediff/sealed/1"
 TRUST: Final = "statediff/trust/1"
 FILES: Final = ("envelope.json", "leaves.json", "manifest.json")
@@ -628,6 +625,11 @@ def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> Signer
         _reject(f"envelope.json: key {signatures[0]['keyid'][:16]!r} is not trusted")
     if SEALING not in signer.roles:
         _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - a judgement needs none
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - as above
+        Ed25519PublicKey,
+    )
+
     try:
         key = Ed25519PublicKey.from_public_bytes(signer.key)
         key.verify(_base64(signatures[0]["sig"], "sig"), signed_bytes(payload))

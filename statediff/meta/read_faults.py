@@ -23,8 +23,8 @@ from statediff.model.codes import FindingCode
 from statediff.model.trace import NO_REPLY, Action, ActionClass, NoAnswer, Trace, Turn
 from statediff.model.values import Map, Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
-from statediff.reads.captured import CapturedArtifact
-from statediff.reads.gate import FETCH, NOT_THERE, SEARCH
+from statediff.reads.captured import FETCH, SEARCH, CapturedArtifact
+from statediff.reads.gate import NOT_THERE
 
 _MOST: Final = 3
 """Artifacts that one class is seeded with, in one subsystem."""

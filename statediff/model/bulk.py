@@ -9,7 +9,7 @@ block are held at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from statediff.model.batches import encode_rows
 from statediff.model.schema import EntityType
 from statediff.model.state import CHUNK_BYTES, CHUNK_KEYS, ChunkRef, ChunkStore, Table
+from statediff.model.uncollected import uncollected
 from statediff.model.values import Key, key_order
 
 
@@ -78,7 +79,7 @@ def build_from_blocks(
         pending.clear()
         held, room = 0, CHUNK_BYTES
 
-    for block in blocks:
+    for block in _read(blocks):
         size = len(block)
         if not size:
             continue
@@ -110,6 +111,17 @@ def build_from_blocks(
             flush()
         partition = list(cuts)
     return Table(entity_type, tuple(chunks), tuple(partition), store)
+
+
+def _read(blocks: Iterable[B]) -> Iterator[B]:
+    """The blocks; a block has an object a row, and none in a cycle."""
+    waiting = iter(blocks)
+    while True:
+        with uncollected():
+            block = next(waiting, None)
+        if block is None:
+            return
+        yield block
 
 
 def _below(block: Block, start: int, cut: tuple[Any, ...]) -> int:

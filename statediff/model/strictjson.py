@@ -9,11 +9,9 @@ readers.
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
@@ -21,6 +19,7 @@ from functools import cache
 from typing import Any, Final
 
 from statediff.errors import InputError
+from statediff.model.uncollected import uncollected
 from statediff.model.values import MAX_DEPTH, Map, Value
 
 MAX_BYTES: Final = 1024 * 1024
@@ -35,7 +34,6 @@ _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 _OTHERS: Final = bytes(set(range(256)) - set(b'"[]{}'))
 _HALF_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _MARK: Final = "\ufeff"
-_LARGE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ def _parse(raw: bytes, limits: Limits, *, keeps_flaws: bool) -> Tree:
         text = raw.decode("utf-8-sig" if limits.takes_mark else "utf-8")
         if text.startswith(_MARK):
             raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
-        with _without_collection(len(raw)):
+        with uncollected():
             return decoder.decode(text)
     except UnicodeDecodeError as error:
         raise Flaw(FlawKind.NOT_UTF8, f"not UTF-8 at byte {error.start}") from error
@@ -178,19 +176,6 @@ def _parse(raw: bytes, limits: Limits, *, keeps_flaws: bool) -> Tree:
         raise Flaw(FlawKind.NOT_JSON, f"not JSON: {error.msg} at {where}") from error
     except RecursionError as error:
         raise _too_deep() from error
-
-
-@contextmanager
-def _without_collection(size: int) -> Iterator[None]:
-    """Python looks for no cycles meanwhile: a tree has none, and in a large one that takes half."""
-    if size < _LARGE or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @cache

@@ -17,7 +17,7 @@ from statediff.model.trace import Action, NoAnswer, Trace
 from statediff.model.values import Absent, Map, Observed, Unobserved, Value
 from statediff.policy.run import CallContext
 from statediff.policy.steps import shown_call
-from statediff.reads.gate import FETCH, SEARCH, WINDOW
+from statediff.reads.captured import FETCH, SEARCH, WINDOW
 
 UNCITED: Final = Reason.READ_UNCITED()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from statediff.contract.clauses.visibility import BoundAccess, Holding, Shelf
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
@@ -26,6 +27,11 @@ from statediff.contract.language.syntax import Node, Read
 from statediff.model.explanation import Cause, Reason
 from statediff.model.values import Key
 from statediff.model.view import View
+
+SEARCH: Final = "search"
+FETCH: Final = "fetch"
+WINDOW: Final = "window"
+"""How the record names the calls; the last one is what context mode puts before an agent."""
 
 
 @dataclass(frozen=True)

@@ -121,10 +121,6 @@ class ReadTrace:
 MAX_QUERY: Final = 1_000
 MAX_CALLS: Final = 10_000
 NOT_THERE: Final = "there is no such artifact"
-SEARCH: Final = "search"
-FETCH: Final = "fetch"
-WINDOW: Final = "window"
-"""How the record names the calls; the last one is what context mode puts before an agent."""
 TOOLS: Final = {
     "search": {
         "description": "Names artifacts that hold all words of the query, best first.",

@@ -146,7 +146,7 @@ Members = BeforeValidator(_members)
 class LineShape(BaseModel):
     """A line of JSON: what it may hold and must; the defaults are those of members left out."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     @classmethod
     def of(cls, read: Value, where: str) -> Self:

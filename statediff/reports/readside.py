@@ -20,7 +20,7 @@ from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, Unobserved, Value, decode, show
 from statediff.model.verdict import Stage
 from statediff.policy.access import MAX_SHOWN
-from statediff.reads.gate import FETCH, SEARCH, WINDOW
+from statediff.reads.captured import FETCH, SEARCH, WINDOW
 from statediff.reports.said import said
 
 Json = Any

@@ -79,7 +79,8 @@ def mcp(
     require_agents_extra("mcp", "statediff mcp")
     from statediff.agents.mcp_server import mcp_server
     from statediff.agents.tools import tool_table
-    from statediff.evaluate import library_of, load_contract
+    from statediff.evaluate import load_contract
+    from statediff.evaluate.libraries import library_of
     from statediff.packs import find_sandbox, sandbox_pack
     from statediff.workspace.trials import base_state, open_sandbox
 

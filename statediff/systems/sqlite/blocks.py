@@ -34,7 +34,7 @@ class ValueBlock:
     def nbytes(self) -> int:
         """Of the columns that begin with a text or a blob; others are seldom wide."""
         texts = (c for c in self.columns.values() if isinstance(c[0], str | bytes | None))
-        return sum(len(v) for c in texts for v in c if isinstance(v, str | bytes))
+        return sum(map(_width, texts))
 
     def key(self, at: int) -> Key:
         return tuple(self.columns[name][at] for name in self.keys)
@@ -56,6 +56,14 @@ class ValueBlock:
         if start == 0 and stop == len(self):
             return self
         return ValueBlock(self.keys, {n: c[start:stop] for n, c in self.columns.items()})
+
+
+def _width(column: Sequence[Any]) -> int:
+    """Bytes of the texts and blobs of a column."""
+    try:
+        return sum(map(len, filter(None, column)))
+    except TypeError:  # a number is among them
+        return sum(len(value) for value in column if isinstance(value, str | bytes))
 
 
 @dataclass(frozen=True)
