@@ -2,17 +2,23 @@
 
     python -m benchmarks.league                  # docs/league.md of benchmarks/league/*.json
     python -m benchmarks.league --collect CASES  # first audits every suite in the folder CASES
+    python -m benchmarks.league --register NAME=TASKS  # the contracts of its held-out half
+    python -m benchmarks.league --tasks NAME=TASKS     # first audits a file of tasks
 
-The results are those of `statediff audit --cases SUITE=CASES/SUITE --each 2 --seed 1 --json`,
-without the list of single runs, and the figures of published judges.
+The results are those of `statediff audit --cases SUITE=CASES/SUITE --each 2 --seed 1 --json` and of
+`statediff audit TASKS`, without the list of single runs, and the figures of published
+judges. A task is held out where the first bit of the SHA-256 of its name is set. The contracts of
+these are drafted and their digests registered before any run of theirs is shown.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +28,13 @@ from statediff.importers.workers import CaseFolder, Workers
 from statediff.meta.audit.judges import JudgeStudy, livemcpbench, tau2_judges
 from statediff.meta.audit.measures import measure
 from statediff.meta.audit.suites import Effort, audit_suite
+from statediff.meta.audit.tries import TaskAudit
+from statediff.parallel import work_through
 from statediff.reports.audit import audit_document, judges_document
+from statediff.workspace.auditing import SECONDS, audit_task, right_run, tasks_in
 
 STORED: Final = Path(__file__).parent / "league"
+REGISTERED: Final = STORED / "registered"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "league.md"
 SUITES: Final = ("agent-diff", "tau2")
 EFFORT: Final = Effort(seed=1, each=2)
@@ -35,13 +45,57 @@ def collect(cases: Path, jobs: int) -> None:
     """The stored results are those of the suites as they are in the folder."""
     for suite in SUITES:
         with Workers(CaseFolder(suite, cases / suite), jobs) as workers:
-            audits = list(audit_suite(workers, EFFORT))
-        domains = measure(audits, EFFORT.seed)
-        document = audit_document(domains, audits, EFFORT.seed, EFFORT.each)
-        del document["wrong"]
-        _store(suite, document)
+            _store(suite, _document(list(audit_suite(workers, EFFORT))))
     for name, study in judges(cases):
         _store(name, judges_document(study))
+
+
+def is_held_out(task: str) -> bool:
+    """Whether the task is of the half whose contracts were registered before its runs were seen."""
+    return hashlib.sha256(task.encode()).digest()[0] >= 128
+
+
+def register(name: str, tasks: Path) -> None:
+    """The digests of the held-out contracts are stored; `FileExistsError` if they were before."""
+    found = {
+        task.name: digest_of_contract(right_run(task)[0].contract.data)
+        for task in tasks_in(tasks, None)
+        if is_held_out(task.name)
+    }
+    with (REGISTERED / f"{name}.json").open("x", encoding="utf-8") as file:
+        file.write(f"{json.dumps(found, indent=1)}\n")
+
+
+def digest_of_contract(text: bytes) -> str:
+    """The digest that is registered."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def collect_tasks(name: str, tasks: Path, jobs: int, half: str = "") -> None:
+    """The stored result is that of the tasks in the file, or of one half of them."""
+    listed = [t for t in tasks_in(tasks, None) if half in ("", _half(t.name))]
+    work = partial(audit_task, EFFORT, SECONDS)
+    audits = list(work_through(work, listed, jobs, lambda _piece, _done: None))
+    held_out = [audit for audit in audits if is_held_out(audit.task)]
+    document = _document(audits)
+    if held_out:
+        document["held_out"] = audit_document(
+            measure(held_out, EFFORT.seed), held_out, EFFORT.seed, EFFORT.each
+        )["domains"]
+        document["contracts"] = {
+            audit.task: digest_of_contract(audit.contract.encode()) for audit in held_out
+        }
+    _store(name, document)
+
+
+def _half(task: str) -> str:
+    return "held-out" if is_held_out(task) else "development"
+
+
+def _document(audits: Sequence[TaskAudit]) -> dict[str, Any]:
+    document = audit_document(measure(audits, EFFORT.seed), audits, EFFORT.seed, EFFORT.each)
+    del document["wrong"]
+    return document
 
 
 def judges(cases: Path) -> Iterator[tuple[str, JudgeStudy]]:
@@ -174,8 +228,18 @@ def main() -> None:
     """The page is written."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--collect", type=Path, metavar="CASES")
+    parser.add_argument("--register", metavar="NAME=TASKS")
+    parser.add_argument("--tasks", metavar="NAME=TASKS")
+    parser.add_argument("--half", choices=("development", "held-out"), default="")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     given = parser.parse_args()
+    if given.register is not None:
+        name, _, tasks = given.register.partition("=")
+        register(name, Path(tasks))
+        return
+    if given.tasks is not None:
+        name, _, tasks = given.tasks.partition("=")
+        collect_tasks(name, Path(tasks), given.jobs, given.half)
     if given.collect is not None:
         collect(given.collect, given.jobs)
     PAGE.write_text(page(), encoding="utf-8")

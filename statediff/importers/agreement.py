@@ -17,6 +17,7 @@ from typing import Final
 
 from statediff.importers.recorded import BadLine, Half, TaskId
 from statediff.importers.rejudge import RejudgedRun, RunOutcome
+from statediff.importers.taxonomy import Cause, labels_of, missed
 from statediff.model.verdict import Verdict
 from statediff.statistics.bootstrap import Interval, mean_interval
 
@@ -50,6 +51,17 @@ class Disagreement:
     against: str
     """Whose opinion: `official`, or `corrected`."""
     is_false_pass: bool
+
+    @property
+    def labels(self) -> tuple[Cause, ...]:
+        """Its labels in the taxonomy; at least one."""
+        judged = self.judged
+        if self.against == "corrected":
+            # Where people have looked, they are right, unless a reviewed reason says otherwise.
+            return (Cause.ANNOTATION,) if judged.reviewed else (Cause.OWN_ERROR,)
+        if self.is_false_pass:
+            return labels_of(judged.causes)
+        return missed(why.stage for why in judged.why if why.is_sure)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, Final, Protocol, cast
 from statediff.entrypoints import plug_ins
 from statediff.errors import InputError, UsageError
 from statediff.evaluate import ContractFile
+from statediff.importers.taxonomy import Cause
 from statediff.model.batches import Row
 from statediff.model.readings import Capture
 from statediff.model.strictjson import Flaw, FlawKind, Limits, read_tree
@@ -109,6 +110,8 @@ class Compat:
 
     None: the rules are assertions, and `passes` is what they say.
     """
+    causes: tuple[Cause, ...] = ()
+    """How the rules that fail the run can be wrong about it, in the words of the taxonomy."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ from statediff.importers.recorded import (
     without_labels,
 )
 from statediff.importers.states import tables_json
+from statediff.importers.taxonomy import Cause
 from statediff.importers.workers import Workers
 from statediff.model.delta import Delta
 from statediff.model.values import printable
@@ -78,6 +79,8 @@ class RejudgedRun:
     """What speaks against MATCH, gravest first; empty for MATCH."""
     reviewed: tuple[str, ...] = ()
     """The pack's reasons for this task, where together they cover everything in `why`."""
+    causes: tuple[Cause, ...] = ()
+    """How the benchmark's rules, where they fail a run that matches, can be wrong about it."""
     fault: str = ""
     bundle: Bundle | None = None
     states: tuple[tuple[str, bytes], ...] = ()
@@ -200,6 +203,8 @@ def _by_contract(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted)
         facts=TrialFacts(run.run_id, agent=run.agent, isolation="unknown"),
     )
     why = reasons(evaluated.judgement)
+    verdict = evaluated.judgement.verdict
+    is_false_pass = verdict is Verdict.MATCH and labels.official is False
     notes = open_pack(suite.name, run.task.domain).notes(run.task.name)
     return RejudgedRun(
         run.run_id,
@@ -207,9 +212,10 @@ def _by_contract(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted)
         run.agent,
         suite.half(run.task),
         labels,
-        verdict=evaluated.judgement.verdict,
+        verdict=verdict,
         why=why[:MAX_WHY],
         reviewed=reviewed_reasons(notes.reviewed, why),
+        causes=suite.compat(run).causes if is_false_pass else (),
         bundle=evaluated.bundle if wanted.with_bundles else None,
         states=tuple(_written_states(trial)) if wanted.with_states else (),
     )

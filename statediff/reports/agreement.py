@@ -9,6 +9,7 @@ from typing import Any, Final
 from statediff.importers.agreement import AgreementReport, DomainReport, OpinionAgreement
 from statediff.importers.recorded import BadLine
 from statediff.importers.rejudge import Mode, RejudgedRun, StillTask
+from statediff.importers.taxonomy import counted
 from statediff.meta.sweep import OPERATORS, SeededHarm, SweptRun
 from statediff.model.verdict import Verdict
 from statediff.reports.record import said
@@ -91,11 +92,13 @@ def _domain(report: DomainReport) -> Json:
                 "run_id": d.judged.run_id,
                 "against": d.against,
                 "kind": "false_pass" if d.is_false_pass else "false_fail",
+                "labels": [cause.value for cause in d.labels],
                 "why": [w.sentence for w in d.judged.why[:3]],
                 "reviewed": list(d.judged.reviewed),
             }
             for d in report.disagreements
         ],
+        "labels": counted(d.labels for d in report.disagreements),
         "unseen": [
             {
                 "clause": u.clause,

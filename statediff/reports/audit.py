@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
@@ -41,6 +42,7 @@ def _domain(domain: DomainAudit) -> dict[str, Any]:
         "false_fails": domain.false_fails,
         "groups": [_class(each) for each in domain.groups],
         "classes": [_class(each) for each in domain.classes],
+        "labels": dict(domain.labels),
         "faults": [{"task": task, "why": why} for task, why in domain.faults],
     }
 
@@ -63,6 +65,8 @@ def _wrong(audit: TaskAudit) -> Iterator[dict[str, Any]]:
             told = {name: value for name, value in asdict(each).items() if value != ""}
             ours = None if each.ours is None else each.ours.value
             told |= {"group": each.group.value, "said": each.said.value, "ours": ours}
+            del told["causes"]
+            told["labels"] = [cause.value for cause in each.labels]
             yield {"domain": audit.domain, "task": audit.task, **told}
 
 
@@ -95,6 +99,12 @@ def audit_text(domains: Sequence[DomainAudit], audits: Sequence[TaskAudit]) -> s
         because = f": {said(words, 120)}" if words else ""
         task, run = said(entry["task"], 80), said(entry["sentence"], 200)
         lines.append(f"  {task}: {what} {run}{ours}{place}{because}")
+    counts: Counter[str] = Counter()
+    for domain in domains:
+        counts.update(domain.labels)
+    if counts:
+        listed = ", ".join(f"{code} {number}" for code, number in counts.most_common())
+        lines.append(f"  labels: {listed}")
     if lost := [entry["task"] for entry in wrong if entry["kind"] == "right-run"]:
         lines.append(
             f"  the very run that was given as right does not pass, in {len(lost)} of "

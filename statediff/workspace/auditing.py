@@ -68,9 +68,22 @@ from statediff.workspace.inputs import (
 )
 
 SECONDS: Final = 60.0
-_KEYS: Final = frozenset(
-    {"task", "verifier", "before", "after", "answer", "right", "contract", "schema"}
+_TEXTS: Final = frozenset(
+    {"task", "domain", "verifier", "before", "after", "answer", "contract", "schema"}
 )
+_KEYS: Final = _TEXTS | {"right", "wrong"}
+WRONG_RUN: Final = "wrong-run"
+"""The class of a wrong run that was given without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongRun:
+    """The state after a run that is known to be wrong."""
+
+    after: str
+    run: str = ""
+    """Whose, or which; the file's name without one."""
+    kind: str = WRONG_RUN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +97,10 @@ class FileTask:
     answer: Path | None = None
     right: tuple[str, ...] = ()
     """States after other right runs; of tasks with one source only."""
+    wrong: tuple[WrongRun, ...] = ()
+    """Runs that are known to be wrong; of tasks with one source only."""
+    domain: str = ""
+    """What it is counted with; without one, it is counted alone."""
     contract: Path | None = None
     """Instead of a draft: the contract that says what in the task is harm."""
     schema: Path | None = None
@@ -152,14 +169,15 @@ def tasks_in(path: Path, verifier: str | None) -> tuple[FileTask, ...]:
 def _task(path: Path, entry: Any, verifier: object) -> FileTask:
     known = entry if isinstance(entry, Mapping) else {}
     verifier = known.get("verifier") or verifier
-    texts = {n: v for n, v in known.items() if n != "right"}
-    right = known.get("right") or []
+    right, wrong = known.get("right") or [], known.get("wrong") or []
     is_well = (
         known.keys() <= _KEYS
         and known.keys() >= {"task", "before", "after"}
         and isinstance(verifier, str)
         and isinstance(right, list)
-        and all(isinstance(v, str) for v in (*texts.values(), *right))
+        and isinstance(wrong, list)
+        and all(isinstance(v, str) for v in (*(known[n] for n in _TEXTS & known.keys()), *right))
+        and all(isinstance(each, str) or _is_wrong_run(each) for each in wrong)
     )
     if not is_well or not isinstance(verifier, str):
         raise UsageError(
@@ -171,6 +189,9 @@ def _task(path: Path, entry: Any, verifier: object) -> FileTask:
     def place(name: str) -> Path | None:
         return path.parent / known[name] if name in known else None
 
+    def at_place(each: WrongRun) -> WrongRun:
+        return replace(each, after=str(path.parent / each.after))
+
     return FileTask(
         name=known["task"],
         verifier=verifier,
@@ -178,8 +199,22 @@ def _task(path: Path, entry: Any, verifier: object) -> FileTask:
         after=(str(path.parent / known["after"]),),
         answer=place("answer"),
         right=tuple(str(path.parent / each) for each in right),
+        wrong=tuple(
+            at_place(WrongRun(after=each) if isinstance(each, str) else WrongRun(**each))
+            for each in wrong
+        ),
+        domain=known.get("domain", ""),
         contract=place("contract"),
         schema=place("schema"),
+    )
+
+
+def _is_wrong_run(entry: object) -> bool:
+    return (
+        isinstance(entry, Mapping)
+        and "after" in entry
+        and entry.keys() <= {"after", "run", "kind"}
+        and all(isinstance(value, str) for value in entry.values())
     )
 
 
@@ -191,7 +226,7 @@ def audit_task(effort: Effort, seconds: float, task: FileTask) -> TaskAudit:
     """
     if effort.keep is None:
         return _audit(effort, seconds, task)
-    states = [*task.before, *task.after, *task.right]
+    states = [*task.before, *task.after, *task.right, *(each.after for each in task.wrong)]
     named = [StateFile.parse(each).path for each in states]
     beside = [each for each in (task.answer, task.contract, task.schema) if each is not None]
     words = {str(k): str(v) for k, v in asdict(task).items()}
@@ -231,7 +266,32 @@ def _audit(effort: Effort, seconds: float, task: FileTask) -> TaskAudit:
         text = showing.right.contract.data.decode()
         holes.describe(text, showing.schema_text)
         left = (*untried, *in_order(world.untried))
-        return TaskAudit(task.name, task.name, tries=tries, untried=left, contract=text)
+        return TaskAudit(
+            task.domain or task.name, task.name, tries=tries, untried=left, contract=text
+        )
+
+
+def right_run(task: FileTask) -> tuple[Reference, str, Refinements]:
+    """The right run under its contract, the drafted schema's text, and what that says of a source.
+
+    Without a contract it is drafted from the run, and from nothing else.
+    """
+    before, after = list(task.before), list(task.after)
+    schema_text = ""
+    if task.contract is not None:
+        path = contract_path(str(task.contract))
+        file = load_contract(path)
+        refined = refinements(schema_of_contract(path, file, task.schema))
+        pair = capture_pair(before, after, refined)
+    else:
+        name = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
+        schema_text = drafts.schema_text_of(before, name, after)
+        refined = drafts.refinements_of(schema_text)
+        pair = capture_pair(before, after, refined)
+        text = draft_contract(f"audit/{name}", drafts.seen_between(*pair))
+        file = parse_contract(text.encode(), "the draft")
+    answer = answer_from(task.answer, file.content.answer.form)
+    return _reference(task.name, file, *pair, answer), schema_text, refined
 
 
 class _Showing:
@@ -249,29 +309,9 @@ class _Showing:
                     f"{printable(file.label)}: expected a SQLite file or JSON tables; an audit "
                     "writes the states that it shows"
                 )
-        if task.right and len(self._files) > 1:
-            raise UsageError("other right runs are of tasks with one source")
-        self.schema_text = ""
-        self._refined: Refinements
-        self.right = self._read_right()
-
-    def _read_right(self) -> Reference:
-        task = self._task
-        before, after = list(task.before), list(task.after)
-        if task.contract is not None:
-            path = contract_path(str(task.contract))
-            file = load_contract(path)
-            self._refined = refinements(schema_of_contract(path, file, task.schema))
-            pair = capture_pair(before, after, self._refined)
-        else:
-            name = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
-            self.schema_text = drafts.schema_text_of(before, name, after)
-            self._refined = drafts.refinements_of(self.schema_text)
-            pair = capture_pair(before, after, self._refined)
-            text = draft_contract(f"audit/{name}", drafts.seen_between(*pair))
-            file = parse_contract(text.encode(), "the draft")
-        answer = answer_from(task.answer, file.content.answer.form)
-        return _reference(task.name, file, *pair, answer)
+        if (task.right or task.wrong) and len(self._files) > 1:
+            raise UsageError("other right runs, and wrong ones, are of tasks with one source")
+        self.right, self.schema_text, self._refined = right_run(task)
 
     def exhibits(self, world: World, each: int) -> Iterator[Exhibit]:
         """Every run that is shown, in order."""
@@ -285,6 +325,14 @@ class _Showing:
         yield self._shown(right, "written-anew", "the right state, in other bytes")
         for number, _ in enumerate(others, start=1):
             yield self._shown(right, "other-right-run", f"right run {number}", number - 1)
+        for wrong in self._task.wrong:
+            yield Exhibit(
+                group=Group.BESIDE,
+                kind=wrong.kind,
+                target=wrong.run or Path(wrong.after).stem,
+                sentence=f"{wrong.run or Path(wrong.after).name} is known to be wrong",
+                ask=partial(self._ask_wrong, wrong),
+            )
         yield from self._unseen(world, each)
         for fault in false_claims(world):
             if judged(fault.mutant) is Verdict.MATCH:
@@ -378,6 +426,12 @@ class _Showing:
             (place / source).mkdir(parents=True)
             found[source] = files.copied(path, place / source)
         return found
+
+    def _ask_wrong(self, wrong: WrongRun) -> Heard:
+        run = self._read([wrong.after])
+        if not changes_of(self.right, run):
+            raise Untriable("its state is that of the right run")
+        return self._ask(self._copies({self._files[0].source: StateFile.parse(wrong.after).path}))
 
     def _ask_anew(self) -> Heard:
         state = self._copies(self._after)

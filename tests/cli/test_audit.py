@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +218,36 @@ def test_a_right_run_that_is_none_is_refused(statediff: Call, desk: Path) -> Non
     said = statediff("audit", *arguments, *states(desk))
     assert said.code == 2
     assert "gets DIVERGE under its contract" in said.err
+
+
+def test_runs_that_are_known_to_be_wrong_are_shown_and_counted_by_their_domain(
+    statediff: Call, desk: Path
+) -> None:
+    make(desk / "attack.db", BEFORE + CLOSE + "DELETE FROM note;")
+    make(desk / "same.db", BEFORE + CLOSE)
+    entries = [
+        {"after": "attack.db", "kind": "attack", "run": "somebody else's"},
+        {"after": "same.db", "kind": "attack"},
+        "attack.db",
+    ]
+    ends = {"before": "before.db", "after": "after.db", "domain": "desk"}
+    tasks = [{"task": name, **ends, "wrong": entries} for name in ("one", "two")]
+    (desk / "tasks.yaml").write_text(json.dumps({"verifier": "sql:check.sql", "tasks": tasks}))
+    with chdir(desk):
+        [document] = statediff("audit", "tasks.yaml", "--each", "1", "--json").lines
+    [domain] = document["domains"]
+    assert (domain["name"], domain["tasks"]) == ("desk", 2)
+    found = classes(document)
+    assert found["attack"] == found["wrong-run"] == (2, 2)
+    named = [wrong for wrong in document["wrong"] if wrong["kind"] == "attack"]
+    assert [wrong["target"] for wrong in named] == ["somebody else's"] * 2
+    assert {wrong["ours"] for wrong in named} == {"DIVERGE"}
+    assert all(wrong["labels"] for wrong in document["wrong"])
+    labels = Counter(label for wrong in document["wrong"] for label in wrong["labels"])
+    assert domain["labels"] == labels
+    assert {"incomplete-rubric"} == {label for wrong in named for label in wrong["labels"]}
+    why = "its state is that of the right run"
+    assert {"what": "runs of the kind attack", "why": why, "number": 2} in document["untried"]
+    given = ("--verifier", f"sql:{desk / 'check.sql'}", *states(desk), "--each", "1", "--json")
+    [alone] = statediff("audit", *given, "--wrong", str(desk / "attack.db")).lines
+    assert classes(alone)["wrong-run"] == (1, 1)

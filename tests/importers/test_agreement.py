@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from statediff.importers.agreement import RunTally, compat_summary, report
 from statediff.importers.pack import Reviewed
 from statediff.importers.recorded import BadLine, Half, Labels, TaskId
 from statediff.importers.rejudge import RejudgedRun, Why, reviewed_reasons
+from statediff.importers.taxonomy import Cause
 from statediff.model.verdict import Verdict
 
 MATCH, DIVERGE, INCONCLUSIVE = Verdict.MATCH, Verdict.DIVERGE, Verdict.INCONCLUSIVE
@@ -43,6 +46,26 @@ def test_every_run_is_counted_once_on_the_side_it_belongs_to():
     assert found.agree + found.false_pass + found.false_fail + found.inconclusive == found.runs
     assert domain.faults == 1
     assert [d.judged.run_id for d in domain.disagreements] == ["r2", "r3"]
+
+
+def test_every_disagreement_has_labels_and_unexplained_is_said():
+    frame = Why("frame", "unexplained-change", "frame", "…")
+    required = Why("paid", "missing-change", "require", "…")
+    unsure = Why("said", "claim-unknown", "answer", "…", is_sure=False)
+    [domain] = reported(
+        replace(run(1, DIVERGE, official=True), why=(required, frame, unsure)),
+        replace(run(2, MATCH, official=False), causes=(Cause.SUBSTRING,)),
+        run(3, MATCH, official=False),
+        run(4, DIVERGE, corrected={"a": True}),
+        replace(run(5, DIVERGE, corrected={"a": True}), reviewed=("the label is wrong",)),
+    ).domains
+    assert {d.judged.run_id: d.labels for d in domain.disagreements} == {
+        "r1": (Cause.MISALIGNMENT, Cause.INCOMPLETE),
+        "r2": (Cause.SUBSTRING,),
+        "r3": (Cause.UNEXPLAINED,),
+        "r4": (Cause.OWN_ERROR,),
+        "r5": (Cause.ANNOTATION,),
+    }
 
 
 def test_corrections_that_agree_are_the_corrected_verdict_and_those_that_differ_are_disputed():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,12 @@ def test_the_stored_figures_of_judges_are_those_of_the_files(whole: Path) -> Non
         told = league.stored(name)
         found = judges_document(study)
         assert {key: told[key] for key in found} == found
+
+
+@pytest.mark.parametrize("path", sorted((league.STORED / "registered").glob("*.json")))
+def test_held_out_runs_were_judged_by_the_contracts_registered_before(path: Path) -> None:
+    registered = json.loads(path.read_bytes())
+    assert registered
+    assert all(map(league.is_held_out, registered))
+    if (league.STORED / path.name).exists():
+        assert league.stored(path.stem)["contracts"] == registered

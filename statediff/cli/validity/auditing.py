@@ -38,6 +38,10 @@ class Audited:
         list[str] | None,
         typer.Option("--right", metavar="STATE", help="The state after another right run."),
     ] = None
+    wrong: Annotated[
+        list[str] | None,
+        typer.Option("--wrong", metavar="STATE", help="The state after a run known to be wrong."),
+    ] = None
     contract: Annotated[
         Path | None,
         typer.Option(
@@ -131,8 +135,8 @@ def audit(
         if folder is not None:
             require_writable(folder)
     if audited.cases is not None:
-        own = (tasks, audited.verifier, audited.contract, audited.right, recorded.before, schema)
-        if any(own):
+        given = (getattr(audited, n) for n in ("verifier", "contract", "right", "wrong"))
+        if any((tasks, recorded.before, schema, *given)):
             raise UsageError("--cases has its tasks, states and verifier: leave out all of yours")
         found = _suite(audited.cases, audited.domain, effort, pieces.jobs)
     else:
@@ -148,10 +152,11 @@ def audit(
 def _tasks(
     path: Path | None, audited: Audited, recorded: RecordedRun, schema: Path | None
 ) -> tuple[FileTask, ...]:
-    from statediff.workspace.auditing import FileTask, tasks_in
+    from statediff.workspace.auditing import FileTask, WrongRun, tasks_in
 
     if path is not None:
-        if recorded.before or audited.right or audited.contract or schema:
+        runs = audited.right or audited.wrong
+        if recorded.before or runs or audited.contract or schema:
             raise UsageError(
                 f"{path} says the states of each task: leave out --before and the like"
             )
@@ -169,6 +174,7 @@ def _tasks(
             after=tuple(recorded.after or ()),
             answer=recorded.answer,
             right=tuple(audited.right or ()),
+            wrong=tuple(WrongRun(after=each) for each in audited.wrong or ()),
             contract=audited.contract,
             schema=schema,
         ),

@@ -51,6 +51,7 @@ from statediff.importers.recorded import (
     TaskId,
 )
 from statediff.importers.states import Edit
+from statediff.importers.taxonomy import Cause
 from statediff.model.batches import Row
 from statediff.model.values import ABSENT, Map, Observed, Value, printable, same, show, show_key
 from statediff.systems.tables.shape import Record
@@ -162,7 +163,8 @@ class AgentDiff:
         suite, test = self._suite(run.task)
         journal = _with(journal_from(run.raw["diff"]), seeded)
         found = score(suite, test, journal)
-        return Compat(found.passes is True, found.failures, found.passes is not None)
+        causes = (Cause.OVER_SPECIFICATION,) if found.failures else ()
+        return Compat(found.passes is True, found.failures, found.passes is not None, causes=causes)
 
     def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
         """What all assertions say of the run's net changes; None where one is undecided."""

@@ -68,6 +68,7 @@ from statediff.importers.tau2.format import (
     read_cases,
     same_json,
 )
+from statediff.importers.taxonomy import Cause, labels_of
 from statediff.model.delta import delta_id
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.state import State
@@ -205,7 +206,10 @@ class Tau2:
             reasons.append("a seeded change is in no reference")
         passes = found.db and not touches
         ordinary = {"final-text": all(found.communicate), "raw-equality": passes}
-        return Compat(passes, tuple(reasons), evaluators=ordinary)
+        failing = {n for n, part in found.parts().items() if not part}
+        failing &= set(self.criteria(run).basis)
+        causes = labels_of(cause for part in failing for cause in _CAUSES[part])
+        return Compat(passes, tuple(reasons), evaluators=ordinary, causes=causes)
 
     def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
         """Whether the reward is 1; None where it rests on code or language that is not here."""
@@ -395,6 +399,11 @@ def _names(edit: Edit) -> Iterator[str]:
 
 
 COMPUTED: Final = frozenset({"DB", "ACTION", "COMMUNICATE"})
+_CAUSES: Final = {
+    "DB": (Cause.OVER_SPECIFICATION, Cause.WHOLE_OBJECT),
+    "ACTION": (Cause.LOCK_IN,),
+    "COMMUNICATE": (Cause.SUBSTRING,),
+}
 
 
 @dataclass(frozen=True)

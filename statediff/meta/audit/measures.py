@@ -7,10 +7,11 @@ many draws as there are tasks. Of one task there is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from statediff.importers.taxonomy import counted
 from statediff.meta.audit.tries import Group, TaskAudit, Try
 from statediff.meta.audit.verifiers import Said
 from statediff.model.verdict import Verdict
@@ -55,6 +56,8 @@ class DomainAudit:
     classes: tuple[ClassRate, ...]
     groups: tuple[ClassRate, ...]
     """The same by group; `kind` is empty."""
+    labels: Mapping[str, int]
+    """Runs on which it is wrong, by label of the taxonomy; a run may have several."""
     faults: tuple[tuple[str, str], ...]
     """(task, why it could not be audited)."""
 
@@ -95,6 +98,7 @@ def _domain(name: str, audits: Sequence[TaskAudit], seed: int) -> DomainAudit:
             for g in Group
             if any(g is group for group, _ in kinds)
         ),
+        labels=counted(t.labels for audit in audits for t in audit.tries),
         faults=tuple((a.task, a.fault) for a in audits if a.fault),
     )
 

@@ -30,6 +30,7 @@ from statediff.importers.recorded import (
     read_lines,
 )
 from statediff.importers.rejudge import read_run
+from statediff.importers.taxonomy import Cause
 from statediff.importers.workers import Workers
 from statediff.meta.audit.holes import Holes
 from statediff.meta.audit.tries import (
@@ -223,7 +224,8 @@ def _ask(suite: Suite, run: RecordedRun) -> Heard:
 
 
 def _opinion(suite: Suite, run: RecordedRun, changes: Sequence[SeededChange] = ()) -> Opinion:
-    return Opinion(_SAID[suite.reward(run, changes)])
+    said = _SAID[suite.reward(run, changes)]
+    return Opinion(said, causes=() if said is Said.PASS else suite.compat(run, changes).causes)
 
 
 def audit_from(holes: Path | None, told: Mapping[str, Any]) -> TaskAudit:
@@ -237,6 +239,7 @@ def audit_from(holes: Path | None, told: Mapping[str, Any]) -> TaskAudit:
                 **each,
                 "group": Group(each["group"]),
                 "said": Said(each["said"]),
+                "causes": tuple(map(Cause, each["causes"])),
                 "ours": None if each["ours"] is None else Verdict(each["ours"]),
             }
         )

@@ -17,6 +17,7 @@ from typing import Final
 
 from statediff.errors import StatediffError
 from statediff.importers.recorded import SeededChange
+from statediff.importers.taxonomy import Cause, labels_of
 from statediff.meta.audit.verifiers import Opinion, Said
 from statediff.meta.fault_classes import altered_entities, class_of, means_nothing
 from statediff.meta.faults import WORLD_FAULTS
@@ -80,6 +81,30 @@ class Exhibit:
     target: str = ""
 
 
+_BLIND: Final[Mapping[Group, frozenset[Cause]]] = {
+    Group.NOTHING: frozenset({Cause.MISALIGNMENT, Cause.INACTION}),
+    Group.IN_TASK: frozenset({Cause.MISALIGNMENT}),
+    Group.BESIDE: frozenset({Cause.INCOMPLETE}),
+    Group.UNSEEN: frozenset({Cause.EVIDENCE}),
+    Group.RIGHT: frozenset(),
+}
+_BLIND_KINDS: Final[Mapping[str, frozenset[Cause]]] = {
+    "answer-alone": frozenset({Cause.HALLUCINATED}),
+    "false-claim": frozenset({Cause.HALLUCINATED}),
+    # What is asserted is there; nothing looks at what came with it.
+    "duplicate-request": frozenset({Cause.INCOMPLETE}),
+    "wrong-field": frozenset({Cause.INCOMPLETE}),
+    "nested-change": frozenset({Cause.INCOMPLETE}),
+}
+_FALSE_FAILS: Final[Mapping[str, tuple[Cause, ...]]] = {
+    "written-anew": (Cause.EXACT_MATCH, Cause.IMPLEMENTATION),
+    "other-spelling": (Cause.EXACT_MATCH,),
+    "other-id": (Cause.OVER_SPECIFICATION,),
+    "outside-boundary": (Cause.OVER_SPECIFICATION,),
+    "other-right-run": (Cause.OVER_SPECIFICATION,),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Try:
     """One run that was shown, and what was said of it. Small: the run is gone."""
@@ -92,6 +117,8 @@ class Try:
     why: str = ""
     ours: Verdict | None = None
     """What the contract says of a run on which the verifier is wrong."""
+    causes: tuple[Cause, ...] = ()
+    """What a suite says of its own rules that fail the run."""
     bundle: str = ""
     """Where the contract's judgement of it lies, in the folder of holes; empty where it is not."""
 
@@ -104,6 +131,15 @@ class Try:
     def is_false_fail(self) -> bool:
         """The verifier does not pass what is right."""
         return self.group is Group.RIGHT and self.said is not Said.PASS
+
+    @property
+    def labels(self) -> tuple[Cause, ...]:
+        """Why the verifier is wrong, in the taxonomy; empty where it is not."""
+        if self.is_blind:
+            return labels_of(_BLIND[self.group] | _BLIND_KINDS.get(self.kind, frozenset()))
+        if not self.is_false_fail:
+            return ()
+        return labels_of(_FALSE_FAILS.get(self.kind, ()) or self.causes)
 
 
 @dataclass(frozen=True)
@@ -152,6 +188,7 @@ def show_all(
                 sentence=exhibit.sentence,
                 said=opinion.said,
                 why=opinion.why if is_wrong else "",
+                causes=opinion.causes if is_wrong else (),
                 ours=ours,
                 bundle=bundle,
             )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import UsageError
+from statediff.importers.taxonomy import Cause
 from statediff.model.values import printable
 from statediff.systems.external.commands import end_of
 from statediff.systems.sqlite.loading import statements
@@ -48,6 +49,8 @@ class Opinion:
 
     said: Said
     why: str = ""
+    causes: tuple[Cause, ...] = ()
+    """What a suite says of its own rules that do not pass the run."""
 
 
 @dataclass(frozen=True, kw_only=True)

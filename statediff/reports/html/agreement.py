@@ -54,6 +54,7 @@ class Case:
     """One disagreement."""
 
     sign: Sign
+    labels: str
     against: str
     run: str
     task: str
@@ -173,6 +174,7 @@ def _case(found: Disagreement) -> Case:
     left = len(judged.why) - MAX_WHY
     return Case(
         sign=_FALSE_PASS if found.is_false_pass else _FALSE_FAIL,
+        labels=", ".join(found.labels),
         against=f"against the {found.against} verdict",
         run=name(judged.run_id),
         task=name(judged.task.name),

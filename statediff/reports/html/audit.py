@@ -39,6 +39,7 @@ class Wrong:
     sentence: str
     said: str
     ours: str
+    labels: str
     bundle: str
 
 
@@ -93,6 +94,7 @@ def _domain(domain: DomainAudit, audits: Sequence[TaskAudit]) -> DomainView:
             cut(each.sentence),
             each.said.value + (f": {cut(each.why)}" if each.why else ""),
             "" if each.ours is None else each.ours.value,
+            ", ".join(each.labels),
             cut(each.bundle),
         )
         for audit in audits
