@@ -70,24 +70,25 @@ def seal(
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a seed has {SEED_BYTES} bytes")
     tags = Counter[str]()
+    told: dict[str, tuple[Any, bytes]] = {}
     with v.uncollected():
+        cut = itertools.chain(pieces(bundle), raw)
         encoded = sorted(
-            (v.leaf_hash(data), data)
-            for data in _encoded(itertools.chain(pieces(bundle), raw), _salts(seed), tags)
+            (v.leaf_hash(data), data) for data in _encoded(cut, _salts(seed), tags, told)
         )
         root = v.root([digest for digest, _ in encoded])
     tree = {"leaves": len(encoded), "root": root, "tags": dict(sorted(tags.items()))}
     facts = {name: bundle.manifest[name] for name in _FACTS}
-    manifest = v.canonical(
-        {"format": v.FORMAT, **facts, "sealed_at": sealed_at.isoformat(), "tree": tree}
-    )
-    payload = v.statement(manifest)
+    manifest = {"format": v.FORMAT, **facts, "sealed_at": sealed_at.isoformat(), "tree": tree}
+    contract = v.leaf_hash(told[v.CONTRACT][1]).hex()
+    predicate = v.predicate_of(manifest, told[v.SUMMARY][0]["clauses"], contract)
+    payload = v.statement(v.canonical(manifest), predicate)
     signature = {"keyid": v.key_id(key), "sig": _text(sign(v.signed_bytes(payload)))}
     envelope = {"payload": _text(payload), "payloadType": v.PAYLOAD, "signatures": [signature]}
     return Sealed({
         "envelope.json": v.canonical(envelope),
         "leaves.json": v.leaves_file([data for _, data in encoded], ()),
-        "manifest.json": manifest,
+        "manifest.json": v.canonical(manifest),
     })  # fmt: skip
 
 
@@ -235,11 +236,22 @@ def _derived(piece: Piece | v.Leaf) -> Any:
     return piece.value if piece.path in DERIVED else None
 
 
-def _encoded(cut: Iterable[Piece], salts: Iterator[str], tags: Counter[str]) -> Iterator[bytes]:
-    """The bytes of each leaf; `tags` counts them meanwhile, so that no piece need be kept."""
+def _encoded(
+    cut: Iterable[Piece],
+    salts: Iterator[str],
+    tags: Counter[str],
+    told: dict[str, tuple[Any, bytes]],
+) -> Iterator[bytes]:
+    """The bytes of each leaf; `tags` counts them meanwhile, so that no piece need be kept.
+
+    What the predicate is made of is put into `told`: place → value and bytes.
+    """
     for (tag, path, value), salt in zip(cut, salts, strict=False):
         tags[tag] += 1
-        yield v.canonical([tag, salt, [path, value]])
+        data = v.canonical([tag, salt, [path, value]])
+        if path in (v.SUMMARY, v.CONTRACT):
+            told[path] = value, data
+        yield data
 
 
 def _salts(seed: bytes) -> Iterator[str]:

@@ -5,11 +5,14 @@
 //   node verify.mjs SEALED TRUST     prints one JSON object; 0 VALID, 3 NOT_REPLAYABLE_AT_TIER,
 //                                    4 INVALID, 2 nothing was verified
 
-const FORMAT = "statediff/sealed/1";
+const FORMAT = "statediff/sealed/1.1";
+const OLDER = "statediff/sealed/1"; // its statement has an empty predicate
 const TRUST = "statediff/trust/1";
 const FILES = ["envelope.json", "leaves.json", "manifest.json"];
 const STATEMENT = "https://in-toto.io/Statement/v1";
-const PREDICATE = "urn:statediff:sealed:1";
+const PREDICATE = "https://in-toto.io/attestation/test-result/v0.1";
+const OLDER_PREDICATE = "urn:statediff:sealed:1";
+const CONTRACT = "contract.yaml#";
 const PAYLOAD = "application/vnd.in-toto+json";
 const BOUND = "statediff/bundle/1.1"; // bundles of this format have state roots
 const ROOTS = "statediff/roots/1";
@@ -26,6 +29,8 @@ const PARTS = [
 ];
 const VERDICTS = ["MATCH", "INCONCLUSIVE", "DIVERGE"]; // from the mildest
 const TRUTHS = ["HOLDS", "UNKNOWN", "FAILS"]; // in the same order
+const RESULTS = ["PASSED", "WARNED", "FAILED"]; // in the same order, of a test-result
+const TESTS = ["passedTests", "warnedTests", "failedTests"]; // in the same order
 const CLAUSE = "judgement.json#/clauses/";
 const MAX_BYTES = 512 * 1024 * 1024;
 const MAX_HEAD_BYTES = 1024 * 1024; // of what is read before a signature was checked
@@ -155,7 +160,7 @@ function readManifest(bytes) {
   shape(manifest, { ...keys, tree: "object" }, "manifest.json");
   const tree = manifest.tree;
   shape(tree, { leaves: "integer", root: "string", tags: "object" }, "manifest.json: tree");
-  if (manifest.format !== FORMAT) reject(`manifest.json: not of format ${FORMAT}`);
+  if (![FORMAT, OLDER].includes(manifest.format)) reject(`manifest.json: not of format ${FORMAT}`);
   if (!VERDICTS.includes(manifest.verdict)) {
     reject("manifest.json: no verdict");
   }
@@ -248,10 +253,13 @@ async function signedBy(envelope, manifest, known) {
   if (document.payloadType !== PAYLOAD) reject("envelope.json: another payloadType");
   const payload = unbase64(document.payload, "payload");
   const subject = [{ digest: { sha256: hex(await sha256(manifest)) }, name: "manifest.json" }];
-  const expected = text.encode(
-    canonical({ _type: STATEMENT, predicate: {}, predicateType: PREDICATE, subject }),
-  );
-  if (hex(payload) !== hex(expected)) reject("envelope.json: another manifest was signed");
+  const said = parse(payload, "envelope.json: payload", MAX_HEAD_BYTES);
+  const isNow = isObject(said) && said.predicateType === PREDICATE;
+  const predicate = isNow ? said.predicate : {};
+  const predicateType = isNow ? PREDICATE : OLDER_PREDICATE;
+  if (!isSame(said, { _type: STATEMENT, predicate: predicate ?? null, predicateType, subject })) {
+    reject("envelope.json: another manifest was signed");
+  }
   if (document.signatures.length !== 1) reject("envelope.json: expected one signature");
   const lead = `DSSEv1 ${PAYLOAD.length} ${PAYLOAD} ${payload.length} `;
   const signed = new Uint8Array([...text.encode(lead), ...payload]);
@@ -269,7 +277,34 @@ async function signedBy(envelope, manifest, known) {
     good = false; // not a point, or not 64 bytes
   }
   if (!good) reject(`envelope.json: the signature of ${signer.name} does not fit`);
-  return signer;
+  return [signer, isNow ? { predicate } : null];
+}
+
+/** The predicate is what the manifest and the summary make, as far as they are disclosed. */
+function checkPredicate(predicate, manifest, places, hashes) {
+  const kinds = Object.fromEntries(TESTS.map((name) => [name, "list"]));
+  const where = "envelope.json: predicate";
+  shape(predicate, { configuration: "list", result: "string", ...kinds }, where);
+  const lists = TESTS.map((name) => predicate[name]);
+  if (!lists.flat().every(isText)) reject(`${where}: a test has no name`);
+  const worst = lists.findLastIndex((list) => list.length > 0);
+  if (VERDICTS[worst < 0 ? 1 : worst] !== manifest.verdict) reject(`${where}: another verdict`);
+  if (predicate.result !== RESULTS[VERDICTS.indexOf(manifest.verdict)]) {
+    reject(`${where}: another result`);
+  }
+  if (places.has(SUMMARY)) {
+    const { clauses } = places.get(SUMMARY);
+    for (const [at, list] of lists.entries()) {
+      const own = clauses.filter(({ truth }) => truth === TRUTHS[at]).map(({ clause }) => clause);
+      if (!isSame(own, list)) reject(`${where}: not what the summary says`);
+    }
+  }
+  const leaf = predicate.configuration[0]?.digest?.statediffLeaf;
+  const name = `${manifest.contract}@${manifest.contract_version}`;
+  if (!isText(leaf) || !isSame(predicate.configuration, [{ digest: { statediffLeaf: leaf }, name }])) {
+    reject(`${where}: its configuration is not the contract`);
+  }
+  if (!hashes.includes(leaf)) reject(`${where}: no leaf is the contract that it names`);
 }
 
 /** (pointer, length) of every array that was cut out of a file; a rest is [document, these]. */
@@ -595,8 +630,11 @@ export async function verify(files, known) {
   if (!isSame(Object.keys(files).sort(), FILES)) {
     reject(`a sealed bundle has exactly the files ${FILES.join(", ")}`);
   }
-  const signer = await signedBy(files["envelope.json"], files["manifest.json"], known);
+  const [signer, told] = await signedBy(files["envelope.json"], files["manifest.json"], known);
   const manifest = readManifest(files["manifest.json"]);
+  if ((manifest.format === OLDER) !== (told === null)) {
+    reject("envelope.json: the predicate is that of another format");
+  }
   const sealedAt = instant(manifest.sealed_at, "manifest.json: sealed_at");
   if (signer.from !== null && sealedAt < signer.from) reject("envelope.json: key not yet valid");
   if (signer.until !== null && sealedAt >= signer.until) reject("envelope.json: key expired");
@@ -605,6 +643,7 @@ export async function verify(files, known) {
   const disclosed = [];
   const missing = { ...manifest.tree.tags };
   const places = new Map();
+  let contract = null;
   for (const leaf of document.disclosed) {
     const isLeaf = Array.isArray(leaf) && leaf.length === 3 && Array.isArray(leaf[2]);
     if (!isLeaf || leaf[2].length !== 2) reject("leaves.json: a leaf is [tag, salt, [path, value]]");
@@ -617,6 +656,7 @@ export async function verify(files, known) {
     if (tag.split("/")[1] !== kindOf(path)) reject("leaves.json: a leaf has the tag of another");
     places.set(path, value);
     disclosed.push(hex(await sha256(Uint8Array.of(0), text.encode(canonical(leaf)))));
+    if (path === CONTRACT) contract = disclosed.at(-1);
   }
   if (places.size !== disclosed.length) reject("leaves.json: two leaves stand at one place");
   if (!document.withheld.every(isHash)) reject("leaves.json: not a list of hashes");
@@ -630,6 +670,8 @@ export async function verify(files, known) {
   const isPartial = Object.keys(withheld).some((tag) => tag !== RAW);
   if (!isPartial) checkWhole(places);
   checkAgreement(manifest, places);
+  const named = contract === null ? document.withheld : [contract];
+  if (told !== null) checkPredicate(told.predicate, manifest, places, named);
   const status = isPartial ? "NOT_REPLAYABLE_AT_TIER" : "VALID";
   const states = isPartial ? null : await boundStates(places);
   return { status, signers: [signer.name], manifest, withheld, states, leaves: document.disclosed };

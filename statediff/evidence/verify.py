@@ -7,7 +7,8 @@ A sealed bundle is three files of canonical JSON:
 * `manifest.json`: public facts of the trial, how many leaves of each tag there are, and the root
   of the tree over all of them
 * `leaves.json`: the leaves this copy discloses, and the bare hashes of those it withholds
-* `envelope.json`: a DSSE envelope with an in-toto Statement over the manifest's digest
+* `envelope.json`: a DSSE envelope with an in-toto Statement over the manifest's digest, whose
+  predicate is in-toto's test-result (format `statediff/sealed/1.1`; before that it was empty)
 
 The order of the checks; the first that fails makes the copy INVALID:
 
@@ -20,7 +21,8 @@ The order of the checks; the first that fails makes the copy INVALID:
    are as many of each tag as was signed, no two leaves have one place, and each has the tag of its
    place.
 4. What is disclosed agrees: the truths of the clauses fold to the manifest's verdict, and the
-   summary, the judgement and the two manifests say the same.
+   summary, the judgement and the two manifests say the same. The predicate says the result of the
+   verdict and the truth of each clause in order, and names the contract by the hash of its leaf.
 5. Where everything the decision rests on is disclosed, the copy is VALID; where some of it is
    withheld, NOT_REPLAYABLE_AT_TIER: what is disclosed is genuine, but does not decide by itself.
    Raw captures (tag `auditor/raw`) are kept beside the evidence; no decision rests on them, so a
@@ -63,11 +65,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
-FORMAT: Final = "statediff/sealed/1"
+FORMAT: Final = "statediff/sealed/1.1"
+OLDER: Final = "statediff/sealed/1"
+"""The format of copies whose statement has an empty predicate."""
 TRUST: Final = "statediff/trust/1"
 FILES: Final = ("envelope.json", "leaves.json", "manifest.json")
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
-PREDICATE: Final = "urn:statediff:sealed:1"
+PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
+OLDER_PREDICATE: Final = "urn:statediff:sealed:1"
+CONTRACT: Final = "contract.yaml#"
+"""The place of the contract; the predicate names the hash of this leaf, which is salted."""
+CONTRACT_DIGEST: Final = "statediffLeaf"
+"""What kind of digest that is: the SHA-256 of a leaf, as the tree has it."""
 PAYLOAD: Final = "application/vnd.in-toto+json"
 TIERS: Final = ("public", "reviewer", "auditor")
 RAW: Final = "auditor/raw"
@@ -88,6 +97,8 @@ RESULTS: Final = ("outcome", "task", "tool")
 VERDICTS: Final = ("MATCH", "INCONCLUSIVE", "DIVERGE")
 """From the mildest: the verdict over several is the last of theirs."""
 _FOLD: Final = dict(zip(("HOLDS", "UNKNOWN", "FAILS"), VERDICTS, strict=True))
+_RESULT: Final = dict(zip(VERDICTS, ("PASSED", "WARNED", "FAILED"), strict=True))
+_TESTS: Final = {"passedTests": "HOLDS", "warnedTests": "UNKNOWN", "failedTests": "FAILS"}
 _CLAUSE: Final = "judgement.json#/clauses/"
 SEALING: Final = "evaluator"
 """The role a key needs to seal bundles."""
@@ -201,8 +212,10 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     """What a sealed bundle says, once every check has passed. Raises `Rejected`."""
     if tuple(sorted(files)) != FILES:
         _reject(f"a sealed bundle has exactly the files {', '.join(FILES)}")
-    signer = _signed(files["envelope.json"], files["manifest.json"], trust)
+    signer, predicate = _signed(files["envelope.json"], files["manifest.json"], trust)
     manifest = _manifest(parse(files["manifest.json"], "manifest.json", MAX_HEAD_BYTES))
+    if (manifest["format"] == OLDER) != (predicate is None):
+        _reject("envelope.json: the predicate is that of another format than the manifest's")
     _check_time(signer, datetime.fromisoformat(manifest["sealed_at"]))
     tree = manifest["tree"]
     with uncollected():
@@ -221,6 +234,8 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     if is_whole:
         _check_whole(seen)
     _check_agreement(manifest, seen.said)
+    if predicate is not None:
+        _check_predicate(predicate, manifest, seen, hidden)
     states = bound_states({**seen.binding, **seen.said}) if is_whole else None
     status = "VALID" if is_whole else "NOT_REPLAYABLE_AT_TIER"
     names = (signer.name,)
@@ -295,13 +310,30 @@ def signed_bytes(payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
-def statement(manifest: bytes) -> bytes:
-    """The in-toto Statement over a manifest's bytes."""
+def statement(manifest: bytes, predicate: Any = None) -> bytes:
+    """The in-toto Statement over a manifest's bytes; of the older format without a predicate."""
     digest = hashlib.sha256(manifest).hexdigest()
     subject = [{"digest": {"sha256": digest}, "name": "manifest.json"}]
-    return canonical({
-        "_type": STATEMENT, "predicate": {}, "predicateType": PREDICATE, "subject": subject,
-    })  # fmt: skip
+    kind, said = (OLDER_PREDICATE, {}) if predicate is None else (PREDICATE, predicate)
+    return canonical(
+        {"_type": STATEMENT, "predicate": said, "predicateType": kind, "subject": subject}
+    )
+
+
+def predicate_of(
+    manifest: Mapping[str, Any], clauses: Sequence[Mapping[str, Any]], contract: str
+) -> dict[str, Any]:
+    """The test-result predicate: the manifest's verdict, the summary's clauses, the contract.
+
+    `contract` is the hash of the contract's leaf, in hex.
+    """
+    name = f"{manifest['contract']}@{manifest['contract_version']}"
+    tests = {
+        tests: [clause["clause"] for clause in clauses if clause["truth"] == truth]
+        for tests, truth in _TESTS.items()
+    }
+    configuration = [{"digest": {CONTRACT_DIGEST: contract}, "name": name}]
+    return {"configuration": configuration, "result": _RESULT[manifest["verdict"]], **tests}
 
 
 def bound_states(at: Mapping[str, Any]) -> dict[str, str] | None:
@@ -580,7 +612,7 @@ def _manifest(document: Any) -> Mapping[str, Any]:
     )  # fmt: skip
     tree = document["tree"]
     _shape(tree, {"leaves": int, "root": str, "tags": dict}, "manifest.json: tree")
-    if document["format"] != FORMAT:
+    if document["format"] not in (FORMAT, OLDER):
         _reject(f"manifest.json: expected format {FORMAT}, found {document['format']!r}")
     if document["verdict"] not in VERDICTS:
         _reject(f"manifest.json: {document['verdict']!r} is no verdict")
@@ -605,8 +637,8 @@ def _manifest(document: Any) -> Mapping[str, Any]:
     return dict(document)
 
 
-def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> Signer:
-    """The trusted key that signed this manifest."""
+def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> tuple[Signer, Any]:
+    """The trusted key that signed this manifest, and the predicate; None of the older format."""
     if len(manifest) > MAX_HEAD_BYTES:
         _reject(f"manifest.json: more than {MAX_HEAD_BYTES} bytes")
     document = parse(envelope, "envelope.json", MAX_HEAD_BYTES)
@@ -614,8 +646,15 @@ def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> Signer
     if document["payloadType"] != PAYLOAD:
         _reject(f"envelope.json: expected payloadType {PAYLOAD}")
     payload = _base64(document["payload"], "payload")
+    predicate = None
     if payload != statement(manifest):
-        _reject("envelope.json: what was signed is another manifest")
+        match parse(payload, "envelope.json: payload", MAX_HEAD_BYTES):
+            case {"predicate": found, "predicateType": str(kind)} if kind == PREDICATE:
+                predicate = found
+            case _:
+                pass
+        if predicate is None or payload != statement(manifest, predicate):
+            _reject("envelope.json: what was signed is another manifest")
     signatures = document["signatures"]
     if len(signatures) != 1:  # a second one could be taken away without being missed
         _reject("envelope.json: expected one signature")
@@ -635,7 +674,7 @@ def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> Signer
         key.verify(_base64(signatures[0]["sig"], "sig"), signed_bytes(payload))
     except InvalidSignature:
         _reject(f"envelope.json: the signature of {signer.name} does not fit")
-    return signer
+    return signer, predicate
 
 
 def _check_time(signer: Signer, sealed_at: datetime) -> None:
@@ -643,6 +682,35 @@ def _check_time(signer: Signer, sealed_at: datetime) -> None:
     late = signer.valid_until is not None and sealed_at >= signer.valid_until
     if early or late:
         _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
+
+
+def _check_predicate(
+    predicate: Any, manifest: Mapping[str, Any], seen: _Seen, hidden: Sequence[str]
+) -> None:
+    """The predicate is what the manifest and the summary make, as far as they are disclosed."""
+    where = "envelope.json: predicate"
+    kinds = {"configuration": list, "result": str, **dict.fromkeys(_TESTS, list)}
+    _shape(predicate, kinds, where)
+    told = [
+        {"clause": name, "stage": "", "truth": truth}
+        for tests, truth in _TESTS.items()
+        for name in predicate[tests]
+    ]
+    if not all(isinstance(each["clause"], str) for each in told):
+        _reject(f"{where}: a test has no name")
+    if fold(told) != manifest["verdict"]:
+        _reject(f"{where}: its tests do not make the manifest's {manifest['verdict']}")
+    if SUMMARY in seen.said:
+        told = seen.said[SUMMARY]["clauses"]
+    match predicate["configuration"]:
+        case [{"digest": {"statediffLeaf": str(contract)}}]:
+            pass
+        case _:
+            raise Rejected(f"{where}: its configuration is not the contract, by its leaf")
+    if predicate != predicate_of(manifest, told, contract):
+        _reject(f"{where}: not what the manifest and the summary say")
+    if contract not in (seen.contract or hidden):
+        _reject(f"{where}: no leaf is the contract that it names")
 
 
 class _Seen(NamedTuple):
@@ -654,6 +722,8 @@ class _Seen(NamedTuple):
     """Place → value of each rest, of the summary, and of each clause of the judgement."""
     binding: dict[str, Any]
     """Place → value of what the states are bound by, and of the rows that are shown."""
+    contract: list[str]
+    """The hash of the contract's leaf; empty where that is withheld."""
 
 
 def _leaves(data: bytes, most: int) -> tuple[list[bytes], list[str], _Seen]:
@@ -665,7 +735,7 @@ def _leaves(data: bytes, most: int) -> tuple[list[bytes], list[str], _Seen]:
     if len(data) > MAX_BYTES:
         _reject(f"leaves.json: more than {MAX_BYTES} bytes")
     encoded, at = list[bytes](), len(_LEAD)
-    paths, tags, said, binding = seen = _Seen(set(), Counter(), {}, {})
+    paths, tags, said, binding, contract = seen = _Seen(set(), Counter(), {}, {}, [])
     try:
         text = data.decode("utf-8")
         while text.startswith("[", at):
@@ -680,6 +750,8 @@ def _leaves(data: bytes, most: int) -> tuple[list[bytes], list[str], _Seen]:
             if leaf.path.startswith(_BINDING) or "/rows/" in leaf.path:
                 binding[leaf.path] = leaf.value
             encoded.append(canonical(entry))
+            if leaf.path == CONTRACT:
+                contract.append(leaf_hash(encoded[-1]).hex())
             _shallow(encoded[-1], "leaves.json", MAX_DEPTH - 2)
             at = end + 1
         rest = _DECODER.decode("{" + text[text.index(_THEN, at) :])

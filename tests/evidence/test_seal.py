@@ -206,8 +206,9 @@ def test_a_signature_by_somebody_else_under_a_trusted_name_does_not_fit() -> Non
 
 
 def test_an_envelope_has_one_signature_so_that_none_can_be_taken_away() -> None:
-    payload = v.statement(WHOLE[3].files["manifest.json"])
     import base64  # noqa: PLC0415 - only here
+
+    payload = base64.b64decode(json.loads(WHOLE[3].files["envelope.json"])["payload"])
 
     def entry(key: SigningKey) -> dict[str, str]:
         signature = base64.b64encode(key.sign(v.signed_bytes(payload))).decode()

@@ -36,10 +36,48 @@ WHY = {
     "envelope.json: expected payloadType application/vnd.in-toto+json": "another-payload-type",
     "envelope.json: payload is not the one base64 of its bytes": "payload-with-a-newline",
     "envelope.json: what was signed is another manifest":
-        "payload-empty payload-of-another-bundle statement-of-another-kind "
+        "payload-of-another-bundle statement-of-another-kind statement-with-the-older-predicate "
+        "statement-without-a-predicate "
         "statement-with-another-predicate statement-with-two-subjects statement-without-a-subject "
-        "statement-of-another-file statement-with-a-weak-digest-too statement-that-predicates "
-        "statement-not-canonical manifest-of-another-bundle manifest-changed-after-signing",
+        "statement-of-another-file statement-with-a-weak-digest-too statement-with-another-member "
+        "manifest-of-another-bundle manifest-changed-after-signing",
+    "envelope.json: payload: not canonical JSON: ": "payload-empty",
+    "envelope.json: payload: the bytes are not in canonical form": "statement-not-canonical",
+    "envelope.json: the predicate is that of another format than the manifest's":
+        "older-format-with-a-predicate-for-an-auditor older-format-with-a-predicate-for-the-public "
+        "no-predicate-for-an-auditor no-predicate-for-the-public",
+    "envelope.json: predicate: not what the manifest and the summary say":
+        "predicate-with-another-result-for-an-auditor predicate-with-another-result-for-the-public "
+        "predicate-with-a-result-that-is-none-for-an-auditor "
+        "predicate-with-a-test-too-few-for-an-auditor "
+        "predicate-with-a-test-too-many-for-an-auditor "
+        "predicate-with-a-test-twice-for-an-auditor "
+        "predicate-with-tests-in-another-order-for-an-auditor "
+        "predicate-with-a-configuration-of-another-name-for-an-auditor "
+        "predicate-with-a-configuration-with-more-for-an-auditor "
+        "predicate-with-a-plain-digest-of-the-contract-for-an-auditor",
+    "envelope.json: predicate: expected exactly configuration, failedTests, passedTests, result, "
+    "warnedTests":
+        "predicate-with-a-result-without-a-word-for-an-auditor predicate-with-a-url-for-an-auditor "
+        "predicate-with-no-list-of-failed-tests-for-an-auditor",
+    "envelope.json: predicate: its tests do not make the manifest's MATCH":
+        "predicate-with-no-tests-for-an-auditor predicate-with-a-test-that-fails-for-an-auditor "
+        "predicate-with-a-test-that-fails-for-the-public "
+        "predicate-with-a-test-that-warns-for-an-auditor "
+        "predicate-with-a-test-that-warns-for-the-public predicate-of-no-test-beside-no-summary",
+    "envelope.json: predicate: a test has no name":
+        "predicate-with-a-test-that-is-a-number-for-an-auditor "
+        "predicate-with-a-test-that-is-a-number-for-the-public",
+    "envelope.json: predicate: passedTests is not of its kind":
+        "predicate-with-tests-that-are-a-word-for-an-auditor",
+    "envelope.json: predicate: its configuration is not the contract, by its leaf":
+        "predicate-with-no-configuration-for-an-auditor "
+        "predicate-with-two-configurations-for-an-auditor "
+        "predicate-with-a-digest-that-is-none-for-an-auditor "
+        "predicate-with-a-digest-that-is-none-for-the-public",
+    "envelope.json: predicate: no leaf is the contract that it names":
+        "predicate-with-a-digest-of-no-leaf-for-an-auditor "
+        "predicate-with-a-digest-of-no-leaf-for-the-public predicate-with-a-digest-of-another-leaf",
     "envelope.json: expected one signature":
         "two-trusted-signers two-trusted-signers-in-another-order signed-by-a-stranger-too "
         "signed-by-the-same-key-twice nine-signatures no-signatures",
@@ -68,7 +106,7 @@ WHY = {
     "manifest.json: expected exactly contract, contract_version, format, kernel, sealed_at, "
     "statediff, tree, trial, verdict": "manifest-with-more manifest-without-a-trial",
     "manifest.json: trial is not of its kind": "manifest-with-a-number-for-a-name",
-    "manifest.json: expected format statediff/sealed/1, found 'statediff/sealed/2'":
+    "manifest.json: expected format statediff/sealed/1.1, found 'statediff/sealed/2'":
         "manifest-of-another-format",
     "manifest.json: 'PASS' is no verdict": "manifest-with-another-verdict",
     "manifest.json: sealed_at: expected an instant such as ":
@@ -300,7 +338,7 @@ def verified() -> None:
         ("MAX_LEAVES", json.loads(FILES["manifest.json"])["tree"]["leaves"], verified,
          "manifest.json: tree: not a number"),
         ("MAX_BYTES", len(FILES["leaves.json"]), verified, "leaves.json: more than"),
-        ("MAX_HEAD_BYTES", max(map(len, HEADS)), verified, "manifest.json: more than"),
+        ("MAX_HEAD_BYTES", max(map(len, HEADS)), verified, "envelope.json: more than"),
         ("MAX_HEAD_BYTES", len(TRUST), lambda: v.read_trust(TRUST), "trust file: more than"),
         ("MAX_BYTES", 3, lambda: v.parse(b"[1]", "x"), "x: more than 2 bytes"),
         ("MAX_DEPTH", 3, lambda: v.parse(b'[[["[[]"]],{}]', "x"), "x: nested deeper than 2"),
@@ -331,7 +369,7 @@ def test_nothing_large_is_read_before_the_signature_fits(monkeypatch: pytest.Mon
     monkeypatch.setattr(v, "_loose", lambda *given: read.append(given[1]) or loose(*given))
     with pytest.raises(v.Rejected, match=r"^envelope\.json: what was signed is another manifest"):
         v.verify({**FILES, "manifest.json": b" " + FILES["manifest.json"]}, keys)
-    assert read == ["envelope.json"]
+    assert read == ["envelope.json", "envelope.json: payload"]
 
 
 # Programs of their own
