@@ -110,6 +110,11 @@ hosts-lock: ## Resolve requirements/hosts anew, for Python 3.12
 	    cat "$$tool/$$host.txt"; } >requirements/hosts/$$host.txt || exit 1; \
 	done
 
+.PHONY: vectors
+vectors: setup ## Write the specification of bundles and its vectors to build/vectors
+	rm -rf build/vectors
+	$(BIN)/python fixtures/export_vectors.py build/vectors
+
 .PHONY: clean
 clean: ## Remove the environment, caches and built files
 	rm -rf $(VENV) .hosts dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -10,7 +10,6 @@ checkpoints of statediff 0.1 (JSON) are still read.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,7 +37,7 @@ from statediff.evidence.notes import (
     sign_head,
     write_hash,
 )
-from statediff.evidence.statements import read_statement
+from statediff.evidence.statements import read_base64, read_statement
 from statediff.evidence.verify import SEALING, Signer
 
 Json = Any
@@ -240,7 +239,7 @@ def check_proof(
     `signed`: the checkpoint that is meant; a proof of an older form has none of its own.
     `BundleError` where it shows nothing.
     """
-    if not data.startswith(PROOF.encode()):
+    if data.startswith(b"{"):
         if signed is None:
             raise UsageError("this proof has no checkpoint of its own; say --checkpoint FILE")
         seen = read_checkpoint(signed, trust, origin)
@@ -269,6 +268,8 @@ def _front(front: bytes) -> tuple[bytes, int, list[bytes]]:
     except UnicodeDecodeError as error:
         raise BundleError("proof: not ASCII") from error
     marks = ("extra ", "index ")
+    if lines[0] != PROOF:
+        raise BundleError(f"proof: not of form {PROOF}")
     if len(lines) < 3 or [line[:6] for line in lines[1:3]] != list(marks):
         raise BundleError("proof: expected the lines of the entry and of its index")
     number = lines[2].removeprefix("index ")
@@ -276,10 +277,7 @@ def _front(front: bytes) -> tuple[bytes, int, list[bytes]]:
         raise BundleError("proof: the index is no number")
     if len(lines) > 3 + MOST_STEPS:
         raise BundleError(f"proof: more than {MOST_STEPS} steps")
-    try:
-        entry = base64.b64decode(lines[1].removeprefix("extra "), validate=True)
-    except (ValueError, binascii.Error) as error:
-        raise BundleError("proof: the entry is not base64") from error
+    entry = read_base64(lines[1].removeprefix("extra "), "proof: entry")
     return entry, int(number), [read_hash(line) for line in lines[3:]]
 
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from statediff.errors import BundleError
 from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import SigningKey
-from statediff.evidence.verify import SEALING, Signer, key_id
+from statediff.evidence.verify import SEALING, Rejected, Signer, instant, key_id
 
 Json = Any
 
@@ -52,13 +52,13 @@ def open_statement(
     The key must be trusted in that role at that instant. `BundleError`.
     """
     document = _document(data, what)
-    raw = _bytes(document["payload"], what)
+    raw = read_base64(document["payload"], what)
     signer = next((s for s in trust if key_id(s.key) == document["keyid"]), None)
     if signer is None or role not in signer.roles:
         _refuse(what, f"signed by a key that is not trusted as {role}")
     try:
         key = Ed25519PublicKey.from_public_bytes(signer.key)
-        key.verify(_bytes(document["signature"], what), _prefix(what) + raw)
+        key.verify(read_base64(document["signature"], what), _prefix(what) + raw)
     except InvalidSignature:
         _refuse(what, f"the signature of {signer.name} does not fit")
     except ValueError as error:
@@ -67,11 +67,9 @@ def open_statement(
     if not isinstance(payload, dict):
         _refuse(what, "the payload is no object")
     try:
-        at = datetime.fromisoformat(payload["at"])
-    except (KeyError, TypeError, ValueError) as error:
+        at = instant(payload.get("at"), "at")
+    except Rejected as error:
         raise BundleError(f"{what}: {error}") from error
-    if at.tzinfo is None:
-        _refuse(what, "its time has no zone")
     early = signer.valid_from is not None and at < signer.valid_from
     if early or (signer.valid_until is not None and at >= signer.valid_until):
         _refuse(what, f"the key of {signer.name} was not valid at {at}")
@@ -80,7 +78,7 @@ def open_statement(
 
 def payload_of(data: bytes, what: str) -> bytes:
     """The payload's bytes of a statement of any sort, not yet verified. `BundleError`."""
-    return _bytes(_document(data, what)["payload"], what)
+    return read_base64(_document(data, what)["payload"], what)
 
 
 def _document(data: bytes, what: str) -> dict[str, Json]:
@@ -98,7 +96,8 @@ def _text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _bytes(text: Json, what: str) -> bytes:
+def read_base64(text: Json, what: str) -> bytes:
+    """The bytes of which this is the one base64. `BundleError`, naming `what`."""
     try:
         data = base64.b64decode(text, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:

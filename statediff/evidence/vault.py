@@ -35,7 +35,7 @@ from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.leaf_partition import SUMMARY, Owners
 from statediff.evidence.seal import Sealed, opened, redact
-from statediff.evidence.statements import read_statement, sign_statement
+from statediff.evidence.statements import read_base64, read_statement, sign_statement
 
 KEPT: Final = "statediff/kept/1"
 EXPIRY: Final = "statediff/expiry/1"
@@ -155,12 +155,11 @@ def read_kept(data: bytes) -> Kept:
     try:
         if sorted(document) != ["copy", "format", "items"] or document["format"] != KEPT:
             raise ValueError(f"not of format {KEPT}")
-        files = {name: base64.b64decode(text) for name, text in document["copy"].items()}
-        items = tuple(
-            Item(_name(entry["name"]), _instant(entry["until"]), base64.b64decode(entry["data"]))
-            for entry in document["items"]
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if not isinstance(document["items"], list):
+            raise TypeError("the items are a list")
+        files = {name: read_base64(text, name) for name, text in document["copy"].items()}
+        items = tuple(_item(entry) for entry in document["items"])
+    except (v.Rejected, KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(f"kept bundle: {error}") from error
     kept = Kept(Sealed(files), items)
     try:
@@ -234,8 +233,11 @@ def expiry(kept: Kept, items: Sequence[Item], at: datetime, because: str, key: S
 def read_expiry(data: bytes, trust: Iterable[v.Signer]) -> tuple[Mapping[str, Any], str]:
     """The record of an erasure, and who signed it. `BundleError`."""
     payload, _at, signer = read_statement(data, "expiry", _RECORD, tuple(trust))
-    if payload["format"] != EXPIRY or not isinstance(payload["items"], list):
+    items, texts = payload["items"], (payload["because"], payload["root"])
+    if payload["format"] != EXPIRY or not isinstance(items, list):
         raise BundleError("expiry: the payload is of another form")
+    if not all(isinstance(text, str) for text in (*texts, *items)):
+        raise BundleError("expiry: items, because and root are texts")
     return payload, signer
 
 
@@ -263,11 +265,11 @@ def _name(text: Any) -> str:
 _DIGITS: Final = "0123456789abcdef"
 
 
-def _instant(text: Any) -> datetime | None:
-    found = None if text is None else datetime.fromisoformat(text)
-    if found is not None and found.tzinfo is None:
-        raise ValueError("an instant has a zone")
-    return found
+def _item(entry: Any) -> Item:
+    if sorted(entry) != ["data", "name", "until"]:
+        raise ValueError("an item has exactly data, name and until")
+    until = None if entry["until"] is None else v.instant(entry["until"], "until")
+    return Item(_name(entry["name"]), until, read_base64(entry["data"], "kept bundle: data"))
 
 
 def _text(data: bytes) -> str:

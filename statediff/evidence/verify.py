@@ -616,7 +616,7 @@ def _manifest(document: Any) -> Mapping[str, Any]:
         _reject(f"manifest.json: expected format {FORMAT}, found {document['format']!r}")
     if document["verdict"] not in VERDICTS:
         _reject(f"manifest.json: {document['verdict']!r} is no verdict")
-    _instant(document["sealed_at"], "manifest.json: sealed_at")
+    instant(document["sealed_at"], "manifest.json: sealed_at")
     if not 0 < tree["leaves"] <= MAX_LEAVES or not _HEX.fullmatch(tree["root"]):
         _reject("manifest.json: tree: not a number of leaves and a root")
     counts = tree["tags"].values()
@@ -938,7 +938,7 @@ def _signer(entry: Any) -> Signer:
     if not all(isinstance(role, str) and _NAME.fullmatch(role) for role in entry["roles"]):
         _reject(f"trust file: the roles of {entry['name']!r} are not a list of words")
     limits = [
-        None if entry[side] is None else _instant(entry[side], f"trust file: {side}")
+        None if entry[side] is None else instant(entry[side], f"trust file: {side}")
         for side in ("from", "until")
     ]
     return Signer(
@@ -946,7 +946,8 @@ def _signer(entry: Any) -> Signer:
     )
 
 
-def _instant(text: object, where: str) -> datetime:
+def instant(text: object, where: str) -> datetime:
+    """The instant that a text names in the one form of bundles, aware UTC. Raises `Rejected`."""
     if not isinstance(text, str) or not _INSTANT.fullmatch(text):
         _reject(f"{where}: expected an instant such as 2026-01-31T09:00:00+00:00")
     try:

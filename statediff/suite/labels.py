@@ -333,7 +333,9 @@ def standing_flags(flags: Iterable[Flagged]) -> tuple[Flagged, ...]:
 
 
 def _signed_from(payload: Mapping[str, Json], at: datetime, name: str, digest: str) -> Signed:
-    bundle = str(payload["bundle"])
+    bundle = payload["bundle"]
+    if not isinstance(bundle, str):
+        raise TypeError("the bundle is named by a text")
     if payload.get("form") == FLAG:
         return _flag_from(payload, name, at)
     label = Label(payload["label"])
@@ -344,8 +346,12 @@ def _signed_from(payload: Mapping[str, Json], at: datetime, name: str, digest: s
             given = _review_from(payload, label)
             return Labelled(digest, bundle, name, at, given)
         case "statediff/resolution/1", keys if keys == _RESOLVED:
-            settles = tuple(str(entry) for entry in payload["settles"])
-            return Resolved(bundle, name, at, label, str(payload["because"]), settles)
+            because, settles = payload["because"], payload["settles"]
+            if not isinstance(settles, list):
+                raise TypeError("what is settled is a list")
+            if not all(isinstance(text, str) for text in (because, *settles)):
+                raise TypeError("why, and what is settled, are texts")
+            return Resolved(bundle, name, at, label, because, tuple(settles))
     raise ValueError("neither a label nor a resolution of this version")
 
 
@@ -355,7 +361,7 @@ def _flag_from(payload: Mapping[str, Json], name: str, at: datetime) -> Flagged:
     is_unreliable, because = payload["is_unreliable"], payload["because"]
     if not isinstance(is_unreliable, bool) or not isinstance(because, str):
         raise TypeError("is_unreliable is true or false, and why is text")
-    return Flagged(str(payload["bundle"]), name, at, is_unreliable, because[:MAX_NOTE])
+    return Flagged(payload["bundle"], name, at, is_unreliable, because[:MAX_NOTE])
 
 
 def _review_from(payload: Mapping[str, Json], label: Label) -> Review:
@@ -363,8 +369,11 @@ def _review_from(payload: Mapping[str, Json], label: Label) -> Review:
     correctable = payload["is_correctable"]
     if not isinstance(payload["blind"], bool) or not isinstance(correctable, bool | None):
         raise TypeError("blind and is_correctable are true or false")
-    if not isinstance(payload["seconds"], int) or not isinstance(payload["note"], str):
+    if type(payload["seconds"]) is not int or not isinstance(payload["note"], str):
         raise TypeError("seconds are a number, the note is text")
+    failures = payload.get("failures", [])
+    if not isinstance(failures, list):
+        raise TypeError("kinds of failure are a list")
     given = Review(
         label,
         payload["seconds"],
@@ -373,7 +382,7 @@ def _review_from(payload: Mapping[str, Json], label: Label) -> Review:
         stage=None if stage is None else Component(stage),
         is_correctable=correctable,
         note=payload["note"],
-        failures=tuple(Failure(each) for each in payload.get("failures", ())),
+        failures=tuple(map(Failure, failures)),
     )
     problem = given.problem()
     if problem is not None:
