@@ -118,9 +118,9 @@ def _report(record: Record, ending: Ending | None, *, whole: bool) -> Iterator[R
     yield from _section("Changes", _changes(record, makers))
     if makers.is_told:
         yield from _section("What was done", _doings(makers))
-    yield from _section("Left out of the comparison", _hidden(judged["hidden"]))
-    yield from _section("Not known", _doubts(judged["doubts"]))
-    yield from _section("Readings", [_readings(record)])
+    yield from _section("Excluded", _hidden(judged["hidden"]))
+    yield from _section("Unknown", _doubts(judged["doubts"]))
+    yield from _section("Captures", [_readings(record)])
     yield from _section("Answer", _answer(record))
     yield from _section("What was read", _reads(record))
     yield from _section("Numbers", [_numbers(judged["metrics"])])
@@ -150,13 +150,20 @@ def _mark(truth: str) -> Text:
 
 def _results(results: Json) -> Text:
     line = Text()
-    for name in ("outcome", "task", "tool"):
+    for name, title in _RESULTS.items():
         found = results[name]
-        line.append(f"{name} ")
-        line.append("no clause" if found is None else said(found, 20), STYLES.get(found, "dim"))
-        line.append("   ")
-    line.rstrip()
+        line.append(" · " if line else "").append(f"{title}: ")
+        line.append(_ENDS.get(found, said(found, 20)), STYLES.get(found, "dim"))
     return line
+
+
+_RESULTS: Final = {"outcome": "state", "task": "answer", "tool": "tool calls"}
+_ENDS: Final = {
+    "MATCH": "holds",
+    "DIVERGE": "fails",
+    "INCONCLUSIVE": "unknown",
+    None: "not checked",
+}
 
 
 def _ended(ending: Ending | None) -> Iterator[Text]:

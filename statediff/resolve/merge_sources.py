@@ -43,7 +43,7 @@ _NOTHING: Final[Mapping[str, Table]] = {}
 
 @dataclass(frozen=True)
 class Earlier:
-    """The capture before the run, and the state that its sources told together."""
+    """The capture before the run, and the state that its sources gave together."""
 
     capture: Capture
     state: State
@@ -104,7 +104,7 @@ def _one_table(
 def _earlier_table(
     name: str, usable: list[tuple[str, Table]], scope: Scope, earlier: Earlier | None
 ) -> Table | None:
-    """What the same sources told together before the run, if each of them read all of the type."""
+    """What the same sources gave together before the run, if each of them read all of the type."""
     if earlier is None:
         return None
     complete = {
@@ -151,7 +151,7 @@ def _agree(
 ) -> Table:
     """One table out of several: known is only what all of them know and none denies.
 
-    `earlier` is what the same sources told together before the run.
+    `earlier` is what the same sources gave together before the run.
 
     If one of them could be silent and the others believed, taking evidence away could turn an
     open question into a match.

@@ -20,7 +20,9 @@ from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, save
 from statediff.model.codes import FindingCode
+from statediff.model.values import Observed
 from statediff.reports.html import fault, outcome, run_html, trial_html
+from statediff.reports.html.cells import both_cells
 from statediff.reports.html.page import _environment, policy
 from tests.judging import CUT, TIMELINE, item, run, state, user
 
@@ -106,7 +108,7 @@ def page(kind: str) -> Page:
     ("kind", "verdict", "lead"),
     [
         ("match", "MATCH", "All 5 clauses hold."),
-        ("unmet", "DIVERGE", "What had to happen did not happen as required"),
+        ("unmet", "DIVERGE", "A required change did not happen as required"),
         ("forbidden", "DIVERGE", "Something forbidden happened"),
         ("unexplained", "DIVERGE", "Something changed that no clause explains"),
         ("unknown", "INCONCLUSIVE", "Something needed was not observed"),
@@ -116,7 +118,7 @@ def test_the_first_lines_say_the_verdict_and_why(kind: str, verdict: str, lead: 
     head = page(kind).sections["header"]
     assert verdict in head
     assert lead in head
-    for result in ("Outcome", "Task", "Tools"):
+    for result in ("State", "Answer", "Tool calls"):
         assert result in head
 
 
@@ -172,11 +174,43 @@ def test_every_change_is_listed_with_what_the_contract_makes_of_it(kind: str) ->
 def test_a_witness_shows_both_sides_and_what_was_captured_with_the_rule() -> None:
     shown = page("unmet").sections["clauses"]
     assert "item 2 created in the run" in shown
-    assert "before after" in shown
+    assert "Field after" in shown  # it was not there before
     assert (
         'captured as "BETA" , judged as "beta" by casefold@1 (case is noise)'
         in (page("unmet").sections["changes"])
     )
+
+
+@pytest.mark.parametrize("kind", BUNDLES)
+def test_every_link_of_the_page_leads_somewhere(kind: str) -> None:
+    tags = page(kind).tags
+    places = [attrs["id"] for _, attrs in tags if attrs.get("id")]
+    assert len(places) == len(set(places))
+    links = {attrs["href"] for tag, attrs in tags if tag == "a"}
+    assert {link[1:] for link in links if link and link.startswith("#")} <= set(places)
+    judged = worded_judgement(BUNDLES[kind])
+    assert {f"clause-{each['clause']}" for each in judged["clauses"]} <= set(places)
+    assert len([at for at in places if at.startswith("change-")]) == len(judged["deltas"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "marked"),
+    [
+        ("Invoice 41 is open", "Invoice 41 is paid", ("open", "paid")),
+        ("Refund of 39.00 EUR", "Refund of 39.00 EUR, twice", ("", ", twice")),
+        ("aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaa", ("", "a")),
+        (4200, 3900, None),  # two numbers, not one that differs inside
+        ("to be or not to be", "a different text it is", None),
+        ("x" * 500 + "b" + "y" * 500, "x" * 500 + "c" + "y" * 500, ("b", "c")),
+    ],
+)
+def test_what_differs_inside_a_value_is_marked(
+    before: Observed, after: Observed, marked: tuple[str, str] | None
+) -> None:
+    cells = both_cells(before, after)
+    for cell in cells:
+        assert cell.parts is None or "".join(cell.parts) == cell.text
+    assert (tuple(c.parts[1] for c in cells if c.parts) or None) == marked
 
 
 def test_a_forbidden_change_is_unexplained_as_well() -> None:

@@ -6,7 +6,7 @@ Nothing here escapes anything: the page does, for every text there is (`page`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -31,6 +31,8 @@ VALUE: Final = 300
 """Characters of a value that are shown."""
 NAME: Final = 120
 """Characters of a name that are shown."""
+INSIDE: Final = 12
+"""Characters from which on a difference inside a value is marked: 4200 and 3900 are two numbers."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Cell:
     kind: str = "value"
     note: str = ""
     """The size of what was cut, or why there is no value."""
+    parts: tuple[str, str, str] | None = None
+    """Of a value that differs inside: what begins alike, what differs, what ends alike."""
 
 
 def cut(text: object, limit: int = TEXT) -> str:
@@ -77,7 +81,26 @@ def cell(observed: Observed, limit: int = VALUE) -> Cell:
 
 
 def both_cells(before: Observed, after: Observed, limit: int = VALUE) -> tuple[Cell, Cell]:
-    """Two values that differ, each bounded around the first difference."""
+    """Two values that differ, each bounded around the first difference, which is marked."""
+    return _marked(*_both(before, after, limit))
+
+
+def _marked(one: Cell, two: Cell) -> tuple[Cell, Cell]:
+    """What differs inside two texts that are alike otherwise; others stay whole."""
+    shorter = min(len(one.text), len(two.text))
+    begin = common_beginning(one.text, two.text)
+    end = common_beginning(one.text[begin:][::-1], two.text[begin:][::-1])
+    if {one.kind, two.kind} != {"value"} or shorter < INSIDE or 2 * (begin + end) < shorter:
+        return one, two
+    first, second = (
+        replace(each, parts=(text[:begin], text[begin : len(text) - end], text[len(text) - end :]))
+        for each in (one, two)
+        for text in (each.text,)
+    )
+    return first, second
+
+
+def _both(before: Observed, after: Observed, limit: int) -> tuple[Cell, Cell]:
     one, two = cell(before, limit), cell(after, limit)
     if not (one.note or two.note) or {one.kind, two.kind} != {"value"}:
         return one, two

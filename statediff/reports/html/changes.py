@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -88,6 +89,8 @@ class Change:
     captured: tuple[Captured, ...]
     note: str = ""
     """What it and others are together, of one list."""
+    anchor: str = ""
+    """The place of its row on the page; in the list of all changes alone."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,11 @@ def change(delta: Json, standing: Sign, by: tuple[str, ...], rule_of: RuleOf) ->
     )
 
 
+def anchor_of(delta: str) -> str:
+    """The place of a change on a page, by the id of its delta."""
+    return f"change-{hashlib.sha256(delta.encode()).hexdigest()[:12]}"
+
+
 def _side_cells(before: Observed | Entity, after: Observed | Entity) -> tuple[Cell, Cell]:
     if isinstance(before, Entity) or isinstance(after, Entity):
         return side_cell(before, SHORT), side_cell(after, SHORT)
@@ -217,6 +225,7 @@ def groups(
             replace(
                 change(delta, standing, standings.clauses(delta), rule_of),
                 note=notes.get(delta["id"], ""),
+                anchor=anchor_of(delta["id"]),
             )
             for standing, delta in listed
         ]

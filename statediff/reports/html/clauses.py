@@ -14,7 +14,7 @@ from statediff.model.values import ABSENT, Absent, Observed, Unobserved, same
 from statediff.reports.attribution import Makers, listing
 from statediff.reports.html import words
 from statediff.reports.html.cells import Cell, both_cells, cell, cut, first, name, place, rest
-from statediff.reports.html.changes import Captured, RuleOf, Standings, captured
+from statediff.reports.html.changes import Captured, RuleOf, Standings, anchor_of, captured
 from statediff.reports.html.words import Sign
 
 Json = Any
@@ -73,7 +73,9 @@ class Finding:
     comparisons: tuple[Comparison, ...]
     entities: tuple[Entity, ...]
     evidence: str
-    deltas: str
+    deltas: tuple[tuple[str, str], ...]
+    """The changes that it is about, each with its place on the page."""
+    more_deltas: str
     done_by: str
     """The calls that it is about."""
 
@@ -174,7 +176,8 @@ def _finding(finding: Json, witnesses: Witnesses, makers: Makers) -> Finding:
         ),
         entities=tuple(witnesses.entities(witness["rows"])),
         evidence=_named(finding["evidence"]),
-        deltas=_named(finding["deltas"]),
+        deltas=tuple((name(at), anchor_of(at)) for at in first(finding["deltas"], MAX_NAMED)),
+        more_deltas=rest(finding["deltas"], MAX_NAMED, "changes"),
         done_by=cut(listing(makers.at(finding)), 1500),
     )
 
@@ -212,10 +215,12 @@ class Witnesses:
             sides[str(row["side"])] = fields_from(row["fields"])
         for at, (row, seen) in found.items():
             sides = self._both(at, row["type"], seen)
-            names = _ordered(sides)
+            names, fate = _ordered(sides), _fate(sides)
+            if fate:  # the other side has nothing to show
+                sides = {side: fields for side, fields in sides.items() if not _is_gone(fields)}
             yield Entity(
                 place(row), tuple(name(side) for side in sides),
-                tuple(_field(field, sides) for field in names[:MAX_FIELDS]), _fate(sides),
+                tuple(_field(field, sides) for field in names[:MAX_FIELDS]), fate,
                 rest(names, MAX_FIELDS, "fields"),
                 tuple(self._captured(at, row["type"], sides, names[:MAX_FIELDS])),
             )  # fmt: skip
@@ -265,10 +270,7 @@ def _field(field: str, sides: Mapping[str, dict[str, Observed]]) -> Field:
 
 
 def _fate(sides: Mapping[str, dict[str, Observed]]) -> str:
-    there = {
-        side: not all(isinstance(v, Absent) for v in fields.values())
-        for side, fields in sides.items()
-    }
+    there = {side: not _is_gone(fields) for side, fields in sides.items()}
     match there.get("before"), there.get("after"):
         case False, True:
             return "created in the run"
@@ -276,6 +278,10 @@ def _fate(sides: Mapping[str, dict[str, Observed]]) -> str:
             return "deleted in the run"
         case _:
             return ""
+
+
+def _is_gone(fields: Mapping[str, Observed]) -> bool:
+    return all(isinstance(value, Absent) for value in fields.values())
 
 
 def _ordered(sides: Mapping[str, dict[str, Observed]]) -> list[str]:

@@ -23,33 +23,33 @@ class Sign:
 VERDICTS: Final = {
     "MATCH": Sign(
         "match", "✓", "MATCH",
-        "The run did what its task required, and nothing that its contract does not allow.",
+        "The run did what its task required and nothing else.",
     ),
     "DIVERGE": Sign(
-        "diverge", "✗", "DIVERGE", "The run did not do what its task required and allowed.",
+        "diverge", "✗", "DIVERGE", "The run broke its contract.",
     ),
     "INCONCLUSIVE": Sign(
         "inconclusive", "?", "INCONCLUSIVE",
-        "Nobody can say whether the run did its task: something needed was not observed.",
+        "Undecided: some evidence is missing.",
     ),
 }  # fmt: skip
 FAULT: Final = Sign("fault", "!", "FAULT", "The trial ended without a bundle, so nothing is known.")
 NOT_RUN: Final = Sign("fault", "–", "NOT RUN", "The trial was scheduled and never begun.")
-NO_CLAUSE: Final = Sign("none", "–", "no clause", "The contract says nothing about it.")
+NO_CLAUSE: Final = Sign("none", "–", "not checked", "No clause of the contract is about it.")
 TRUTHS: Final = {
     "HOLDS": Sign("match", "✓", "holds"),
     "FAILS": Sign("diverge", "✗", "fails"),
     "UNKNOWN": Sign("inconclusive", "?", "unknown"),
 }
 RESULTS: Final = (
-    ("outcome", "Outcome", "the state of the systems after the run"),
-    ("task", "Task", "what the agent answered"),
-    ("tool", "Tools", "how the agent called its tools"),
+    ("outcome", "State", "the systems after the run"),
+    ("task", "Answer", "what the agent said"),
+    ("tool", "Tool calls", "how the agent called its tools"),
 )
 STAGES: Final = (
-    ("forbid", "Must not happen", "judged first: changes that nothing can excuse"),
-    ("frame", "Nothing else", "every change must be explained by some clause"),
-    ("require", "Must happen", "what the task asked for"),
+    ("forbid", "Forbidden", "judged first: changes that nothing can excuse"),
+    ("frame", "Nothing else may change", "a clause must explain every change"),
+    ("require", "Required", "what the task asked for"),
     ("steps", "Along the way", "what must hold during the run"),
     ("actions", "Actions", "how the agent called its tools"),
     ("answer", "The answer", "what the agent claims, beside the state"),
@@ -66,7 +66,7 @@ NUMBERS: Final = (
 LEADS: Final = {
     "forbid": "Something forbidden happened",
     "frame": "Something changed that no clause explains",
-    "require": "What had to happen did not happen as required",
+    "require": "A required change did not happen as required",
     "steps": "What had to hold along the way did not",
     "actions": "A tool was not called as it must be",
     "answer": "The agent's answer is wrong or missing",

@@ -1,6 +1,27 @@
 "use strict";
 /* Convenience only: without it every part of the page can still be opened and read. */
 (() => {
+  const show = () => {
+    const at = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!at) return;
+    for (let part = at.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    at.scrollIntoView();
+  };
+  addEventListener("hashchange", show);
+  if (location.hash) show();
+  for (const command of document.querySelectorAll("pre.command")) {
+    if (!navigator.clipboard) break;
+    const copy = document.createElement("button");
+    copy.type = "button";
+    copy.textContent = "Copy";
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(command.textContent.trim());
+      copy.textContent = "Copied";
+    });
+    command.after(copy);
+  }
+})();
+(() => {
   const tools = document.getElementById("tools");
   const filter = document.getElementById("filter");
   const found = document.getElementById("found");
