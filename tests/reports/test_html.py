@@ -213,6 +213,12 @@ def test_what_differs_inside_a_value_is_marked(
     assert (tuple(c.parts[1] for c in cells if c.parts) or None) == marked
 
 
+def test_values_of_a_change_are_shown_once() -> None:
+    shown = page("forbidden").sections["clauses"]
+    assert shown.count("user 2 deleted in the run") == 1
+    assert "The values are shown under" in shown
+
+
 def test_a_forbidden_change_is_unexplained_as_well() -> None:
     assert "user 2" in page("forbidden").sections["unexplained"]
     assert "None: each of the 2 changes is explained" in page("match").sections["unexplained"]

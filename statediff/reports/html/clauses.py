@@ -78,6 +78,8 @@ class Finding:
     more_deltas: str
     done_by: str
     """The calls that it is about."""
+    above: str
+    """The clause whose finding has shown the same entities already; empty where none has."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +141,14 @@ def stages(judgement: Json, witnesses: Witnesses, makers: Makers) -> tuple[Stage
     for finding in judgement["findings"]:
         by_clause.setdefault(finding["clause"], []).append(finding)
     found = []
+    shown: dict[tuple[str, ...], str] = {}
     for key, title, meaning in words.STAGES:
         own = [c for c in judgement["clauses"] if c["stage"] == key]
         own.sort(key=_urgency)
         if own:
-            listed = (_clause(c, by_clause.get(c["clause"], []), witnesses, makers) for c in own)
+            listed = (
+                _clause(c, by_clause.get(c["clause"], []), witnesses, makers, shown) for c in own
+            )
             found.append(Stage(key, title, meaning, tuple(listed)))
     return tuple(found)
 
@@ -152,16 +157,28 @@ def _urgency(clause: Json) -> int:
     return ("FAILS", "UNKNOWN", "HOLDS").index(clause["truth"])
 
 
-def _clause(clause: Json, findings: list[Json], witnesses: Witnesses, makers: Makers) -> Clause:
+def _clause(
+    clause: Json,
+    findings: list[Json],
+    witnesses: Witnesses,
+    makers: Makers,
+    shown: dict[tuple[str, ...], str],
+) -> Clause:
     return Clause(
         name(clause["clause"]), cut(clause["sentence"], 1500), words.truth(clause["truth"]),
-        tuple(_finding(f, witnesses, makers) for f in first(findings, MAX_FINDINGS)),
+        tuple(_finding(f, witnesses, makers, shown) for f in first(findings, MAX_FINDINGS)),
         rest(findings, MAX_FINDINGS, "findings of this clause"), clause["truth"] != "HOLDS",
     )  # fmt: skip
 
 
-def _finding(finding: Json, witnesses: Witnesses, makers: Makers) -> Finding:
+def _finding(
+    finding: Json, witnesses: Witnesses, makers: Makers, shown: dict[tuple[str, ...], str]
+) -> Finding:
     witness = finding["witness"]
+    at = tuple(map(str, finding["deltas"]))
+    clause = name(finding["clause"])
+    above = "" if not at else shown.setdefault(at, clause)
+    above = "" if above == clause else above
     return Finding(
         sign=words.truth(finding["truth"]),
         sentence=cut(finding["sentence"]),
@@ -174,7 +191,8 @@ def _finding(finding: Json, witnesses: Witnesses, makers: Makers) -> Finding:
             Comparison(cut(c["text"]), cut(c["left"]), name(c["operator"]), cut(c["right"]))
             for c in witness["comparisons"]
         ),
-        entities=tuple(witnesses.entities(witness["rows"])),
+        entities=() if above else tuple(witnesses.entities(witness["rows"])),
+        above=above,
         evidence=_named(finding["evidence"]),
         deltas=tuple((name(at), anchor_of(at)) for at in first(finding["deltas"], MAX_NAMED)),
         more_deltas=rest(finding["deltas"], MAX_NAMED, "changes"),
