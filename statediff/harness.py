@@ -16,7 +16,6 @@ who then could not finish. What was written until then stays.
 from __future__ import annotations
 
 import platform
-import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff._version import __version__
+from statediff.agents.conversation import Conversation, Scene, Simulated, spoken
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial, Trusted
@@ -38,7 +38,7 @@ from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.contract.binding.bind import plain_value
 from statediff.contract.document.contract import ContractDocument
-from statediff.contract.parts import PLACEHOLDER, placeholders
+from statediff.contract.parts import placeholders
 from statediff.errors import AdapterError, EnvironmentFailure, SandboxError, StorageError
 from statediff.evaluate import (
     KERNEL,
@@ -61,7 +61,7 @@ from statediff.evidence.traces import trace_lines
 from statediff.model.delta import Delta
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
-from statediff.model.values import Value, show
+from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.reads.gate import Library
 from statediff.systems.base.privacy import unreadable_memory
@@ -88,18 +88,11 @@ class Task:
         """The task of a contract: its prompt (or intent) with each `{input}` filled in."""
         inputs = {name: plain_value(raw) for name, raw in contract.inputs.items()}
         template = contract.prompt or contract.intent
+        if contract.turns:  # nobody tells an agent what will be said later
+            template = "\n\n".join(filter(None, (contract.prompt, contract.turns[0].user)))
         named = {name for name in placeholders(template) if name in inputs}
-
-        def fill(found: re.Match[str]) -> str:
-            escaped, name = found.groups()
-            if name not in named:
-                return found[0] if escaped is None else f"{{{escaped}}}"
-            value = inputs[name]
-            return value if isinstance(value, str) else show(value, limit=2000)
-
-        prompt = PLACEHOLDER.sub(fill, template).strip()
         told = {name: inputs[name] for name in sorted(named)}
-        return Task(prompt, told, contract.answer.form)
+        return Task(spoken(template, inputs), told, contract.answer.form)
 
 
 @dataclass(frozen=True)
@@ -124,6 +117,10 @@ class Hooks:
     before_capture_after: Callable[[Sandbox], None] | None = None
     library: Callable[[Capture], Library | None] | None = None
     """What the agent may read of the state before, where a contract says so."""
+    turns: ContractFile | None = None
+    """The contract for whose user the harness speaks."""
+    simulated: Simulated | None = None
+    """Who speaks for the user beside the contract's turns."""
 
 
 NO_HOOKS: Final = Hooks()
@@ -184,7 +181,12 @@ def run_trial(
         clock=clock,
         store=store,
         scans=scans,
-        hooks=replace(hooks, before_agent=check, library=partial(library_of, contract)),
+        hooks=replace(
+            hooks,
+            before_agent=check,
+            library=partial(library_of, contract),
+            turns=contract if contract.content.turns else None,
+        ),
     )
     facts = trial_facts(sandbox, observed, agent.name, plan)
     bounded = bound_captures(observed.before, observed.after)
@@ -232,7 +234,8 @@ def undo(
     calls = undoing_calls(contract, observed.before, observed.after)
     made = []
     with Recorder(observed.folder / "undoing.jsonl", clock, principal=None) as recorder:
-        table = tool_table(sandbox.access().urls, recorder)
+        access = sandbox.access()
+        table = tool_table(access.urls, recorder, offered=access.tools)
         for call in calls:
             reply = None if call.problem else table.call(call.tool, dict(call.arguments))
             failed = reply.text if reply is not None and reply.is_error else call.problem
@@ -248,13 +251,17 @@ def trial_facts(
     sandbox: Sandbox, observed: ObservedTrial, agent: str, plan: TrialPlan
 ) -> TrialFacts:
     """What the bundle of an observed trial says of it."""
+    return _facts(sandbox, observed.receipt, agent, plan)
+
+
+def _facts(sandbox: Sandbox, receipt: Receipt, agent: str, plan: TrialPlan) -> TrialFacts:
     return TrialFacts(
         id=plan.id,
         agent=agent,
         sandbox=sandbox.name,
-        isolation=observed.receipt.isolation,
+        isolation=receipt.isolation,
         seed=plan.seed,
-        receipt=observed.receipt.as_json(),
+        receipt=receipt.as_json(),
         sources=tuple(source.name for source in sandbox.sources()),
     )
 
@@ -297,9 +304,25 @@ def observe_trial(
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
         library = None if hooks.library is None else hooks.library(before)
+        told = replace(_trial(sandbox, task, plan.seed), library=library)
+        veil = live_veil(told.urls.values())
+        user = None
+        if hooks.turns is not None:
+            scene = Scene(
+                file=hooks.turns,
+                sandbox=sandbox,
+                before=before,
+                store=store,
+                clock=clock,
+                facts=_facts(sandbox, receipt, agent.name, plan),
+                timeline=Timeline(receipt.verified_at, clock(), clock()),
+                veil=veil,
+                simulated=hooks.simulated,
+            )
+            user = Conversation(scene)
         with unreadable_memory():
-            told = replace(_trial(sandbox, task, plan.seed), library=library)
-            run = _veiled(agent.run(told, clock), live_veil(told.urls.values()))
+            run = agent.run(replace(told, user=user), clock)
+        run = _veiled(run if user is None else user.end(run), veil)
         if run.is_at_large:
             AT_LARGE.append(plan.id)
         _save_run(folder, agent, run)
@@ -317,6 +340,10 @@ def observe_trial(
         failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
     after = guarded.capture
     trace = replace(run.trace, observed=actions_of_history(after.history, run.trace))
+    if user is not None:
+        after, trace = user.with_turns(after, trace)
+        guarded = replace(guarded, capture=after)
+        _write(folder / "trace.jsonl", trace_lines(replace(trace, observed=())))
     _save_captures(folder, before, guarded)
     return ObservedTrial(
         id=plan.id,

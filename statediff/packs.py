@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from statediff.contract.document.sandboxfile import (
     SandboxDocument,
+    ToolEntry,
     VariantEntry,
     load_sandbox_file,
 )
@@ -98,6 +99,8 @@ class SandboxPack:
     variant: str = EMBEDDED
     variants: tuple[str, ...] = (EMBEDDED,)
     """All there are, the embedded one first."""
+    tools: tuple[ToolEntry, ...] = ()
+    """The tools of its own, beside those of its systems."""
 
     @property
     def is_outside(self) -> bool:
@@ -300,6 +303,10 @@ def read_pack(path: Path, variant: str = EMBEDDED) -> SandboxPack:
     for source in listed:
         if source.of is not None and source.of not in systems:
             raise source.problem("of", f"`of: {source.of}` names no system of this sandbox")
+    for at_tool, tool in enumerate(content.tools):
+        if tool.on is not None and tool.on not in sources:
+            message = f"`on: {tool.on}` names no source of this sandbox"
+            raise ContractError((document.problem(("tools", at_tool, "on"), message),))
     return SandboxPack(
         name=name,
         version=content.version,
@@ -311,6 +318,7 @@ def read_pack(path: Path, variant: str = EMBEDDED) -> SandboxPack:
         file=path,
         variant=variant,
         variants=known,
+        tools=content.tools,
     )
 
 

@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,24 +42,33 @@ def main() -> None:
     def call(name: str, arguments: Mapping[str, Any]) -> Any:
         from statediff.systems.base.tool import ToolError  # noqa: PLC0415 - most call no tool
 
+        return asked({"call": name, "arguments": dict(arguments)}, ToolError)
+
+    def asked(word: dict[str, Any], error: type[Exception]) -> Any:
         with lock:
-            say({"call": name, "arguments": dict(arguments)})
+            say(word)
             reply = json.loads(line.readline())
         if reply["is_error"]:
-            raise ToolError(reply["text"])
+            raise error(reply["text"])
         return json.loads(reply["text"])
 
-    say(_result(order, call if order["has_tools"] else None))
+    def to_user(reply: Any) -> str | None:
+        said: str | None = asked({"say": reply}, ValueError)
+        return said
+
+    say(_result(order, call if order["has_tools"] else None, to_user))
 
 
-def _result(order: Mapping[str, Any], call: Call | None) -> dict[str, Any]:
+def _result(
+    order: Mapping[str, Any], call: Call | None, say: Callable[[Any], str | None]
+) -> dict[str, Any]:
     """What became of the call of the function, for the evaluator."""
     module, _, name = order["function"].partition(":")
     try:
         function = getattr(importlib.import_module(module), name, None)
         if not callable(function):
             return {"missing": f"{module!r} has no function {name!r}"}
-        returned = awaited(function(_trial(order, call)))
+        returned = awaited(function(replace(_trial(order, call), say=say)))
     except BaseException as error:  # noqa: BLE001 - an agent may raise anything, Ctrl-C's too
         return {"raised": f"{type(error).__name__}: {error}"[:1900]}
     if returned is None:

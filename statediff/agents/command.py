@@ -23,16 +23,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 from statediff.agents.handover import read_answer, read_trace
 from statediff.agents.isolation import NONE, Order, Supervised
 from statediff.agents.trial import AgentRun, Output, Trial
+from statediff.agents.turns import serving_turns
 from statediff.agents.veil import NAME_VEIL
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError, UsageError
 from statediff.model.values import encode, printable
+from statediff.systems.base.tool import url_variable
 
 MAX_OUTPUT_BYTES: Final = 1024 * 1024
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
@@ -118,11 +121,16 @@ class CommandAgent:
         return CommandAgent(tuple(map(_absolute, words)), timeout_seconds, name=name or text)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        with serving_turns(trial, partial(read_trace, trial.trace_path)) as turns:
+            return self._run(trial, clock, dict(turns))
+
+    def _run(self, trial: Trial, clock: Clock, turns: Mapping[str, str]) -> AgentRun:
         environment = {
             **agent_environment(trial, self.pass_environment),
             **(_without(self.withheld) if self.is_own else {}),
             **task_environment(trial),
             **dict(self.environment),
+            **turns,
         }
         program = shutil.which(self.command[0]) or self.command[0]
         order = Order(
@@ -212,11 +220,6 @@ def task_environment(trial: Trial) -> dict[str, str]:
     }
     environment |= {url_variable(source): url for source, url in trial.urls.items()}
     return environment
-
-
-def url_variable(source: str) -> str:
-    """The variable that says where a source is: `shop-db` → `STATEDIFF_SHOP_DB_URL`."""
-    return f"STATEDIFF_{re.sub(r'[^A-Z0-9]', '_', source.upper())}_URL"
 
 
 @dataclass

@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, Final, TypeAlias
@@ -28,6 +29,7 @@ from statediff.agents.isolation import NONE
 from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
+from statediff.agents.turns import heard, say_to
 from statediff.capture.source import Clock
 from statediff.entrypoints import named_function
 from statediff.errors import InputError, UsageError
@@ -64,7 +66,8 @@ class FunctionAgent:
         error = wrong = None
         answer: Value | NoAnswer
         try:
-            returned = awaited(self.function(replace(trial, clock=clock)))
+            say = say_to(trial.user, partial(read_trace, trial.trace_path))
+            returned = awaited(self.function(replace(trial, clock=clock, say=say, user=None)))
         except (Exception, SystemExit) as raised:  # noqa: BLE001 — an agent may raise anything; that is a fact about the run
             error = f"the agent raised {type(raised).__name__}: {raised}"[:2000]
             answer = NoAnswer(error)
@@ -107,6 +110,7 @@ def _by_tools(
 ) -> AgentRun:
     """What may be read is read through the gate; the systems behind it are not given."""
     urls = {name: url for name, url in trial.urls.items() if name not in library.sources}
+    user = heard(trial.user, recorder.so_far)
     table = tool_table(trial.urls, recorder, library, trial.tools)
 
     def call(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -116,7 +120,7 @@ def _by_tools(
         return json.loads(reply.text)
 
     try:
-        return run_in(replace(trial, urls=urls, call=call), clock)
+        return run_in(replace(trial, urls=urls, call=call, user=user), clock)
     finally:
         table.close()
         if urls:
@@ -164,10 +168,11 @@ class NamedFunctionAgent:
                 "has_tools": trial.call is not None,
                 "trial": _as_json(trial),
             }
-            server = threading.Thread(target=_serve, args=(ours, order, trial.call, said))
+            say = say_to(trial.user, partial(read_trace, trial.trace_path))
+            server = threading.Thread(target=_serve, args=(ours, order, trial.call, say, said))
             server.start()
             try:
-                run = self._program(trial, its).run(trial, clock)
+                run = self._program(trial, its).run(replace(trial, user=None), clock)
             finally:
                 its.close()
                 ours.shutdown(socket.SHUT_RDWR)
@@ -215,8 +220,14 @@ def _as_json(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _serve(ours: socket.socket, order: object, call: Tool | None, said: dict[str, Any]) -> None:
-    """The function's process has its order and its tools, and its last word is in `said`."""
+def _serve(
+    ours: socket.socket,
+    order: object,
+    call: Tool | None,
+    say: Callable[[Any], str | None],
+    said: dict[str, Any],
+) -> None:
+    """The function's process has its order, tools and user; its last word is in `said`."""
     with contextlib.suppress(OSError, ValueError, RecursionError), ours.makefile("rwb") as line:
         line.write(json.dumps(order).encode("ascii") + b"\n")
         line.flush()
@@ -224,14 +235,18 @@ def _serve(ours: socket.socket, order: object, call: Tool | None, said: dict[str
             word = json.loads(raw)
             if not isinstance(word, dict):
                 return
-            if call is None or not isinstance(word.get("call"), str):
+            is_call = call is not None and isinstance(word.get("call"), str)
+            if not is_call and "say" not in word:
                 said |= word
                 return
             arguments = word.get("arguments")
             try:
-                returned = call(word["call"], arguments if isinstance(arguments, dict) else {})
+                if call is not None and is_call:
+                    returned = call(word["call"], arguments if isinstance(arguments, dict) else {})
+                else:
+                    returned = say(word["say"])
                 reply = {"text": json.dumps(returned), "is_error": False}
-            except ToolError as error:
+            except (ToolError, InputError) as error:
                 reply = {"text": str(error), "is_error": True}
             line.write(json.dumps(reply).encode("ascii") + b"\n")
             line.flush()

@@ -19,6 +19,7 @@ from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH
 from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import ToolTable, tool_table
 from statediff.agents.trial import AgentRun, Budget, Output, Trial, Usage
+from statediff.agents.turns import reply_in
 from statediff.capture.source import Clock
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
@@ -53,6 +54,14 @@ class LoopAgent:
             recorder.user(trial.prompt)
             talk = _Talk(self, table, trial.prompt)
             error = talk.through()
+            while error is None and trial.user is not None:
+                said = reply_in(talk.last)
+                message = trial.user.answer(said, recorder.so_far)
+                if message is None:
+                    break
+                recorder.reply(said)
+                recorder.user(message)
+                error = talk.through(message)
             table.close()
             answer = as_reply(talk.last, trial.answer_form) if error is None else NoAnswer(error)
             _reply(recorder, answer)
@@ -93,13 +102,18 @@ class _Talk:
             for tool in table.tools.values()
         ]
         self._used = Usage()
+        self._asked = 0
+        self._deadline = time.monotonic() + agent.timeout_seconds
         self.last = ""
 
-    def through(self) -> str | None:
-        """The model has answered; else why it has not."""
-        agent = self._agent
-        deadline = time.monotonic() + agent.timeout_seconds
-        for _ in range(agent.max_turns):
+    def through(self, message: str | None = None) -> str | None:
+        """The model has answered, the user's further message if there is one; else why not."""
+        agent, deadline = self._agent, self._deadline
+        if message is not None:
+            self._messages.append({"role": "assistant", "content": self.last})
+            self._messages.append({"role": "user", "content": message})
+        while self._asked < agent.max_turns:
+            self._asked += 1
             agent.budget.require_open()
             if time.monotonic() >= deadline:
                 return f"the model did not answer within {agent.timeout_seconds:g} s"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 
-from statediff.agents.command import CommandAgent, url_variable
+from statediff.agents.command import CommandAgent
 from statediff.agents.handover import PAST_THE_TOOLS
 from statediff.agents.isolation import NONE, isolation
 from statediff.agents.mcp_config import read_mcp_config
@@ -24,8 +24,10 @@ from statediff.agents.mcp_server import mcp_server, serving_http
 from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
+from statediff.agents.turns import heard, reply_tool
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError
+from statediff.systems.base.tool import url_variable
 
 
 @dataclass(frozen=True)
@@ -58,17 +60,20 @@ class McpAgent:
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         with recording(clock) as recorder:
+            if "namespaces" not in self.isolation:
+                recorder.miss(PAST_THE_TOOLS)
+            trial = replace(trial, user=heard(trial.user, recorder.so_far))
             if self.config is None:
                 run = self._by_own_tools(trial, clock, recorder)
             else:
                 run = self._by_proxy(self.config, trial, clock, recorder)
-            if "namespaces" not in self.isolation:
-                recorder.miss(PAST_THE_TOOLS)
             recorder.close()
             return replace(run, trace=recorder.trace(), finished_at=max(run.finished_at, clock()))
 
     def _by_own_tools(self, trial: Trial, clock: Clock, recorder: Recorder) -> AgentRun:
-        table = tool_table(trial.urls, recorder, trial.library, trial.tools)
+        user = trial.user
+        talk = () if user is None else (reply_tool(user, recorder.so_far),)
+        table = tool_table(trial.urls, recorder, trial.library, trial.tools, talk)
         with serving_http(mcp_server("statediff", table)) as url:
             try:
                 return self._run_program(trial, clock, url)

@@ -33,6 +33,7 @@ import h11
 from statediff.agents.isolation import NONE
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, recording
 from statediff.agents.trial import Agent, AgentRun, Haltable, Isolated, Trial
+from statediff.agents.turns import heard
 from statediff.agents.veil import Veil, live_veil
 from statediff.capture.source import Clock
 from statediff.model.trace import ActionClass, Excerpt, Mark
@@ -101,7 +102,8 @@ class NativeAgent:
                         proxy = RecordingProxy(source, url, recorder)
                         proxies.callback(proxy.close)
                         urls[source] = proxy.url
-                run = self.agent.run(replace(trial, urls=urls), clock)
+                user = heard(trial.user, recorder.so_far)
+                run = self.agent.run(replace(trial, urls=urls, user=user), clock)
             recorder.miss(INCOMPLETE)
             recorder.close()
             return replace(run, trace=recorder.trace())

@@ -210,6 +210,12 @@ class Recorder:
             return trace
         return replace(trace, is_complete=False, cause=gap)
 
+    def so_far(self) -> Trace:
+        """The trace up to now: complete unless something was missed or a call is under way."""
+        with self._lock:
+            gap = self._gap or (NOT_ENDED if self._open else None)
+            return _trace([*self._lines, write({"closed": gap}) + b"\n"], "the log of calls")
+
     @property
     def calls(self) -> int:
         """How many calls have begun."""

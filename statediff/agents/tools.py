@@ -28,6 +28,7 @@ from statediff.model.trace import ActionClass
 from statediff.model.values import printable
 from statediff.reads.captured import FETCH, SEARCH
 from statediff.reads.gate import MAX_QUERY, NOT_THERE, Library
+from statediff.systems.base.protocol import Offered
 from statediff.systems.base.registry import tools_of
 from statediff.systems.base.tool import (
     MAX_RESULT_BYTES,
@@ -37,6 +38,7 @@ from statediff.systems.base.tool import (
     ToolError,
     tool_name,
 )
+from statediff.systems.declared import declared_tools
 
 SHOWN_BYTES: Final = 16 * 1024
 """Of a result that is too long: its beginning."""
@@ -71,6 +73,8 @@ class ToolTable:
             self._running += 1
         try:
             tool, taken, problem = self._check(name, arguments)
+            if tool is not None and tool.is_talk:
+                return _said(tool, taken)
             kind = ActionClass.UNKNOWN if tool is None else tool.class_of(taken)
             call = self.recorder.begin(
                 name,
@@ -136,6 +140,14 @@ class ToolTable:
             return None, None, f"the arguments of {name} are no JSON: {error}"
 
 
+def _said(tool: Tool[Any], taken: Any) -> Reply:
+    """The user's next message; the reply to the last one is in the log of turns."""
+    try:
+        return Reply(json.dumps(tool.act(taken), ensure_ascii=False))
+    except ToolError as error:
+        return Reply(printable(str(error)[:MAX_SAID]), is_error=True)
+
+
 def _shorten(result: Any) -> Any:
     """The result, or its beginning with a word that there is more."""
     text = json.dumps(result, ensure_ascii=False)
@@ -158,23 +170,35 @@ def tool_table(
     urls: Mapping[str, str],
     recorder: Recorder,
     library: Library | None = None,
-    only: Mapping[str, tuple[str, ...]] | None = None,
+    offered: Offered | None = None,
+    further: Iterable[Tool[Any]] = (),
 ) -> ToolTable:
     """The tools for all systems at these URLs; `UsageError` where no system has tools.
 
-    Of a source that `only` names, there are the tools of these verbs.
+    `offered` says which verbs of a source there are, and which tools the sandbox declares.
 
-    A library takes the place of the reading tools of the systems whose content it holds.
+    A library takes the place of the reading tools of the systems whose content it holds. `further`
+    tools are offered besides.
     """
     gated = frozenset[str]() if library is None else library.sources
+    offered = Offered() if offered is None else offered
+    declared = [
+        tool
+        for tool in declared_tools(offered, urls)
+        if library is None or tool.action_class is not ActionClass.READ
+    ]
     tools = [
         replace(tool, principal=_account(urls[source]))
         for source in sorted(urls)
-        for tool in _offered(source, urls[source], (only or {}).get(source))
+        for tool in _offered(source, urls[source], offered.verbs.get(source))
         if not (tool.is_harmless and source in gated)
     ]
     read = () if library is None else reading_tools(library)
-    return ToolTable((*tools, *read), recorder)
+    every = (*tools, *declared, *read, *further)
+    names = [tool.name for tool in every]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"two tools are called {twice[0]!r}; rename the one that is declared")
+    return ToolTable(every, recorder)
 
 
 def _offered(source: str, url: str, verbs: tuple[str, ...] | None) -> tuple[Tool[Any], ...]:

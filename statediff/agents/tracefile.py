@@ -27,7 +27,7 @@ from statediff.errors import BundleError, InputError
 from statediff.evidence.canonical import read
 from statediff.evidence.shapes import check_shape
 from statediff.evidence.traces import trace_document, trace_from
-from statediff.model.trace import Trace
+from statediff.model.trace import Trace, Turn
 from statediff.model.values import printable
 
 MAX_KEPT_BYTES: Final = 256 * 1024 * 1024
@@ -56,7 +56,13 @@ def read_trace_file(path: Path, *, is_vouched: bool = False) -> Trace:
         own = trace.cause if says else ""
         return replace(trace, is_complete=not own, is_agent_influenced=False, cause=own)
     cause = trace.cause or "whether an agent wrote the file is not known"
-    return replace(trace, is_complete=False, is_agent_influenced=True, cause=cause)
+    # That the harness spoke for the user is its word too.
+    turns = None if trace.turns is None else tuple(map(_as_heard, trace.turns))
+    return replace(trace, is_complete=False, is_agent_influenced=True, cause=cause, turns=turns)
+
+
+def _as_heard(turn: Turn) -> Turn:
+    return Turn(turn.message, turn.calls_before, turn.reply)
 
 
 def _reader(path: Path, what: str) -> Callable[[Path], Trace]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # they load more than a function in a process of its own need
     from statediff.agents.own_log import OwnLog
     from statediff.capture.source import Clock
     from statediff.reads.gate import Library
+    from statediff.systems.base.protocol import Offered
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MILLION: Final = 1_000_000
@@ -119,6 +120,16 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
 
+class User(Protocol):
+    """Who the agent speaks with."""
+
+    def answer(self, reply: Value, so_far: Callable[[], Trace]) -> str | None:
+        """The next message after the reply; None where there is nothing more to say.
+
+        `so_far` gives the calls that were made until now.
+        """
+
+
 @dataclass(frozen=True)
 class Trial:
     """One task as an agent sees it: nothing of the evaluator is in it.
@@ -139,10 +150,14 @@ class Trial:
     """What may be read, where the contract says so; offered as the tools `search` and `fetch`."""
     answer_form: str = "json"
     """`json`, or `text`: an answer in prose, which is never read as JSON."""
-    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Source → the verbs of the tools that are offered; all of them where it is not named."""
+    tools: Offered | None = field(default=None, repr=False)
+    """Which tools are offered; None: all those of the systems."""
     call: Callable[[str, Mapping[str, Any]], Any] | None = None
     """For a function, where there is a library: calls a tool by its name, and is recorded."""
+    say: Callable[[Any], str | None] = field(default=lambda _reply: None, repr=False, compare=False)
+    """Hands the user a reply, any JSON; the user's next message, or None where there is none."""
+    user: User | None = field(default=None, repr=False, compare=False)
+    """Whom an adapter lets the agent speak with; None where the task is one message."""
     place: Path | None = None
     """The folder below which all of the sandbox's files are, `folder` too; None: nobody knows."""
 

@@ -31,6 +31,7 @@ from statediff.evaluate.trial import (
     TrialFacts,
     check_null_run,
     evaluate,
+    gates_now,
     judgement_of,
 )
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -48,6 +49,7 @@ __all__ = [
     "evaluate",
     "exit_code",
     "failed",
+    "gates_now",
     "judgement_of",
     "load_contract",
     "parse_contract",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from statediff._version import __version__
@@ -39,7 +39,7 @@ from statediff.model.schema import Schema
 from statediff.model.timelines import Matching, Resolution, SourceTimeline, Timelines
 from statediff.model.trace import NoAnswer, Trace, Turn
 from statediff.model.values import Observed, Value
-from statediff.model.verdict import Judgement, Verdict
+from statediff.model.verdict import Judgement, Truth, Verdict
 from statediff.model.view import Ledger, RecordingView, StateView
 from statediff.policy.admission import Refusal, admit
 from statediff.policy.combine import combine
@@ -147,6 +147,29 @@ def judgement_of(
     return _tried(file, *captures, trace, answer, timeline, facts).judgement
 
 
+def gates_now(
+    file: ContractFile,
+    before: Capture,
+    now: Capture,
+    *,
+    trace: Trace,
+    timeline: Timeline,
+    facts: TrialFacts,
+) -> Mapping[str, Truth]:
+    """What holds if the run ends with the last message of the trace, by the id of the gate.
+
+    Of the turn that the message belongs to: its gate, and those of its rules for replies.
+    """
+    before, now = bound_captures(before, now)
+    compiled = compile_contract(file, schema_of(before, now))
+    turn = (trace.turns or ())[-1]
+    asked = [gate for gate in compiled.contract.turns if gate.number == turn.gate]
+    gates = (*asked, *(rule for gate in asked for rule, _ in gate.replies))
+    compiled = replace(compiled, contract=replace(compiled.contract, turns=gates))
+    tried = _tried(file, before, now, trace, NO_ANSWER, timeline, facts, compiled)
+    return {gate.id: tried.judgement.truth_of(gate.id) for gate in gates}
+
+
 @dataclass(frozen=True)
 class _Tried:
     compiled: Compiled
@@ -158,9 +181,10 @@ class _Tried:
 
 def _tried(
     file: ContractFile, before: Capture, after: Capture, trace: Trace, answer: Value | NoAnswer,
-    timeline: Timeline | None, facts: TrialFacts,
+    timeline: Timeline | None, facts: TrialFacts, instead: Compiled | None = None,
 ) -> _Tried:  # fmt: skip
-    compiled = compile_contract(file, schema_of(before, after))
+    """The trial, judged; `instead` is judged under where only a part of the contract is asked."""
+    compiled = instead or compile_contract(file, schema_of(before, after))
     contract = compiled.contract
     refusals = admit(before.readings, after.readings, timeline, contract.evidence, facts.sources)
     resolution = resolve(
@@ -171,7 +195,8 @@ def _tried(
         {(r.side, r.source): r.cause for r in refusals},
         [r.source for r in contract.evidence] or None,
     )
-    require_action(file, compiled, resolution, refusals)
+    if instead is None:
+        require_action(file, compiled, resolution, refusals)
     rest = Rest(refusals, read_answer(contract.document.answer, answer), trace)
     decided = [
         _judge_states(compiled, matching, resolution, rest) for matching in resolution.matchings

@@ -208,6 +208,9 @@ class _Turn(_Shape):
     message: Text
     calls_before: Count
     reply: _Silent | _Answered
+    gate: Annotated[StrictInt, Field(ge=1)] | None = None
+    attempt: Annotated[StrictInt, Field(ge=1)] = 1
+    left: list[tuple[Text, Count]] = []
 
 
 class _Action(_Shape):

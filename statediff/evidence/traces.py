@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from statediff.errors import InputError
@@ -65,7 +66,20 @@ def _turn_document(turn: Turn) -> Json:
         "message": turn.message,
         "calls_before": turn.calls_before,
         "reply": answer_document(turn.reply),
+        **(
+            {}
+            if turn.gate is None
+            else {"gate": turn.gate, "attempt": turn.attempt, "left": [list(e) for e in turn.left]}
+        ),
     }
+
+
+def _turn_from(document: Json) -> Turn:
+    turn = Turn(document["message"], document["calls_before"], answer_from(document["reply"]))
+    if "gate" not in document:
+        return turn
+    left = tuple((source, number) for source, number in document["left"])
+    return replace(turn, gate=document["gate"], attempt=document["attempt"], left=left)
 
 
 def trace_from(document: Json) -> Trace:
@@ -79,9 +93,7 @@ def trace_from(document: Json) -> Trace:
         document["is_complete"],
         document["cause"],
         document["is_agent_influenced"],
-        None
-        if turns is None
-        else tuple(Turn(t["message"], t["calls_before"], answer_from(t["reply"])) for t in turns),
+        None if turns is None else tuple(map(_turn_from, turns)),
         tuple(_action_from(entry) for entry in document.get("observed", ())),
     )
 

@@ -128,6 +128,7 @@ class Reason(StrEnum):
     NEITHER_HAPPENED = "neither-happened"
     IN_ORDER = "in-order"
     TURN_HOLDS = "turn-holds", "number"
+    TURN_REPAIRED = "turn-repaired", "number repairs"
     NO_FORBIDDEN_CALL = "no-forbidden-call", "number"
     ALL_CALLS_ALLOWED = "all-calls-allowed", "number"
     NOTHING_ADMITTED = "nothing-admitted", "number"
@@ -252,6 +253,7 @@ class Reason(StrEnum):
     TURN_UNKNOWN = "turn-unknown", "number cause"
     TURNS_UNTOLD = "unrecorded-turns", "", FindingCode.TRACE_UNOBSERVED
     TURNS_FEWER = "unrecorded-some-turns", "number of", FindingCode.TRACE_UNOBSERVED
+    TURNS_UNHEARD = "unrecorded-hearing", "number of", FindingCode.TRACE_UNOBSERVED
     TURN_OTHER = "unrecorded-message", "message", FindingCode.TRACE_UNOBSERVED
     READ_UNCITED = "unrecorded-citing", "", FindingCode.TRACE_UNOBSERVED
     MAY_HAVE_SHOWN = "unrecorded-showing", "call", FindingCode.TRACE_UNOBSERVED

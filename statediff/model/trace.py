@@ -113,6 +113,14 @@ class Turn:
     calls_before: int
     """How many of the trace's actions precede the message."""
     reply: Value | NoAnswer = NO_REPLY
+    gate: int | None = None
+    """Which of the contract's turns it belongs to, from 1, where the harness itself spoke for the
+    user; None: the n-th message is the n-th turn's."""
+    attempt: int = 1
+    """1 until the gate is judged; one more with each message that asks for a repair."""
+    left: tuple[tuple[str, int], ...] = ()
+    """(source, n), …: the state that the turn left is the one after its n-th transaction, as the
+    harness saw when it looked. Nothing of a source that it could not see at rest."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,11 @@ class Trace:
     observed: tuple[Action, ...] = ()
     """What was done as the systems' histories tell it, where no harness recorded the calls: one for
     each transaction. No clause about calls reads them; they say which of them made a change."""
+
+    @property
+    def is_spoken(self) -> bool:
+        """The harness spoke for the user: the turns are its own record, whatever the calls are."""
+        return any(turn.gate is not None for turn in self.turns or ())
 
     @property
     def told(self) -> tuple[Action, ...]:

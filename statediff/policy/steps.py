@@ -30,7 +30,7 @@ from statediff.model.codes import FindingCode
 from statediff.model.delta import Diff
 from statediff.model.explanation import Cause, Explanation, Reason, cause
 from statediff.model.trace import ActionClass, NoAnswer, Turn
-from statediff.model.values import show_key
+from statediff.model.values import Value, show_key
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import fails, unknown
 from statediff.policy.history.intermediate_states import IntermediateStates
@@ -268,24 +268,13 @@ def _names(calls: Iterable[EntityRef]) -> Explanation:
 
 def turn(gate: Gate, run: CallContext, is_first_failure: bool) -> Finding:
     """The finding of one turn; the first that fails says so."""
-    turns = run.trace.turns
-    # Where the log may lack calls, it may lack turns, and none of them is surely this one.
-    held = _held(gate, turns) if run.gap is None else run.gap
-    if turns is None or isinstance(held, Explanation):
-        why = held if isinstance(held, Explanation) else Reason.TURNS_UNTOLD()
-        return unknown(gate.id, _STAGE, [Reason.TURN_UNKNOWN(number=gate.number, cause=why)])
-    ends = turns[gate.number].calls_before if gate.number < len(turns) else len(run.calls)
-    reply = held.reply
-    env: Env = {
-        "calls": run.so_far(ends),
-        "reply": Unknown(
-            frozenset({Reason.TURN_UNKNOWN(number=gate.number, cause=cause(reply.cause))})
-        )
-        if isinstance(reply, NoAnswer)
-        else reply,
-    }
-    is_last = gate.number == len(turns)
-    now = run.view_after(f"turn-{gate.number}", is_last, gate)
+    turns = run.trace.turns or ()
+    at = _place(gate, run)
+    if isinstance(at, Explanation):
+        return unknown(gate.id, _STAGE, [Reason.TURN_UNKNOWN(number=gate.number, cause=at)])
+    ends = turns[at].calls_before if at < len(turns) else len(run.calls)
+    env: Env = {"calls": run.so_far(ends), "reply": _reply(gate, turns[at - 1])}
+    now = run.view_after(f"turn-{at}", at == len(turns), gate)
     place = Reason.FIRST_FAILING_TURN if is_first_failure else Reason.IN_TURN
     where = place(number=gate.number, of=gate.of, message=shown(gate.message))
     causes: set[Cause] = set()
@@ -295,11 +284,33 @@ def turn(gate: Gate, run: CallContext, is_first_failure: bool) -> Finding:
             return broken(gate.id, _STAGE, FindingCode.TURN_FAILED, where, found, text)
         if found.mask != TRUE:
             causes |= found.why
-    return decided(gate.id, _STAGE, causes, Reason.TURN_HOLDS(number=gate.number))
+    repairs = turns[at - 1].attempt - 1
+    said = Reason.TURN_REPAIRED(number=gate.number, repairs=repairs)
+    return decided(
+        gate.id, _STAGE, causes, said if repairs else Reason.TURN_HOLDS(number=gate.number)
+    )
 
 
-def _held(gate: Gate, turns: tuple[Turn, ...] | None) -> Turn | Explanation:
-    """The turn as recorded, or why it is not known."""
+def _place(gate: Gate, run: CallContext) -> int | Explanation:
+    """After how many messages the gate is judged, or why that is not known.
+
+    Where the harness spoke for the user: after the last message of the turn, the last repair that
+    the contract grants among them.
+    """
+    turns = run.trace.turns
+    if turns is not None and run.trace.is_spoken:
+        within = [
+            number
+            for number, each in enumerate(turns, start=1)
+            if each.gate == gate.number and each.attempt <= 1 + gate.repairs
+        ]
+        if within:
+            return within[-1]
+        heard = len({each.gate for each in turns})
+        return Reason.TURNS_UNHEARD(number=heard, of=gate.of)
+    # Where the log may lack calls, it may lack turns, and none of them is surely this one.
+    if run.gap is not None:
+        return run.gap
     if turns is None:
         return Reason.TURNS_UNTOLD()
     if len(turns) < gate.number:
@@ -307,4 +318,14 @@ def _held(gate: Gate, turns: tuple[Turn, ...] | None) -> Turn | Explanation:
     held = turns[gate.number - 1]
     if held.message != gate.message:
         return Reason.TURN_OTHER(message=shown(held.message))
-    return held
+    return gate.number
+
+
+def _reply(gate: Gate, held: Turn) -> Value | Unknown:
+    """What the agent replied: null where the harness heard it say nothing."""
+    if not isinstance(held.reply, NoAnswer):
+        return held.reply
+    if held.gate is not None:
+        return None
+    why = Reason.TURN_UNKNOWN(number=gate.number, cause=cause(held.reply.cause))
+    return Unknown(frozenset({why}))

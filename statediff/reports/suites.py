@@ -17,7 +17,7 @@ from rich.table import Table
 
 from statediff.reports.said import said
 from statediff.suite.comparison import CaseChange, ComparedCase, Comparison
-from statediff.suite.overview import ALL, EndCounts, Figures, JudgedContract
+from statediff.suite.overview import ALL, EndCounts, Figures, JudgedContract, TurnCounts
 from statediff.suite.records import FAILURES, Ended, Loose, Side, Trial
 from statediff.suite.store import RunCounts
 
@@ -72,6 +72,7 @@ def stats_document(found: Figures, runs: int) -> Json:
                 **_counts(each.counted),
                 "retried": each.retried,
                 **_chances(each.at, each.all),
+                **({"turns": _turns(each.turns)} if each.turns.number else {}),
             }
             for each in found.contracts
         ],
@@ -96,8 +97,18 @@ def stats_document(found: Figures, runs: int) -> Json:
     }
 
 
+def _turns(counts: TurnCounts) -> Json:
+    return {
+        "number": counts.number,
+        "first_attempt": counts.first,
+        "after_repair": counts.after,
+        "failed": counts.failed,
+        "unknown": counts.unknown,
+    }
+
+
 def stats_tables(found: Figures) -> Iterator[Table]:
-    """The figures as two tables: by contract, and by domain."""
+    """The figures as tables: by contract, by domain, and of live turns where there are any."""
     ks = sorted(found.contracts[0].at) if found.contracts else []
     chances = [name for k in ks for name in (f"pass@{k}", f"pass^{k}")]
     ends = ("trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict")
@@ -135,6 +146,19 @@ def stats_tables(found: Figures) -> Iterator[Table]:
             _percent(again.spread),
         )
     yield domains
+    spoken = [each for each in found.contracts if each.turns.number]
+    if spoken:
+        turns = _table(
+            "contract", "agent", "turns", "first attempt", "after repair", "failed", "unknown"
+        )
+        for one in spoken:
+            who = f"{one.judged.contract} {one.judged.version}"
+            counts = one.turns
+            number, *held = (counts.number, counts.first, counts.after)
+            shares = [f"{each} ({_percent(Fraction(each, number))})" for each in held]
+            ends_of = (str(number), *shares, str(counts.failed), str(counts.unknown))
+            turns.add_row(said(who, 80), said(one.agent, 40), *ends_of)
+        yield turns
 
 
 Opened: TypeAlias = "Mapping[tuple[str, int | None, str], Differences | str]"

@@ -72,6 +72,12 @@ class TrialGroup:
     """How many were begun more than once."""
     retried: int = 0
     """How many of them somebody had made again, though there was a verdict."""
+    turns: int = 0
+    """How many turns their contracts have, of those that were tried live."""
+    turns_first: int = 0
+    turns_after: int = 0
+    turns_failed: int = 0
+    """See `statediff.suite.records.Trial`."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +171,8 @@ def groups(store: Store, runs: Sequence[str] | None = None) -> tuple[TrialGroup,
     for run, contract, version, digest, kernel, agent, ended, *sums in rows:
         who = agent or named.get((run, contract, version), "")
         sides = found.setdefault(
-            (run, contract, version, digest, kernel, who), [defaultdict(int), None, 0, 0, 0, 0]
+            (run, contract, version, digest, kernel, who),
+            [defaultdict(int), None, *[0] * (len(_SUMS) - 2)],
         )
         sides[0][Ended(ended)] += sums[0]
         if sums[1] is not None:
@@ -337,6 +344,10 @@ _SUMS: Final = (
     sa.func.count(TRIALS.c.agent_microseconds),
     sa.func.sum(sa.case((TRIALS.c.attempts > 1, 1), else_=0)),
     sa.func.sum(sa.case((TRIALS.c.is_retried, 1), else_=0)),
+    sa.func.sum(TRIALS.c.turns),
+    sa.func.sum(TRIALS.c.turns_first),
+    sa.func.sum(TRIALS.c.turns_after),
+    sa.func.sum(TRIALS.c.turns_failed),
 )
 
 
@@ -379,6 +390,23 @@ class ContractFigures:
     """How many of them were made again though there was a verdict: those were chosen."""
     at: Mapping[int, Fraction | None]
     all: Mapping[int, Fraction | None]
+    turns: TurnCounts
+
+
+@dataclass(frozen=True)
+class TurnCounts:
+    """How the gates of live turns ended, over trials."""
+
+    number: int
+    first: int
+    """Those that held at the first attempt."""
+    after: int
+    """Those that held in the end, after a repair among them."""
+    failed: int
+
+    @property
+    def unknown(self) -> int:
+        return self.number - self.after - self.failed
 
 
 @dataclass(frozen=True)
@@ -431,6 +459,12 @@ def _of_contract(
         sum(group.retried for group in members),
         {k: pass_at(count.scheduled, count.passed, k) for k in ks},
         {k: pass_all(count.scheduled, count.passed, k) for k in ks},
+        TurnCounts(
+            sum(group.turns for group in members),
+            sum(group.turns_first for group in members),
+            sum(group.turns_after for group in members),
+            sum(group.turns_failed for group in members),
+        ),
     )
 
 

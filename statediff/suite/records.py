@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from statediff.atomic import write_atomically
+from statediff.contract.yaml.reader import read_document
 from statediff.errors import (
     AdapterError,
     BundleError,
@@ -35,6 +36,7 @@ from statediff.errors import (
     StorageError,
 )
 from statediff.evidence.package import Bundle
+from statediff.model.explanation import Reason
 from statediff.model.values import decode, printable
 
 TEXT_LIMIT: Final = 1000
@@ -109,6 +111,14 @@ class Trial:
     why: str = ""
     stamp: str = ""
     """Of the file it was read from; empty where it is to be read again."""
+    turns: int = 0
+    """How many turns its contract has, if it was tried live; else 0."""
+    turns_first: int = 0
+    """How many gates held at the first attempt."""
+    turns_after: int = 0
+    """How many held in the end, at the first attempt or after a repair."""
+    turns_failed: int = 0
+    """How many failed in the end; of the others it is not known."""
     loose: tuple[Loose, ...] = ()
 
     @property
@@ -317,7 +327,7 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     started = None if timeline is None else _instant(timeline["agent_started_at"])
     finished = None if timeline is None else _instant(timeline["agent_finished_at"])
     taken = None if started is None or finished is None else finished - started
-    return replace(
+    judged = replace(
         planned,
         ended=verdict,
         contract=found["contract"],
@@ -334,6 +344,35 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
         why="",
         stamp=stamp,
         loose=tuple(sorted(loose)),
+    )
+    return _with_turns(judged, bundle, judgement)
+
+
+def _with_turns(trial: Trial, bundle: Bundle, judgement: Any) -> Trial:
+    """The trial with how its gates ended, where the harness spoke for the user."""
+    if b'"gate":' not in bundle.files["trace.json"]:
+        return trial
+    turns = bundle.document("trace.json")["turns"] or ()
+    if all("gate" not in turn for turn in turns):
+        return trial
+    contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value
+    gates = [
+        str(turn.get("id") or f"turns-{number}")
+        for number, turn in enumerate(contract["turns"], start=1)
+    ]
+    truths = {each["clause"]: each["truth"] for each in judgement["clauses"]}
+    repaired = {
+        f["clause"]
+        for f in judgement["findings"]
+        if f["truth"] == "HOLDS" and f["explanation"]["is"] == Reason.TURN_REPAIRED.value
+    }
+    held = [gate for gate in gates if truths[gate] == "HOLDS"]
+    return replace(
+        trial,
+        turns=len(gates),
+        turns_first=len([gate for gate in held if gate not in repaired]),
+        turns_after=len(held),
+        turns_failed=sum(truths[gate] == "FAILS" for gate in gates),
     )
 
 

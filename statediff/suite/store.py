@@ -36,7 +36,7 @@ from sqlalchemy import (
 from statediff.errors import StorageError, UsageError
 from statediff.suite.records import Ended, Loose, Run, Trial
 
-HEAD: Final = "0004"
+HEAD: Final = "0005"
 """The newest migration."""
 METADATA: Final = MetaData()
 
@@ -77,6 +77,10 @@ TRIALS: Final = Table(
     Column("bundle", Text, nullable=False),
     Column("why", Text, nullable=False),
     Column("stamp", Text, nullable=False),
+    Column("turns", Integer, nullable=False, server_default="0"),
+    Column("turns_first", Integer, nullable=False, server_default="0"),
+    Column("turns_after", Integer, nullable=False, server_default="0"),
+    Column("turns_failed", Integer, nullable=False, server_default="0"),
     Index("trials_ended", "run", "ended"),
     Index("trials_number", "run", "contract", "number"),
     Index("trials_case", "run", "contract", "version", "digest", "kernel", "agent", "ended"),

@@ -20,6 +20,7 @@ from statediff.errors import UsageError
 if TYPE_CHECKING:
     from statediff.agents.chat import Endpoint
     from statediff.agents.command import CommandAgent
+    from statediff.agents.conversation import Simulated
     from statediff.agents.trial import Agent, Budget
 
 SECONDS: Final = 600.0
@@ -50,6 +51,10 @@ class AgentOptions:
     isolation: str | None = None
     """What keeps a program from the evaluator, demanded; None: the strongest that there is."""
     trust_trace: bool = False
+    user_url: str | None = None
+    user_model: str | None = None
+    """A model that speaks for the user in turns, beside the contract's rules."""
+    user_key_env: str | None = None
 
     @property
     def is_of_contract(self) -> bool:
@@ -63,8 +68,8 @@ class AgentOptions:
         """
         from statediff.agents.veil import NAME_VEIL
 
-        given = NAME_VEIL.value({**asdict(self), "key_env": None})
-        given["key_env"] = self.key_env
+        given = NAME_VEIL.value({**asdict(self), "key_env": None, "user_key_env": None})
+        given |= {"key_env": self.key_env, "user_key_env": self.user_key_env}
         given["mcp_config"] = None if self.mcp_config is None else str(self.mcp_config.absolute())
         given["timeout_seconds"] = (
             None if self.timeout_seconds is None else str(self.timeout_seconds)
@@ -91,6 +96,19 @@ class AgentOptions:
             )
         except (TypeError, ValueError) as error:
             raise UsageError(f"the run's agents cannot be read: {str(error)[:200]}") from error
+
+    def user(self) -> Simulated | None:
+        """The model that plays the user; None where none is named, `UsageError` for half of one."""
+        if self.user_url is None and self.user_model is None and self.user_key_env is None:
+            return None
+        if self.user_url is None or self.user_model is None:
+            raise UsageError("--user-url and --user-model go together")
+        if self.max_cost is not None:
+            raise UsageError("--max-cost counts the agent's tokens, and not those of --user-model")
+        endpoint = endpoint_of(self.user_url, self.user_model, self.user_key_env)
+        from statediff.agents.conversation import ModelUser
+
+        return ModelUser(endpoint)
 
     def agent(self, contract: Path) -> Agent:
         """The agent for the contract; `UsageError` if the options name none, two, or no such."""

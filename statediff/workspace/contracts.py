@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -231,6 +232,7 @@ class States:
     def of(self, file: ContractFile, path: Path) -> tuple[Any, Capture | None]:
         """A schema, or a base state, or neither; `ContractError` if the schema file is wrong."""
         from statediff.systems.base.registry import tools_of
+        from statediff.systems.declared import declared_tools
         from statediff.workspace.inputs import one_capture, refinements, schema_of_file
         from statediff.workspace.trials import base_state, open_sandbox
 
@@ -255,11 +257,11 @@ class States:
             with open_sandbox(sandbox) as running:
                 self._known[sandbox] = base_state(running)
                 self._histories[sandbox] = frozenset(feed.source for feed in running.feeds())
-                self._tools[sandbox] = {
-                    tool.name: tool.schema()
-                    for source, url in running.access().urls.items()
-                    for tool in tools_of(source, url)
-                }
+                access = running.access()
+                own = declared_tools(access.tools, access.urls)
+                theirs = (tools_of(source, url) for source, url in access.urls.items())
+                every = chain(own, *theirs)
+                self._tools[sandbox] = {tool.name: tool.schema() for tool in every}
         return None, self._known[sandbox]
 
     def tools(self, file: ContractFile) -> Mapping[str, Mapping[str, Any]] | None:

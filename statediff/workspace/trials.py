@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -83,6 +83,9 @@ def make_trial(
     Raises `HarnessError` where it could not be made, and `UsageError` for a request that is wrong.
     """
     file, agent = read_contract(request), _agent(request)
+    hooks = request.hooks
+    if isinstance(request.agent, AgentOptions) and file.content.turns:
+        hooks = replace(hooks, simulated=request.agent.user())
     lease = POOL.lease if request.lease is None else request.lease
     with lease(sandbox_of(file) or "", request.variant) as sandbox:
         return run_trial(
@@ -92,7 +95,7 @@ def make_trial(
             plan,
             clock=clock,
             store=MemoryChunks() if store is None else store,
-            hooks=request.hooks,
+            hooks=hooks,
             scans=request.scans,
         )
 
@@ -222,7 +225,7 @@ class HeldTrial:
     def tools(self) -> ToolTable:
         """The sandbox's tools. From the first look on, the trace is what they record."""
         if self._table is None:
-            self._table = tool_table(self.trial.urls, self._recorder, only=self.trial.tools)
+            self._table = tool_table(self.trial.urls, self._recorder, offered=self.trial.tools)
             self._recorder.user(self.trial.prompt)
         return self._table
 

@@ -223,7 +223,7 @@ def _observe(
 
 
 def _environment(trial: Trial) -> dict[str, str]:
-    from statediff.agents.command import url_variable
+    from statediff.systems.base.tool import url_variable
 
     return {url_variable(source): url for source, url in sorted(trial.urls.items())}
 

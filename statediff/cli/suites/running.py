@@ -130,6 +130,27 @@ class AgentChoice:
         bool, typer.Option("--stream", help="Ask the endpoint to stream its answers.")
     ] = False
 
+    user_url: Annotated[
+        str | None,
+        typer.Option(
+            "--user-url",
+            metavar="URL",
+            help="In turns: a model at this OpenAI-compatible endpoint answers the agent's "
+            "questions for the user.",
+        ),
+    ] = None
+    user_model: Annotated[
+        str | None, typer.Option("--user-model", metavar="NAME", help="With --user-url: which.")
+    ] = None
+    user_key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--user-key-env",
+            metavar="NAME",
+            help="With --user-url: the variable that holds its key [default: OPENAI_API_KEY].",
+        ),
+    ] = None
+
     def each(self, timeout: float | None) -> list[agents.AgentOptions]:
         """What is said of each agent; `UsageError` where it is said in two ways."""
         options = agents.AgentOptions(
@@ -147,7 +168,11 @@ class AgentChoice:
             record_http=self.record_http,
             isolation=self.isolation,
             trust_trace=self.trust_trace,
+            user_url=self.user_url,
+            user_model=self.user_model,
+            user_key_env=self.user_key_env,
         )
+        options.user()
         return agents.each_agent(options, self.agent_cmd or [], self.agent or [], self.model or [])
 
 

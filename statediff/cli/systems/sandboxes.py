@@ -248,8 +248,8 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
 
 def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: bool) -> None:
     """The sandbox is up, and answers, until it is asked to end or time is over."""
-    from statediff.agents.command import url_variable
     from statediff.systems.base.sandbox import EmbeddedSandbox
+    from statediff.systems.base.tool import url_variable
 
     try:
         with EmbeddedSandbox(pack, home / "work") as sandbox:

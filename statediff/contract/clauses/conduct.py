@@ -160,17 +160,44 @@ class Actions(Part):
         return self
 
 
+Message = Annotated[str, Field(min_length=1, max_length=20000, description="what the user says")]
+
+
+class ReplyRule(Part):
+    """What the user says to a reply of the agent, in the turn at hand, where a condition holds."""
+
+    when: Annotated[
+        Expression, Field(description="a condition over `now`, `calls` and the agent's `reply`")
+    ]
+    say: Message
+    times: Annotated[
+        int, Field(ge=1, le=20, description="how often in the turn at most, a number from 1 to 20")
+    ] = 1
+
+
+class Repair(Part):
+    """How often the user asks again in a turn whose gate fails, and how."""
+
+    say: Message
+    attempts: Annotated[
+        int, Field(ge=1, le=20, description="how often at most, a number from 1 to 20")
+    ] = 1
+
+
 class Turn(Part):
     """One message of the user, and the predicates that hold once the agent is done with it."""
 
     id: Identifier | None = None
-    user: Annotated[
-        str, Field(min_length=1, max_length=20000, description="what the user says in this turn")
-    ]
+    user: Message
+    replies: Annotated[
+        tuple[ReplyRule, ...],
+        Field(max_length=50, description="a list of what the user says to replies, and when"),
+    ] = ()
     then: Annotated[
         tuple[Expression, ...],
         Field(min_length=1, description="a list of conditions over `now`, `calls` and `reply`"),
     ]
+    repair: Repair | None = None
 
 
 # ---------------------------------------------------------------- as bound
@@ -267,6 +294,11 @@ class Gate(Asserted):
     """How many turns the contract has."""
     message: str
     conditions: tuple[tuple[Node, str], ...]
+    replies: tuple[tuple[Gate, ReplyRule], ...] = ()
+    """What the user says to a reply where another gate, that of the rule's condition, holds."""
+    repairs: int = 0
+    """How often the user asks again where it fails, with `repair`."""
+    repair: str = ""
 
 
 BoundStep: TypeAlias = Always | AtCalls | AfterCalls | Order | Occurrence
@@ -430,24 +462,38 @@ class _RunBinder:
         )
 
     def _gate(self, index: int, turn: Turn, of: int) -> Gate:
-        name = self.binder.name(("turns", index), turn.id)
-        conditions: list[tuple[Node, str]] = []
+        path: Path = ("turns", index)
+        name = self.binder.name(path, turn.id)
+        places = {(*path, "then", at): text for at, text in enumerate(turn.then)}
+        gate = self._conditions(name, index, of, turn.user, places)
+        rules = []
+        for at, rule in enumerate(turn.replies):
+            place = (*path, "replies", at, "when")
+            of_rule = f"{name}/replies-{at + 1}"
+            rules.append(
+                (self._conditions(of_rule, index, of, turn.user, {place: rule.when}), rule)
+            )
+        gate = replace(gate, replies=tuple(rules))
+        if turn.repair is None:
+            return gate
+        most = turn.repair.attempts
+        window = f" or after {'one repair' if most == 1 else f'at most {most} repairs'}"
+        sentence = f"After turn {index + 1}{window}, {gate.sentence.partition(', ')[2]}"
+        return replace(gate, sentence=sentence, repairs=most, repair=turn.repair.say)
+
+    def _conditions(
+        self, name: str, index: int, of: int, message: str, places: Mapping[Path, str]
+    ) -> Gate:
         variables = {"calls": CALLS["calls"], "reply": ANY}
-        for at, text in enumerate(turn.then):
-            node = self._expression(("turns", index, "then", at), text, variables, True)
+        conditions: list[tuple[Node, str]] = []
+        for path, text in places.items():
+            node = self._expression(path, text, variables, True)
             if node is not None:
                 conditions.append((node, text))
         said = " and ".join(phrase(node) for node, _ in conditions)
         reads = frozenset({Read("trace", "turn", "")}).union(*(footprint(n) for n, _ in conditions))
-        return Gate(
-            name,
-            f"After turn {index + 1}, {said}.",
-            reads,
-            index + 1,
-            of,
-            turn.user,
-            tuple(conditions),
-        )
+        sentence = f"After turn {index + 1}, {said}."
+        return Gate(name, sentence, reads, index + 1, of, message, tuple(conditions))
 
     # ------------------------------------------------------------ expressions
 
@@ -544,7 +590,7 @@ TURNS: Final = ClauseKind(
     sections=("turns",),
     judged=JudgedAs.TURN,
     bind=_bind_turns,
-    keys=("id", "user", "then"),
+    keys=("id", "user", "replies", "when", "say", "times", "then", "repair", "attempts"),
     heading="What must hold after each message",
     listed=("turns",),
     attributes={"conditions": "then"},

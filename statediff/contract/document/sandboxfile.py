@@ -6,13 +6,16 @@ stand in it; which keys a source takes is decided by its kind, where the system 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, model_validator
 from pydantic import Field as Described
 
+from statediff.contract.clauses.conduct import ActionClassName
 from statediff.contract.document.load import read_bytes
 from statediff.contract.parts import Duration, Identifier, Part, Version
 from statediff.contract.yaml.reader import Document, read_document
@@ -82,6 +85,125 @@ class SourceEntry(Part):
     ) = None
 
 
+ToolName = Annotated[
+    str,
+    Described(
+        pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$",
+        description="a name of letters, digits and `_`, at most 63",
+    ),
+]
+ArgumentName = Annotated[str, Described(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
+ArgumentType = Literal["text", "int", "number", "bool"]
+Statement = Annotated[
+    str,
+    Described(
+        min_length=1,
+        max_length=20000,
+        description="one SQL statement; `:name` is the argument of that name",
+    ),
+]
+MARK: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|(?<![:\w]):([a-z_][a-z0-9_]*)|(\?)")
+"""A quoted text, an argument in SQL (group 1), or a mark of the driver (group 2)."""
+BRACED: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+"""An argument in a path or a body."""
+
+
+class ToolArgument(Part):
+    """One argument of a tool."""
+
+    type: ArgumentType
+    description: Text | None = None
+    one_of: Annotated[
+        tuple[str | int, ...] | None, Described(min_length=1, description="a list of values")
+    ] = None
+    optional: Annotated[
+        bool, Described(description="true: it may be left out, and is null then")
+    ] = False
+
+
+class HttpCall(Part):
+    """A request to the system at the source's URL; `{name}` is the argument of that name."""
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    path: Annotated[
+        str, Described(pattern=r"^[^?#\s]{0,1000}$", description="a path below the source's URL")
+    ]
+    query: Annotated[
+        dict[str, str],
+        Described(default_factory=dict, description="a mapping of parameters to their values"),
+    ]
+    body: Annotated[
+        dict[str, Any] | None, Described(description="an object that is sent as JSON")
+    ] = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every text in which an argument may be named."""
+        return (self.path, *self.query.values(), *_texts(self.body))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _texts(each)
+
+
+class ToolEntry(Part):
+    """A tool that agents of the sandbox are offered: what it is called, and what it does."""
+
+    name: ToolName
+    description: Text
+    arguments: Annotated[
+        dict[ArgumentName, ArgumentType | ToolArgument],
+        Described(
+            default_factory=dict,
+            description="a mapping of arguments to their types or more of them",
+        ),
+    ]
+    class_: Annotated[ActionClassName, Described(alias="class")]
+    permission: Annotated[
+        Literal["granted", "denied"],
+        Described(description="denied: it is offered, and every call of it is refused"),
+    ] = "granted"
+    on: Identifier | None = None
+    sql: Statement | Annotated[tuple[Statement, ...], Described(min_length=1)] | None = None
+    http: HttpCall | None = None
+    command: Command | None = None
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> ToolEntry:
+        ways = [way for way in ("sql", "http", "command") if getattr(self, way) is not None]
+        if len(ways) != 1:
+            raise ValueError(f"needs one of sql, http and command, found {len(ways)}")
+        if (self.on is None) != (ways == ["command"]):
+            raise ValueError("`on` names the source of `sql` and `http`, and goes with no command")
+        if self.class_ == "read" and len(self.statements) > 1:
+            raise ValueError("a tool of class read has one statement")
+        for statement in self.statements:
+            if any(found[2] for found in MARK.finditer(statement)):
+                raise ValueError("an argument is `:name`, not `?`")
+        unknown = sorted(self.used - self.arguments.keys())
+        if unknown:
+            raise ValueError(f"there is no argument `{unknown[0]}`")
+        return self
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        return (self.sql,) if isinstance(self.sql, str) else self.sql or ()
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The arguments that what it does names."""
+        found = {m[1] for each in self.statements for m in MARK.finditer(each) if m[1]}
+        texts = () if self.http is None else self.http.texts
+        return frozenset(found.union(*(BRACED.findall(text) for text in texts)))
+
+
 Sources = Annotated[
     dict[Identifier, SourceEntry],
     Described(description="a mapping of sources to their kinds and what they are made of"),
@@ -111,6 +233,10 @@ class SandboxDocument(Part):
             description="a mapping of sources to their kinds and what they are made of",
         ),
     ]
+    tools: Annotated[
+        tuple[ToolEntry, ...],
+        Described(description="a list of tools of its own that agents are offered"),
+    ] = ()
     variants: Annotated[
         dict[Identifier, VariantEntry],
         Described(default_factory=dict, description="a mapping of variants to their sources"),

@@ -90,7 +90,18 @@ def _prompt(source: Document) -> Iterator[Problem]:
     known = source.value.get("inputs")
     names = tuple(known) if isinstance(known, dict) else ()
     told = "prompt" if "prompt" in source.value else "intent"
-    for path, value in nodes(source.value.get(told), (told,)):
+    spoken = (
+        (path, value)
+        for path, value in nodes(source.value.get("turns"), ("turns",))
+        if path[-1] in ("user", "say")
+    )
+    # Where the user speaks by turns, nobody is told the intent.
+    whole = (
+        ()
+        if "turns" in source.value and told == "intent"
+        else nodes(source.value.get(told), (told,))
+    )
+    for path, value in (*whole, *spoken):
         for name in placeholders(value) if isinstance(value, str) else ():
             if name not in names:
                 yield remark(

@@ -230,7 +230,8 @@ EXPRESSION_KEYS: Final = frozenset(
     )
 )
 _OF_ACCESS: Final = frozenset(("when", "participation"))
-"""Elsewhere, e.g. in an evaluation config of the read side, these are ordinary keys."""
+"""Elsewhere than in `access` and `turns`, e.g. in an evaluation config of the read side, these are
+ordinary keys."""
 _NAMES_OF_THE_AUTHOR: Final = frozenset(
     ("inputs", "set", "from", "schema", "match_on", "fields", "with", "extract")
 )
@@ -561,6 +562,6 @@ def holds_an_expression(path: NodePath) -> bool:
     if not path or not _NAMES_OF_THE_AUTHOR.isdisjoint(path[:-1]):
         return False
     is_listed = len(path) > 1 and path[-2] in ("claims", "then") and isinstance(path[-1], int)
-    is_other = path[-1] in _OF_ACCESS and path[0] != "access"
+    is_other = path[-1] in _OF_ACCESS and path[0] not in ("access", "turns")
     is_other = is_other or (path[-1] == "actor" and path[0] != "effects")
     return (path[-1] in EXPRESSION_KEYS and not is_other) or is_listed

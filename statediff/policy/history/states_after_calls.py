@@ -3,6 +3,8 @@
 Known where calls were made one after the other, by the recorded clock, and each transaction around
 the end of a call is some recorded call's. Calls made within a call end with it. What was at work at
 the same time left no state of its own.
+
+A turn in which the harness spoke for the user left the state that it saw when it looked.
 """
 
 from __future__ import annotations
@@ -34,6 +36,11 @@ class Left(Mapping[str, View]):
     def __init__(self, trace: Trace, moments: IntermediateStates, claims: Claims) -> None:
         self._moments = moments
         self._ends: dict[str, int] = {}
+        self._seen = {
+            f"turn-{number}": turn.left
+            for number, turn in enumerate(trace.turns or (), start=1)
+            if turn.gate is not None
+        }
         if not claims or trace.is_agent_influenced:
             return
         places = _places(trace.actions)
@@ -47,15 +54,19 @@ class Left(Mapping[str, View]):
         self._lines = [_Line(line, claims, at) for line in moments.course.lines if not line.gap]
 
     def __getitem__(self, name: str) -> View:
+        if name in self._seen:
+            steps = {line.source: len(line.steps) for line in self._moments.course.lines}
+            seen = {source: n for source, n in self._seen[name] if n <= steps.get(source, -1)}
+            return self._moments.where(seen)
         end = self._ends[name]
         numbers = {line.source: n for line in self._lines if (n := line.after(end)) is not None}
         return self._moments.where(numbers)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._ends)
+        return iter({**self._ends, **self._seen})
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len({**self._ends, **self._seen})
 
 
 class _Line:

@@ -4,7 +4,9 @@ For those who work on the agent: each line holds the turn's calls with their res
 that are known to be theirs, the truth of the turn's gate, and how often a tool was right the first
 time and how often after a repair [TV §3.6, §3.8]. A call is repaired by one of the same tool that
 succeeds, in the same turn, and within as many attempts as the contract grants, if it grants any
-number (`actions.attempts`). A log without turns is one turn.
+number (`actions.attempts`). A log without turns is one turn. Where the harness spoke for the user,
+a line is a message, `of` the contract's turn that it belongs to and `attempt` its attempt there;
+the turn's last one has the gate.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
         window = (contract.get("actions") or {}).get("attempts")
         turns = trace["turns"] or [{"message": None, "calls_before": 0, "reply": None}]
         ends = [turn["calls_before"] for turn in turns[1:]] + [len(trace["actions"])]
+        last = {turn["gate"]: at for at, turn in enumerate(turns, start=1) if "gate" in turn}
         for number, (turn, end) in enumerate(zip(turns, ends, strict=True), start=1):
+            gate = turn.get("gate", number)
+            is_judged = bool(trace["turns"]) and last.get(gate, number) == number
             calls = trace["actions"][turn["calls_before"] : end]
             own = {call["id"] for call in calls}
             yield {
@@ -50,7 +55,8 @@ def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
                 "reply": _reply(turn["reply"]),
                 "changes": [d["id"] for d in judged["deltas"] if d["action"] in own],
                 "attributed": makers.is_told,
-                "gate": truths.get(gates.get(number, "")) if trace["turns"] else None,
+                "gate": truths.get(gates.get(gate, "")) if is_judged else None,
+                **({"of": gate, "attempt": turn["attempt"]} if "gate" in turn else {}),
                 "repair": repair(calls, window),
                 "judge": None,
             }

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final, Protocol, Self, runtime_checkable
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source
+from statediff.contract.document.sandboxfile import ToolEntry
 from statediff.packs import PackSource
 
 RECEIPT_FORM: Final = "statediff.receipt/1"
@@ -187,6 +188,18 @@ class Reached(Protocol):
 
 
 @dataclass(frozen=True)
+class Offered:
+    """Which tools an agent is offered."""
+
+    verbs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Source → the verbs of its tools; all of them where it is not named."""
+    declared: tuple[ToolEntry, ...] = ()
+    """Those that the sandbox file declares besides."""
+    folder: Path = Path()
+    """Where its commands start."""
+
+
+@dataclass(frozen=True)
 class Access:
     """All that an agent gets of a sandbox: where each system is, and a folder of its own."""
 
@@ -195,8 +208,7 @@ class Access:
     folder: Path
     place: Path | None = None
     """Below it are all of the sandbox's files, `folder` too; None where nobody knows."""
-    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Source → the verbs of the tools that it is offered; all of them where it is not named."""
+    tools: Offered = field(default_factory=Offered)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.protocol import (
     Access,
     Drift,
+    Offered,
     Reached,
     Receipt,
     Settled,
@@ -107,7 +108,8 @@ class EmbeddedSandbox:
         for system in self._systems().values():
             urls |= system.look_urls if isinstance(system, Reached) else {}
         tools = {s.name: s.tools for s in self.pack.sources if s.tools is not None}
-        return Access(urls, self.agent_folder, self.work, tools)
+        offered = Offered(tools, self.pack.tools, self.pack.folder)
+        return Access(urls, self.agent_folder, self.work, offered)
 
     def sources(self) -> tuple[Source, ...]:
         found = [source for system in self._systems().values() for source in system.sources()]

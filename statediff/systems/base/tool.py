@@ -63,6 +63,8 @@ class Tool(Generic[Taken]):
     """The account with which the system sees it; None where the system knows none."""
     is_harmless: bool = False
     """The system itself lets it change nothing: a call that succeeded is a read."""
+    is_talk: bool = False
+    """It reaches no system: what is said by it is recorded as a reply, and not as a call."""
 
     def class_of(self, taken: Taken) -> ActionClass:
         """The class of one call."""
@@ -78,3 +80,8 @@ def tool_name(source: str, verb: str) -> str:
     """How a tool is called, in letters that every client takes: `shop-db` → `shop_db_query`."""
     stem = re.sub(r"[^A-Za-z0-9]", "_", source)[: 63 - len(verb)]
     return f"{stem}_{verb}"
+
+
+def url_variable(source: str) -> str:
+    """The variable that says where a source is: `shop-db` → `STATEDIFF_SHOP_DB_URL`."""
+    return f"STATEDIFF_{re.sub(r'[^A-Z0-9]', '_', source.upper())}_URL"

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from statediff.errors import SandboxError
 from statediff.model.values import printable
@@ -35,17 +35,28 @@ class Ended:
 
 
 def end_of(
-    words: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str] | None = None
+    words: Sequence[str],
+    folder: Path,
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    *,
+    given: bytes = b"",
+    output: IO[bytes] | None = None,
 ) -> Ended:
-    """How the command ended, alone or because its time was up. `OSError` if it cannot start."""
-    with tempfile.TemporaryFile() as said:
+    """How the command ended, alone or because its time was up. `OSError` if it cannot start.
+
+    It reads `given`; with `output`, what it prints goes there, and what it says is its errors.
+    """
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as stdin:
+        stdin.write(given)
+        stdin.seek(0)
         process = subprocess.Popen(
             words,
             cwd=folder,
             env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=subprocess.STDOUT,
+            stdin=stdin,
+            stdout=said if output is None else output,
+            stderr=said,
             start_new_session=True,
         )
         code = None

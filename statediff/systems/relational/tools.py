@@ -27,14 +27,17 @@ MAX_CELLS_BYTES: Final = 48 * 1024
 Statement = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 
 
+Scalar: TypeAlias = str | int | float | bool | None
+
+
 class Query(Arguments):
     """One statement that only reads."""
 
     sql: Statement = Field(description="One statement; the transaction it runs in cannot write.")
     max_rows: int = Field(100, ge=1, le=MAX_ROWS, description="Rows to bring back at most.")
-
-
-Scalar: TypeAlias = str | int | float | bool | None
+    values: list[Scalar] = Field(
+        default=[], max_length=1000, description="In order, what each `?` in the statement is."
+    )
 
 
 class Execute(Arguments):
@@ -81,7 +84,7 @@ def database_tools(
 
     def query(asked: Query) -> Any:
         with database.session(writes=False) as session:
-            return _result(session.run(asked.sql), asked.max_rows)
+            return _result(session.run(asked.sql, asked.values), asked.max_rows)
 
     def execute(asked: Execute) -> Any:
         if len(asked.values) > len(asked.statements):

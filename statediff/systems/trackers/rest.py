@@ -27,13 +27,18 @@ _BUSY: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
 class Rest:
     """Requests of one call to one address, signed in as the account that its URL names."""
 
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str] | None = None, what: str = "the tracker"
+    ) -> None:
+        """`what` is the system's name for people."""
+        self._what = what
         parts = urlsplit(url)
         self.login = unquote(parts.username or "")
         self._password = unquote(parts.password or "")
         self.origin = f"{parts.scheme}://{parts.hostname}:{parts.port}"
         self.base = urlunsplit((parts.scheme, self.origin.partition("//")[2], parts.path, "", ""))
-        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        self._headers |= headers or {}
         self._named: list[tuple[str, Sequence[str]]] = []
         """The method of each request, and how its answer names the transactions it made."""
 
@@ -70,16 +75,16 @@ class Rest:
                 for piece in response.iter_bytes():
                     raw += piece
                     if len(raw) > MAX_ANSWER_BYTES:
-                        raise ToolError(f"the tracker answers more than {MAX_ANSWER_BYTES} bytes")
+                        raise ToolError(f"{self._what} answers more than {MAX_ANSWER_BYTES} bytes")
         except httpx.HTTPError as error:
-            raise ToolError(f"the tracker does not answer: {error}") from error
+            raise ToolError(f"{self._what} does not answer: {error}") from error
         if response.status_code >= 300:
             said = raw[:500].decode("utf-8", errors="replace")
-            raise ToolError(f"the tracker refuses it: {response.status_code} {said}")
+            raise ToolError(f"{self._what} refuses it: {response.status_code} {said}")
         if not raw.strip():
             return {}
         try:
-            return plain(read_json(raw, "the tracker's answer", max_bytes=MAX_ANSWER_BYTES))
+            return plain(read_json(raw, f"the answer of {self._what}", max_bytes=MAX_ANSWER_BYTES))
         except InputError as error:
             raise ToolError(str(error)) from error
 
