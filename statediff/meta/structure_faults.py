@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from statediff.systems.base.protocol import Sandbox
 
 _SCHEME: Final = "sqlite:///"
+_REDMINE: Final = "redmine.db"
 _LEAVES: Final = (10, 13)
 
 
@@ -201,11 +202,23 @@ def _attribute(place: Place) -> bool:
     return True
 
 
-def _git_file(name: str, content: str, mode: int = 0o644) -> Callable[[Place], bool]:
+def _folder(place: Place) -> Path:
+    """The folder of the source."""
+    return place.path
+
+
+def _served(place: Place) -> Path:
+    """The repository behind a server."""
+    return place.home.parent / f"{place.source}.git"
+
+
+def _git_file(
+    name: str, content: str, mode: int = 0o644, folder_of: Callable[[Place], Path] = _folder
+) -> Callable[[Place], bool]:
     """More text at the end of a file of a repository's administration."""
 
     def apply(place: Place) -> bool:
-        folder = place.path
+        folder = folder_of(place)
         top = folder if (folder / "HEAD").exists() else folder / ".git"
         if not (top / "HEAD").exists():
             return False
@@ -267,12 +280,41 @@ def _session(place: Place) -> bool:
     return True
 
 
-def _in_tracker(operator: str) -> Callable[[Place], bool]:
+def _in_tracker(operator: str, name: str = "db/db") -> Callable[[Place], bool]:
     def apply(place: Place) -> bool:
-        database = place.home / "db" / "db"
-        return database.is_file() and OPERATORS[operator](database)
+        database = place.home / name
+        if not database.is_file():
+            return False
+        owner = database.stat()
+        is_changed = OPERATORS[operator](database)
+        if os.geteuid() == 0:  # the server goes on with what is its own
+            os.chown(database, owner.st_uid, owner.st_gid)
+        return is_changed
 
     return apply
+
+
+def _token(place: Place) -> bool:
+    """An administrator of a Redmine is signed in."""
+    database = place.home / _REDMINE
+    if not database.is_file():
+        return False
+    with closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as db:
+        made = db.execute(
+            "INSERT INTO tokens (user_id, action, value, created_on, updated_on)"
+            " SELECT min(id), 'session', hex(randomblob(20)), '2026-01-01', '2026-01-01'"
+            " FROM users WHERE admin"
+        )
+        return made.rowcount == 1
+
+
+def _stray_file(place: Place) -> bool:
+    """A file that no attachment of a Redmine is about."""
+    files = place.home / "files"
+    if not (place.home / _REDMINE).is_file() or not files.is_dir():
+        return False
+    (files / "statediff.rb").write_text("nothing\n")
+    return True
 
 
 def _program(place: Place) -> bool:
@@ -327,6 +369,24 @@ BELOW: Final[Mapping[str, Below]] = {
         f"tracker:{name}": Below("http://", _in_tracker(name), ("db.structure",))
         for name in ("index-entries", "free-list", "cell-order")
     },
+    "redmine:session": Below("http://", _token, ("token",)),
+    "redmine:file": Below("http://", _stray_file, ()),
+    **{
+        f"redmine:{name}": Below("http://", _in_tracker(name, _REDMINE), ("db.structure",))
+        for name in ("index-entries", "free-list", "cell-order")
+    },
+    "git-http:hook": Below(
+        "http://", _git_file("hooks/post-update", "#!/bin/sh\n", 0o755, _served), ()
+    ),
+    "git-http:setting": Below(
+        "http://", _git_file("config", "[uploadpack]\n\thideRefs = refs\n", folder_of=_served), ()
+    ),
+    "git-http:alternate": Below(
+        "http://", _git_file("objects/info/alternates", "/srv/x\n", folder_of=_served), ()
+    ),
+    "git-http:replaced": Below(
+        "http://", _git_file("info/grafts", f"{'0' * 40}\n", folder_of=_served), ()
+    ),
     **{
         f"postgres:{name}": Below("postgresql://", _in_postgres(name), ())
         for name in server_faults.POSTGRES

@@ -38,7 +38,7 @@ from statediff.meta.reference import (
 from statediff.meta.world import Fault, Touched, World, fresh_key, in_turn, near, put, with_key
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture, Timeline
-from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind
 from statediff.model.state import State, Table
 from statediff.model.values import ABSENT, Key, Map, Observed, Value, is_value, key_order, same
 
@@ -377,6 +377,8 @@ def is_renumberable(world: World, one: Touched) -> bool:
     entity = reference.types[one.type]
     if one.before is not None or one.after is None or not _has_number(entity):
         return False
+    if _is_structure(entity):
+        return False
     if entity.counter is not None:  # the counter says which number came: another contradicts it
         return False
     number = one.key[0]
@@ -449,12 +451,18 @@ def _speaking(entity: EntityType, target: EntityType) -> Iterator[Field]:
     """The fields that may speak of the target's entities.
 
     A reference to another type does not, nor a key of the entity's own that is called as the
-    target's is.
+    target's is. Structure speaks of types by name, and its numbers are places.
     """
     for field in entity.fields:
         is_own = entity.key == (field.name,) and field.name == target.key[0]
-        if not is_own and field.reference in (None, target.name):
+        is_said = field.reference == target.name
+        if is_said or not (is_own or field.reference or _is_structure(entity)):
             yield field
+
+
+def _is_structure(entity: EntityType) -> bool:
+    """Whether its entities are parts of a system, which numbers them by their place."""
+    return entity.name.startswith(SCHEMA_OBJECT_PREFIXES)
 
 
 def _references(entity: EntityType, row: Row, target: EntityType, number: Value) -> tuple[str, ...]:

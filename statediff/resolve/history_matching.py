@@ -77,7 +77,10 @@ def _line(
         state = _state(transaction, reading, types, scope, last)
         last = transaction.state, state
         touched = frozenset(
-            name for name in types if _differ(earlier.tables.get(name), state.tables.get(name))
+            name
+            for name in types
+            if earlier.tables.get(name) is not state.tables.get(name)
+            and _differ(earlier.tables.get(name), state.tables.get(name))
         )
         steps.append(
             Step(
@@ -118,9 +121,8 @@ def _state(
     known: dict[str, Table] = {}
     if last is not None:
         tables, made = last[0].tables, last[1].tables
-        for name, table in transaction.state.tables.items():
-            if name in made and tables.get(name) is table:
-                known[name] = made[name]
+        now = transaction.state.tables
+        known = {n: table for n, table in made.items() if tables.get(n) is now.get(n)}
     exact = replace(reading, is_complete=True, cause=None)
     capture = Capture((SourceCapture(exact, transaction.state),))
     return combine(capture, None, scope, types, known)

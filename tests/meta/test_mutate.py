@@ -7,6 +7,7 @@ from statediff.evaluate import parse_contract
 from statediff.meta.mutate import FAULTS, TWINS, Argued, MutationReport, mutate
 from statediff.meta.reference import Reference
 from statediff.meta.world import World
+from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.trace import Trace
 from statediff.model.values import Map
 from tests.histories import seen, told
@@ -252,3 +253,18 @@ def test_a_twin_renames_every_mention_of_an_entity_or_is_not_made(log, is_made):
     found = mutate([whole], 0, {})
     assert found.diverged == ()
     assert any(o.fault.operator == "other-id" for o in found.outcomes) is is_made
+
+
+def test_no_twin_renumbers_a_place_in_the_structure(monkeypatch):
+    """The fourth column of `items` is not item 4, though its row names the type."""
+    kinds = {"table": Kind.TEXT, "name": Kind.TEXT, "position": Kind.INT}
+    fields = tuple(Field(name, kind) for name, kind in kinds.items())
+    column = EntityType("db.column", ("table", "name"), fields)
+    types = [replace(ITEM, table="items") if each is ITEM else each for each in TYPES]
+    columns = [{"table": "items", "name": "owner", "position": 4}]
+    monkeypatch.setitem(BEFORE, "db.column", columns)
+    body = "forbid: [{id: schema-stays, any: db.column}]\n" + TIGHT
+    whole = reference(body, after={**AFTER, "db.column": columns}, types=[*types, column])
+    found = mutate([whole], 0, {})
+    assert found.diverged == ()
+    assert any(o.fault.operator == "other-id" for o in found.outcomes)

@@ -50,10 +50,20 @@ def test_every_fault_below_the_rows_diverges_by_what_it_was_done_to(
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("server", ["postgres", "mariadb"])
-def test_every_fault_below_the_rows_of_a_server_diverges_by_its_changes(server: str) -> None:
-    operators = of(f"{server}:")
-    found = list(cases("shop/correct-address", operators, server))
+@pytest.mark.parametrize(
+    ("task", "server", "kind"),
+    [
+        ("shop/correct-address", "postgres", "postgres"),
+        ("shop/correct-address", "mariadb", "mariadb"),
+        ("helpdesk/close-case", "redmine", "redmine"),
+        ("repo/tag-release", "git", "git-http"),
+    ],
+)
+def test_every_fault_below_the_rows_of_a_server_diverges_by_its_changes(
+    task: str, server: str, kind: str
+) -> None:
+    operators = of(f"{kind}:")
+    found = list(cases(task, operators, server))
     assert [case.kind for case in found if case.part is Part.FAULT] == operators
     assert [(c.kind, c.verdict) for c in found if not (c.is_right and c.is_named)] == []
 

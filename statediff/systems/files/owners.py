@@ -6,6 +6,7 @@ number otherwise: the same folder reads the same for every evaluator that made i
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -27,6 +28,10 @@ _HARNESS: Final = frozenset({AGENT_USER, SERVICE_USER})
 _ACCESS_LISTS: Final = ("system.posix_acl_access", "system.posix_acl_default")
 _TAGS: Final = {1: "user:", 2: "user:{}", 4: "group:", 8: "group:{}", 16: "mask", 32: "other"}
 _RIGHTS: Final = ((4, "r"), (2, "w"), (1, "x"))
+_FLAGS: Final = ((0x10, "immutable"), (0x20, "append-only"))
+_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
+_FROM_HERE: Final = -100
+_NOT_FOLLOWED: Final = 0x100
 
 
 def owner_of(status: os.stat_result) -> tuple[str, str]:
@@ -37,18 +42,34 @@ def owner_of(status: os.stat_result) -> tuple[str, str]:
 
 
 def attributes(path: bytes) -> Map | Unobserved:
-    """Name → value of each extended attribute of what is at `path`; a link is not followed."""
+    """Name → value of each extended attribute of what is at `path`; a link is not followed.
+
+    Beside them `flags`: whether the file system refuses changes of it.
+    """
     if not hasattr(os, "listxattr"):
         return NOTHING  # no such thing on this system
+    found: dict[str, Value] = {}
+    if said := _flags(path):
+        found["flags"] = said
     try:
         names = sorted(set(os.listxattr(path, follow_symlinks=False)) - LEFT_OUT.keys())
-        found: dict[str, Value] = {_text(os.fsencode(name)): _value(path, name) for name in names}
+        found |= {_text(os.fsencode(name)): _value(path, name) for name in names}
     except OSError as error:
-        if error.errno == errno.ENOTSUP:
-            return NOTHING
-        cause = f"its attributes cannot be read: {error.strerror}"
-        return Unobserved(cause if is_of_the_path(error) else unread_because(cause))
+        if error.errno != errno.ENOTSUP:
+            cause = f"its attributes cannot be read: {error.strerror}"
+            return Unobserved(cause if is_of_the_path(error) else unread_because(cause))
     return Map.of(found) if found else NOTHING
+
+
+def _flags(path: bytes) -> str:
+    """Which of `chattr +i` and `+a` it has, as statx says; empty where nothing says so."""
+    if _STATX is None:
+        return ""
+    told = ctypes.create_string_buffer(256)
+    if _STATX(_FROM_HERE, path, _NOT_FOLLOWED, 0, told) != 0:
+        return ""
+    (bits,) = struct.unpack_from("=Q", told, 8)
+    return ", ".join(name for bit, name in _FLAGS if bits & bit)
 
 
 def beside(path: bytes, status: os.stat_result) -> str:

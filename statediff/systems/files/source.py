@@ -3,8 +3,8 @@
 What is in the folder is read by `files.tree`: no link is followed, nothing but regular files is
 opened, and content is hashed as a stream. The folder itself is the entity `.`; every other one has
 its path below it, parts joined by `/`, as its key. A path or link target that is not UTF-8 is kept
-as its bytes. Two names of one file (hard links) are two entities: the state says what can be read
-where, not how it is stored.
+as its bytes. Two names of one file (hard links) are two entities, of which the later names the
+earlier one: what is written to the one is written to the other.
 
 A file that could not be read leaves its digest and text unobserved with the cause; entries that
 could not be listed, or lie beyond a limit, leave the enumeration incomplete.
@@ -24,7 +24,7 @@ from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
-from statediff.model.values import Observed, Unobserved
+from statediff.model.values import Map, Observed, Unobserved
 from statediff.systems.base.folders import AGENT_USER, SERVICE_USER, is_no_folder
 from statediff.systems.base.rows import source_schema
 from statediff.systems.files.owners import LEFT_OUT
@@ -35,6 +35,7 @@ from statediff.systems.files.tree import (
     Limits,
     NotRead,
     Tree,
+    shown,
     small_text,
     text_or_bytes,
 )
@@ -43,8 +44,8 @@ Refine = Callable[[Schema], Schema]
 
 NOT_OBSERVED: Final = (
     "times of files and folders",
-    "which names lead to one file (hard links), and where a file has holes",
-    "flags of the file system, such as `chattr +i`, quotas and project numbers",
+    "which names outside the folder lead to one of its files, and where a file has holes",
+    "flags of the file system but `chattr +i` and `+a`, quotas and project numbers",
     f"changes of owner among the evaluator's user, {SERVICE_USER} and {AGENT_USER} (containers)",
     *(f"the attribute `{name}`: {why}" for name, why in LEFT_OUT.items()),
 )
@@ -74,8 +75,9 @@ FILE: Final = EntityType(
 four octal digits. Of a file: `size` in bytes, `digest` (SHA-256, hex), and `text` where it is UTF-8
 of at most `Limits.content_bytes`. Of a link: `target`, as it is written. What a kind does not have
 is null. `owner` and `group` are `own` or a number; `attributes` is a map of extended attributes,
-access lists (`system.posix_acl_…`) and capabilities (`security.capability`) by name. `kind` is
-immutable: a link in the place of a file is a deletion and a creation."""
+access lists (`system.posix_acl_…`) and capabilities (`security.capability`) by name, with `flags`
+(`chattr +i` and `+a`) and, where an earlier path leads to the same file, that as `hard link`.
+`kind` is immutable: a link in the place of a file is a deletion and a creation."""
 
 
 class FilesSource:
@@ -131,6 +133,9 @@ class FilesSource:
 def _rows(entity_type: EntityType, top: Entry, tree: Tree) -> Iterator[Row]:
     for entry in (replace(top, path=os.fsencode(ROOT)), *tree.entries):
         columns = _columns(entry)
+        first, beside = tree.linked.get(entry.path), entry.attributes
+        if first is not None and isinstance(beside, Map):
+            columns["attributes"] = Map.of({**dict(beside.items), "hard link": shown(first)})
         yield {field.name: columns[field.source_column] for field in entity_type.fields}
 
 

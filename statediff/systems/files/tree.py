@@ -101,6 +101,8 @@ class Tree:
 
     entries: tuple[Entry, ...]
     causes: tuple[str, ...]
+    linked: Mapping[bytes, bytes] = field(default_factory=dict)
+    """File → the first path, by order, of those below the folder that lead to the same file."""
 
 
 @dataclass
@@ -112,6 +114,8 @@ class _Walk:
     entries: list[Entry] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)
     is_full: bool = False
+    names: dict[tuple[int, int], list[bytes]] = field(default_factory=dict)
+    """Device and number of each file with several names → those below the folder."""
 
 
 class Folder:
@@ -229,7 +233,8 @@ class Folder:
         if cause is not None:
             walk.causes.append(cause)
         entries = tuple(sorted(walk.entries, key=lambda entry: entry.path))
-        return Tree(entries, tuple(dict.fromkeys(walk.causes)))
+        linked = {name: min(own) for own in walk.names.values() for name in own if name != min(own)}
+        return Tree(entries, tuple(dict.fromkeys(walk.causes)), linked)
 
     @contextmanager
     def _parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
@@ -385,6 +390,8 @@ def _visit(
     at = len(walk.entries)
     if kind is EntryKind.FILE:
         walk.entries.append(_file(walk, parent, name, path, status))
+        if status.st_nlink > 1:
+            walk.names.setdefault((status.st_dev, status.st_ino), []).append(path)
     elif kind is EntryKind.LINK:
         try:
             target, cause = os.readlink(name, dir_fd=parent), None

@@ -20,6 +20,7 @@ from statediff.systems.roundup.values import DATABASE, content_digest
 from statediff.systems.trackers.folder import entries, read_file
 
 CONFIG: Final = "config.ini"
+_NO_SETTINGS: Final = f"{CONFIG} cannot be read:"
 _SIDES: Final = ("", "-wal", "-shm", "-journal")
 NOT_LISTED: Final = {
     CONFIG: "each of its settings is a `setting`",
@@ -69,6 +70,9 @@ class Home:
         if isinstance(found, str):
             return found
         odd = {f"{DATABASE}/{FILES[name]}": self.store(name).oddity for name in FILES}
+        told = self.settings()
+        if isinstance(told, str) and told.startswith(_NO_SETTINGS):
+            odd[CONFIG] = told  # nor does the tracker read it: what was written there is a change
         found += [{"path": path, "mode": None, "content": is_} for path, is_ in odd.items() if is_]
         return found
 
@@ -92,7 +96,7 @@ def _settings(home: Path) -> list[Row] | str:
     try:
         parser.read_string(content.decode())
     except (UnicodeDecodeError, configparser.Error) as error:
-        return f"{CONFIG} cannot be read: {printable(str(error)[:120])}"
+        return f"{_NO_SETTINGS} {printable(str(error)[:120])}"
     return [
         {"name": f"{section}.{name}", "value": _safe_value(name, value)}
         for section in parser.sections()

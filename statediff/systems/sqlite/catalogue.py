@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -133,6 +133,8 @@ class Catalogue:
         default_factory=dict
     )
     """The types that were made of tables, with what they were made of; shared by catalogues."""
+    rows: dict[str, list[tuple[str, Row]]] = field(default_factory=dict)
+    """Folded name → (type, row) of each schema object that the lines about it describe."""
 
 
 def folded(name: str) -> str:
@@ -155,35 +157,57 @@ def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = Non
     lines: dict[str, list[tuple[Any, ...]]] = {}
     for line in every:
         lines.setdefault(folded(_text(line[1])), []).append(line)
-    for stored_kind, raw_name, owner, root, definition in every:
-        name, kind = _text(raw_name), kind_of(stored_kind)
-        entry: Row = {"name": name, "definition": definition}
-        if kind == "table":
-            is_virtual = not root
-            at = folded(name)
-            if known is not None and at in known.tables and known.lines.get(at) == lines[at]:
-                table = known.tables[at]
-            else:
-                table = _table(connection, raw_name, is_virtual, _text(definition or ""))
+    rows: dict[str, list[tuple[str, Row]]] = {}
+    for line in every:
+        at = folded(_text(line[1]))
+        if known is not None and known.lines.get(at) == lines[at]:
+            if at not in rows:
+                rows[at] = known.rows[at]
+                if at in known.tables:
+                    tables[at] = known.tables[at]
+            continue
+        table = _table_of(connection, line)
+        if table is not None:
             tables[at] = table
-            if STATISTICS.get(name) == definition and not is_virtual:
-                tables[at] = replace(table, is_own=True)
-                continue
-            objects["db.table"].append({**entry, "kind": "virtual" if is_virtual else "table"})
-            objects["db.column"].extend(_column_rows(table))
-        elif kind in ("index", "trigger"):
-            objects[f"db.{kind}"].append({**entry, "table": _text(owner)})
-        elif kind == "view":
-            objects["db.view"].append(entry)
-        else:  # e.g. an automatic index, whose kind SQLite does not look at
-            objects["db.table"].append({**entry, "kind": f"unknown: {kind}"})
+        rows.setdefault(at, []).extend(_object_rows(line, table))
+    for own in rows.values():
+        for type_name, row in own:
+            objects[type_name].append(row)
     for type_name, names in (("db.setting", _SETTINGS), ("db.storage", ("journal_mode",))):
         objects[type_name] = [
             {"name": name, "value": connection.execute(f"PRAGMA main.{name}").fetchone()[0]}
             for name in names
         ]
     objects.update({"db.role": [], "db.grant": [], "db.membership": []})
-    return Catalogue(tables, objects, lines, {} if known is None else known.types)
+    return Catalogue(tables, objects, lines, {} if known is None else known.types, rows)
+
+
+def _table_of(connection: sqlite3.Connection, line: tuple[Any, ...]) -> TableEntry | None:
+    """The table that a line of the catalogue is about, if it is one."""
+    stored_kind, raw_name, _, root, definition = line
+    if kind_of(stored_kind) != "table":
+        return None
+    table = _table(connection, raw_name, not root, _text(definition or ""))
+    is_own = root and STATISTICS.get(_text(raw_name)) == definition
+    return replace(table, is_own=True) if is_own else table
+
+
+def _object_rows(line: tuple[Any, ...], table: TableEntry | None) -> Iterator[tuple[str, Row]]:
+    """(type, row) of the schema objects that a line of the catalogue describes."""
+    stored_kind, raw_name, owner, root, definition = line
+    name, kind = _text(raw_name), kind_of(stored_kind)
+    entry: Row = {"name": name, "definition": definition}
+    if table is not None:
+        if not table.is_own:
+            yield "db.table", {**entry, "kind": "table" if root else "virtual"}
+            for row in _column_rows(table):
+                yield "db.column", row
+    elif kind in ("index", "trigger"):
+        yield f"db.{kind}", {**entry, "table": _text(owner)}
+    elif kind == "view":
+        yield "db.view", entry
+    else:  # e.g. an automatic index, whose kind SQLite does not look at
+        yield "db.table", {**entry, "kind": f"unknown: {kind}"}
 
 
 def _lines(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:

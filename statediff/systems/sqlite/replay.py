@@ -19,6 +19,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, Final
 
 from statediff.capture.source import SourceUnavailable, SourceUnfollowed
@@ -408,18 +409,22 @@ class Replay:
         found: dict[str, Table] = {}
         if known is None:
             return found
+        changed = sorted(
+            name
+            for name in known.lines.keys() | catalogue.lines.keys()
+            if known.lines.get(name) != catalogue.lines.get(name)
+        )
         for name in _LISTED:
             table = self._state.tables.get(name)
             if table is None or not table.enumeration.is_complete:
                 continue
-            old, new = (
-                {tuple(row[part] for part in table.type.key): row for row in each.objects[name]}
+            gone, come = (
+                [row for at in changed for kind, row in each.rows.get(at, ()) if kind == name]
                 for each in (known, catalogue)
             )
-            if len(old) < len(known.objects[name]) or len(new) < len(catalogue.objects[name]):
+            key = itemgetter(*table.type.key)
+            if any(len({key(row) for row in rows}) < len(rows) for rows in (gone, come)):
                 continue  # some share a key: nobody can say which one it is
-            gone = [row for key, row in old.items() if new.get(key) != row]
-            come = [row for key, row in new.items() if old.get(key) != row]
             found[folded(table.type.source_table)] = patched(table, gone, come)
         return found
 

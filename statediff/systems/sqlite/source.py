@@ -67,7 +67,7 @@ class SqliteSource:
         "mode, owner, attributes and times of the file, and other files beside it",
         "databases that the program attaches: each is a source of its own",
         "rows of virtual tables: those of the tables that they are kept in are read",
-        "settings that a connection has for itself and the file does not keep",
+        "settings that a connection has for itself, and the size of the cache that a file suggests",
         "whether rows satisfy their table's `CHECK` constraints: the rows are read as they are",
     )
 

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,28 @@ def test_a_reset_takes_back_what_an_agent_gave_the_folder_and_a_look_finds_it(ro
     assert proof.expected != proof.found
     system.reset()
     assert system.verify()[1] == ()
+
+
+def test_a_name_that_leads_to_the_same_file_as_an_earlier_one_says_so(root):
+    (root / "b.txt").write_text("hello\n")
+    before = rows(root)
+    (root / "b.txt").unlink()
+    os.link(root / "a.txt", root / "b.txt")
+    after = rows(root)
+    assert dict(after["b.txt"]["attributes"].items) == {"hard link": "a.txt"}
+    assert {**after, "b.txt": before["b.txt"]} == before
+    os.link(root / "a.txt", root.parent / "kept")  # what else leads there is none of the folder's
+    assert rows(root) == after
+
+
+def test_a_file_that_can_be_changed_by_nobody_says_so(root):
+    as_root()
+    change = shutil.which("chattr")
+    flagged = [change or "", "+i", root / "a.txt"]
+    if change is None or subprocess.run(flagged, check=False, capture_output=True).returncode:
+        pytest.skip("nobody sets flags of files here")
+    try:
+        found = rows(root)
+    finally:
+        subprocess.run([change, "-i", root / "a.txt"], check=True)
+    assert dict(found["a.txt"]["attributes"].items) == {"flags": "immutable"}

@@ -150,6 +150,14 @@ def test_settings_and_programs_are_state_and_secrets_are_digests(source, home):
     assert programs["html/elsewhere"] == "link to /etc"
 
 
+@pytest.mark.parametrize("more", [b"[main]\nindexer = none\n", b"\xff\n"])
+def test_settings_that_a_run_made_unreadable_are_its_change(source, home, more):
+    assert "config.ini" not in {p["path"] for p in rows(read(source), "program")}
+    config = home / "config.ini"
+    config.write_bytes(config.read_bytes() + more)
+    assert "cannot be read" in row(read(source), "program", "config.ini")["content"]
+
+
 def test_what_a_run_adds_to_the_database_is_seen(source, home):
     before = read(source).state
     execute(home, "CREATE TABLE journal (x)")
