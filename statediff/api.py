@@ -112,8 +112,9 @@ def judge(
         trace=inputs.trace_from(None if trace is None else Path(trace), complete_trace),
         answer=answer_of(answer, file.content.answer.form),
         facts=OFFLINE,
+        packs_later=True,
     )
-    return Judged(done.bundle)
+    return Judged.of(done)
 
 
 def changes(

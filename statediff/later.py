@@ -1,7 +1,7 @@
 """A field of a frozen object that is worked out when it is first asked for.
 
-Most judgements of a run never ask for the chunks of a changed table, or for the digest of a state.
-Nobody who asks can tell the difference: comparing, `replace` and pickling ask.
+Most judgements of a run never ask for the chunks of a changed table, for the digest of a state, or
+for the bundle. Nobody who asks can tell the difference: comparing, `replace` and pickling ask.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ class Later:
 
         def __getattr__(self, name: str) -> Any:
             waiting = vars(self).get(_WORK)
-            if waiting is None or waiting[0] != name:
+            if waiting is not None and waiting[0] == name:
+                vars(self)[name] = waiting[1]()
+                vars(self).pop(_WORK, None)  # it may hold whole states
+            elif name not in vars(self):  # no other thread was first
                 raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-            value = vars(self)[name] = waiting[1]()
-            return value
+            return vars(self)[name]
 
     def is_later(self, name: str) -> bool:
         """Whether nobody asked for the field yet."""

@@ -14,7 +14,7 @@ import pickle
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from itertools import islice, zip_longest
@@ -23,8 +23,17 @@ from typing import Any, Final, TypeAlias
 
 from statediff.agents.function import as_answer
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
-from statediff.evaluate import ContractFile, Prepared, TrialFacts, evaluate, parse_contract, prepare
-from statediff.evidence.package import Bundle
+from statediff.evaluate import (
+    ContractFile,
+    Evaluated,
+    Prepared,
+    TrialFacts,
+    evaluate,
+    parse_contract,
+    prepare,
+)
+from statediff.evidence.package import NO_BUNDLE, Bundle
+from statediff.later import Later, later
 from statediff.model.codes import Origin, Truth
 from statediff.model.explanation import is_by_agent
 from statediff.model.graph import MAX_NODES, Graph
@@ -56,18 +65,27 @@ OFFLINE: Final = TrialFacts("offline", agent="unknown", isolation="unknown")
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judged(Later):
     """A judged trial: its bundle, and what the bundle says.
+
+    Of two states that were judged here it is packed when somebody asks for more than the verdict.
 
     It is neither true nor false: a verdict has three values. Compare `verdict`.
     """
 
     bundle: Bundle
+    _verdict: Verdict | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def of(done: Evaluated) -> Judged:
+        """A trial that was judged just now."""
+        made = Judged(NO_BUNDLE, done.judgement.verdict)
+        return later(made, "bundle", lambda: done.bundle)
 
     @property
     def verdict(self) -> Verdict:
         """MATCH, DIVERGE or INCONCLUSIVE."""
-        return Verdict(self.bundle.manifest["verdict"])
+        return self._verdict or Verdict(self.bundle.manifest["verdict"])
 
     @property
     def contract(self) -> str:
@@ -288,8 +306,17 @@ class Judge:
         """The whole judgement, with its bundle: what `statediff.judge` gives of the two states."""
         before, last = self._kept.captures(after)
         said, calls = self._beside(answer, trace, complete_trace)
-        done = evaluate(self.contract, before, last, trace=calls, answer=said, facts=OFFLINE)
-        return Judged(done.bundle)
+        return Judged.of(
+            evaluate(
+                self.contract,
+                before,
+                last,
+                trace=calls,
+                answer=said,
+                facts=OFFLINE,
+                packs_later=True,
+            )
+        )
 
     def score_many(
         self,

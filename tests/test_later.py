@@ -28,6 +28,10 @@ def waiting(asked):
     return later(Sum("sum", None), "total", work)
 
 
+def work_of(found):
+    return vars(found).get("_later")
+
+
 def test_it_is_worked_out_once_and_only_when_it_is_asked_for():
     asked: list[int] = []
     found = waiting(asked)
@@ -36,6 +40,7 @@ def test_it_is_worked_out_once_and_only_when_it_is_asked_for():
     assert other.is_later("total")
     assert (found.total, found.total, asked) == (7, 7, [1])
     assert not found.is_later("total")
+    assert work_of(found) is None
     assert other.is_later("total")
     assert not NOW.is_later("total")
 

@@ -63,7 +63,21 @@ def test_a_score_makes_no_chunk_of_what_changed_and_a_bundle_does(tmp_path: Path
         with patch.object(MemoryChunks, "put", side_effect=AssertionError("a chunk")):
             assert judge.score(state).verdict is Verdict.MATCH
             with pytest.raises(AssertionError, match="a chunk"):
-                judge.judge(state)
+                judge.judge(state).bundle  # noqa: B018 - asking is what is tried
+
+
+def test_a_pair_is_packed_when_more_than_its_verdict_is_asked_for():
+    file = statediff.load_contract(CLOSE)
+    for judged in (statediff.judge(file, OPEN, CLOSED), Judge(file, OPEN).judge(CLOSED)):
+        assert judged.verdict is Verdict.MATCH
+        judged.assert_match()
+        assert judged.is_later("bundle")
+        other = statediff.judge(file, OPEN, CLOSED)
+        there = pickle.loads(pickle.dumps(judged))
+        assert not judged.is_later("bundle")
+        assert judged == other == there
+        assert (judged.line, there.verdict) == (other.line, Verdict.MATCH)
+        assert statediff.replay(judged) is Verdict.MATCH
 
 
 @pytest.mark.parametrize("levels", [100, 5_000])

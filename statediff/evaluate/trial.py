@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from statediff._version import __version__
@@ -31,8 +32,9 @@ from statediff.evaluate.judging_modules import modules_digest
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import delta_document
 from statediff.evidence.pack import Decided, Heard, documents
-from statediff.evidence.package import LIBRARIES, TRANSITION, Bundle, make
+from statediff.evidence.package import LIBRARIES, NO_BUNDLE, TRANSITION, Bundle, make
 from statediff.evidence.roots import NO_SECRET, Roots
+from statediff.later import Later, later
 from statediff.model.delta import Delta, Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.schema import Schema
@@ -87,7 +89,7 @@ NO_FACTS: Final = TrialFacts("trial")
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class Evaluated(Later):
     """A judged trial: the judgement and its bundle."""
 
     judgement: Judgement
@@ -95,7 +97,7 @@ class Evaluated:
     contract: Contract
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - the door of the pipeline, whose options are all given by name
     file: ContractFile,
     before: Capture,
     after: Capture,
@@ -105,31 +107,43 @@ def evaluate(
     timeline: Timeline | None = None,
     facts: TrialFacts = NO_FACTS,
     roots: Roots | None = None,
+    packs_later: bool = False,
 ) -> Evaluated:
     """The judged trial; `roots` are those of its captures, where they were made before.
 
+    With `packs_later` the bundle is made when it is asked for; the captures are kept until then.
     `ContractError` if the contract does not fit, or would match a run in which nothing happened
     without saying `noop: true`.
     """
     before, after = bound_captures(before, after)
     tried = _tried(file, before, after, trace, answer, timeline, facts)
-    compiled, resolution = tried.compiled, tried.resolution
-    scoped = Scoped(compiled.book, compiled.boundary, compiled.contract.schema)
     heard = Heard(before, after, triples(tried.refusals), trace, answer, timeline)
+    pack = partial(_packed, file, tried, heard, facts, roots)
+    done = later(Evaluated(tried.judgement, NO_BUNDLE, tried.compiled.contract), "bundle", pack)
+    if not packs_later:
+        done.bundle  # noqa: B018 - it is made now
+    return done
+
+
+def _packed(
+    file: ContractFile, tried: _Tried, heard: Heard, facts: TrialFacts, roots: Roots | None
+) -> Bundle:
+    """The bundle of a judged trial."""
+    compiled = tried.compiled
+    scoped = Scoped(compiled.book, compiled.boundary, compiled.contract.schema)
     content = documents(
         tried.decided,
-        resolution,
+        tried.resolution,
         heard,
         tried.judgement,
         facts.as_json(),
         scoped.leaves,
-        roots or Roots.of(before, after, facts.secret),
+        roots or Roots.of(heard.before, heard.after, facts.secret),
     )
     manifest = facts_of(file, compiled, tried.judgement, facts.id)
     manifest |= {"statediff": __version__, "modules": modules_digest()}
     beside = {TRANSITION: file.recorded, LIBRARIES: file.libraries}
-    bundle = make(content, file.data, manifest, beside)
-    return Evaluated(tried.judgement, bundle, compiled.contract)
+    return make(content, file.data, manifest, beside)
 
 
 def judgement_of(

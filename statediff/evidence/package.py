@@ -79,6 +79,10 @@ class Bundle:
             raise BundleError(f"{name}: missing from the bundle") from None
 
 
+NO_BUNDLE: Final = Bundle({}, {})
+"""What stands for a bundle that is made later."""
+
+
 def make(
     documents: Mapping[str, Any],
     contract: bytes,
