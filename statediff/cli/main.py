@@ -125,6 +125,7 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("keygen", "evidence.sealing", "keygen"),
     ("sign", "evidence.sealing", "sign"),
     ("verify", "evidence.sealing", "verify"),
+    ("attach", "evidence.attaching", "attach"),
     ("redact", "evidence.sealing", "redact"),
     ("raw", "evidence.sealing", "raw"),
     ("expire", "evidence.sealing", "expire"),
@@ -165,7 +166,7 @@ _SECTIONS: Final = {
     "Run agents": "retry record sandbox mcp mcp-proxy",
     "Write contracts": "fmt agree schema contract",
     "Look at verdicts": "open report export runs stats compare store",
-    "Keep evidence": "replay keygen sign verify redact raw expire log",
+    "Keep evidence": "replay keygen sign verify attach redact raw expire log",
     "Ask people": "review adjudicate resolve flag agreement rubric",
     "Test the evaluator": "audit metatest study import reads conformance bench doctor",
 }

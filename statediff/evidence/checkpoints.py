@@ -23,7 +23,6 @@ from statediff.evidence.merkle import (
     consistency_proof,
     entry_hash,
     extends,
-    includes,
     inclusion_proof,
     log_root,
 )
@@ -38,7 +37,7 @@ from statediff.evidence.notes import (
     write_hash,
 )
 from statediff.evidence.statements import read_base64, read_statement
-from statediff.evidence.verify import SEALING, Signer
+from statediff.evidence.verify import SEALING, Signer, includes
 
 Json = Any
 WITNESSING: Final = "witness"

@@ -27,6 +27,8 @@ from statediff.errors import BundleError, UsageError
 from statediff.evidence.canonical import read, write
 from statediff.evidence.merkle import entry_hash, log_root
 from statediff.evidence.package import Bundle
+from statediff.evidence.seal import Sealed
+from statediff.evidence.verify import Verified
 
 Json = Any
 ENTRY: Final = "statediff/entry/1"
@@ -41,7 +43,8 @@ ENTRY_OF_RUN: Final = "statediff/entry/2"
 """The form of a verdict over a trial of a run that was registered before."""
 REGISTRATION: Final = "registration"
 ROOTS: Final = "roots"
-RECORDS: Final = ("adjudication", REGISTRATION, "release", "resolution", "retention", ROOTS)
+SEAL: Final = "seal"
+RECORDS: Final = ("adjudication", REGISTRATION, "release", "resolution", "retention", ROOTS, SEAL)
 """The kinds of entry beside verdicts."""
 MAX_TRIALS: Final = 1_000_000
 _RECORD: Final = ("about", "at", "digest", "form", "kind", "said")
@@ -197,6 +200,17 @@ def _check_record(entry: Mapping[str, Json], where: str) -> None:
 def keyed(secret: bytes, digest: str) -> str:
     """The name that a digest has in the log with this secret; without one, itself."""
     return hmac.digest(secret, bytes.fromhex(digest), "sha256").hex() if secret else digest
+
+
+def seal_record(sealed: Sealed, verified: Verified) -> Record:
+    """The record of a sealed bundle; every copy of it can be shown to be the one."""
+    manifest = verified.manifest
+    said = {
+        "by": ", ".join(verified.signers), "verdict": str(manifest["verdict"]),
+        "contract": f"{manifest['contract']}@{manifest['contract_version']}",
+    }  # fmt: skip
+    digest = hashlib.sha256(sealed.files["envelope.json"]).hexdigest()
+    return Record(SEAL, str(manifest["tree"]["root"]), digest, said)
 
 
 def roots_record(trial: str, roots: Mapping[str, str]) -> Record:

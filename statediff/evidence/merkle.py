@@ -69,24 +69,6 @@ def consistency_proof(hashes: Sequence[bytes], size: int) -> tuple[bytes, ...]:
     return tuple(reversed(proof))
 
 
-def includes(entry: bytes, index: int, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
-    """Whether the proof shows that the hash `entry` stands at `index` of the log with `root`."""
-    if not 0 <= index < size:
-        return False
-    at, last, found = index, size - 1, entry
-    for step in proof:
-        if last == 0:
-            return False
-        if at % 2 or at == last:
-            found = _node(step, found)
-            while at % 2 == 0 and at:
-                at, last = at // 2, last // 2
-        else:
-            found = _node(found, step)
-        at, last = at // 2, last // 2
-    return last == 0 and found == root
-
-
 def extends(
     size: int, root: bytes, longer: int, longer_root: bytes, proof: Sequence[bytes]
 ) -> bool:

@@ -15,7 +15,7 @@ import os
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -39,7 +39,7 @@ Sign = Callable[[bytes], bytes]
 
 @dataclass(frozen=True)
 class Sealed:
-    """A copy of a sealed bundle: its three files by name."""
+    """A copy of a sealed bundle: its three files by name, and what is beside them."""
 
     files: Mapping[str, bytes]
 
@@ -47,7 +47,7 @@ class Sealed:
         """The files as a zip: stored, in order, undated; the same bytes for the same files."""
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for name in v.FILES:
+            for name in sorted(self.files):
                 archive.writestr(zipfile.ZipInfo(name, _EPOCH), self.files[name])
         return buffer.getvalue()
 
@@ -90,6 +90,31 @@ def seal(
         "leaves.json": v.leaves_file([data for _, data in encoded], ()),
         "manifest.json": v.canonical(manifest),
     })  # fmt: skip
+
+
+def cosigned(sealed: Sealed, key: bytes, sign: Sign) -> Sealed:
+    """The copy with one signature more, by `sign` under the public key `key`. `UsageError`."""
+    envelope = v.parse(sealed.files["envelope.json"], "envelope.json")
+    payload = base64.b64decode(envelope["payload"])
+    if any(entry["keyid"] == v.key_id(key) for entry in envelope["signatures"]):
+        raise UsageError("this key signed it already")
+    if set(sealed.files) - set(v.FILES):
+        raise UsageError(
+            "a proof or a time stamp is beside it, of the envelope as it is; sign first"
+        )
+    signature = {"keyid": v.key_id(key), "sig": _text(sign(v.signed_bytes(payload)))}
+    signatures = sorted([*envelope["signatures"], signature], key=lambda entry: entry["keyid"])
+    changed = v.canonical({**envelope, "signatures": signatures})
+    return Sealed({**sealed.files, "envelope.json": changed})
+
+
+def signatures(sealed: Sealed) -> int:
+    """How many signatures the envelope has. `BundleError` where it is none."""
+    try:
+        document = v.parse(sealed.files["envelope.json"], "envelope.json", v.MAX_HEAD_BYTES)
+        return len(document["signatures"])
+    except (v.Rejected, KeyError, TypeError) as error:
+        raise BundleError(f"INVALID: {error}") from error
 
 
 def redact(sealed: Sealed, verified: v.Verified, keep: Callable[[v.Leaf], bool]) -> Sealed:
@@ -191,8 +216,7 @@ def is_sealed(path: Path) -> bool:
 
 def _from_folder(path: Path) -> Sealed:
     names = sorted(entry.name for entry in os.scandir(path))
-    if names != list(v.FILES):
-        raise BundleError(f"{path}: a sealed bundle has exactly {', '.join(v.FILES)}")
+    _check_names(names, str(path))
     return Sealed({name: _bytes(path / name) for name in names})
 
 
@@ -201,11 +225,12 @@ def from_archive(data: bytes) -> Sealed:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
-            if [entry.filename for entry in entries] != list(v.FILES) or any(
+            _check_names([entry.filename for entry in entries], "the zip")
+            if any(
                 entry.compress_type != zipfile.ZIP_STORED or entry.file_size > len(data)
                 for entry in entries
             ):
-                raise BundleError(f"the zip does not hold exactly {', '.join(v.FILES)}, stored")
+                raise BundleError("the zip holds files that are not stored")
             sealed = Sealed({entry.filename: archive.read(entry) for entry in entries})
     # What zipfile raises for a hostile zip: an unknown version or method, an encrypted entry, or an
     # end before the size that the directory gives.
@@ -214,6 +239,13 @@ def from_archive(data: bytes) -> Sealed:
     if sealed.archive() != data:
         raise BundleError("not a zip as statediff writes it: the bytes differ")
     return sealed
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
+    try:
+        v.check_names(names)
+    except v.Rejected as error:
+        raise BundleError(f"{where}: {error}") from error
 
 
 def _bytes(path: Path) -> bytes:

@@ -1,8 +1,8 @@
-"""What a time stamping authority says of a checkpoint: that its text was there at that time.
+"""What a time stamping authority says of a checkpoint or an envelope: that it was there then.
 
-A request holds the SHA-256 of the checkpoint's text and nothing else; the answer is a token that
-anybody checks offline against the authority's root certificate [RFC 3161]. The log cannot have
-been written later than that, whatever its keys' holders say.
+A request holds the SHA-256 of the checkpoint's text, or of the envelope, and nothing else; the
+answer is a token that anybody checks offline against the authority's root certificate [RFC 3161].
+What was stamped cannot have been written later than that, whatever its keys' holders say.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _MISSING: Final = (
 )
 
 
-def request(seen: Checkpoint) -> bytes:
-    """The DER of a request for a token over the checkpoint's text."""
+def request(seen: Checkpoint | bytes) -> bytes:
+    """The DER of a request for a token over the checkpoint's text, or over these bytes."""
     client = _client()
     builder = client.TimestampRequestBuilder(data=_text(seen))
     asked: bytes = builder.hash_algorithm(client.HashAlgorithm.SHA256).build().as_bytes()
     return asked
 
 
-def stamped_at(token: bytes, seen: Checkpoint, roots: Sequence[Certificate]) -> datetime:
-    """When an authority below one of these roots saw the checkpoint's text, UTC.
+def stamped_at(token: bytes, seen: Checkpoint | bytes, roots: Sequence[Certificate]) -> datetime:
+    """When an authority below one of these roots saw the checkpoint's text, or these bytes, UTC.
 
     `BundleError` where the token is no such answer.
     """
@@ -47,7 +47,7 @@ def stamped_at(token: bytes, seen: Checkpoint, roots: Sequence[Certificate]) -> 
         verifier = client.VerifierBuilder(roots=list(roots)).build()
         verifier.verify_message(answer, _text(seen))
     except client.VerificationError as error:
-        raise BundleError(f"time stamp: it does not count for this checkpoint: {error}") from error
+        raise BundleError(f"time stamp: it does not count here: {error}") from error
     except ValueError as error:
         raise BundleError(f"time stamp: not an answer of RFC 3161: {error}") from error
     at: datetime = answer.tst_info.gen_time
@@ -65,7 +65,9 @@ def read_roots(data: bytes, name: str) -> tuple[Certificate, ...]:
     return found
 
 
-def _text(seen: Checkpoint) -> bytes:
+def _text(seen: Checkpoint | bytes) -> bytes:
+    if isinstance(seen, bytes):
+        return seen
     return Head(seen.origin, seen.size, seen.root).text().encode()
 
 

@@ -8,7 +8,11 @@
 const FORMAT = "statediff/sealed/1.1";
 const OLDER = "statediff/sealed/1"; // its statement has an empty predicate
 const TRUST = "statediff/trust/1";
+const TRUST_OF_SEVERAL = "statediff/trust/1.1"; // with a threshold
 const FILES = ["envelope.json", "leaves.json", "manifest.json"];
+const PROOF = "log.tlog-proof";
+const STAMP = "stamp.tsr";
+const MORE = [PROOF, STAMP]; // may be there; made after the signature
 const STATEMENT = "https://in-toto.io/Statement/v1";
 const PREDICATE = "https://in-toto.io/attestation/test-result/v0.1";
 const OLDER_PREDICATE = "urn:statediff:sealed:1";
@@ -34,6 +38,10 @@ const TESTS = ["passedTests", "warnedTests", "failedTests"]; // in the same orde
 const CLAUSE = "judgement.json#/clauses/";
 const MAX_BYTES = 512 * 1024 * 1024;
 const MAX_HEAD_BYTES = 1024 * 1024; // of what is read before a signature was checked
+const MAX_MORE_BYTES = 64 * 1024; // of a proof, and of a time stamp
+const MAX_STEPS = 63; // of a proof
+const EARLY = 300_000_000n; // microseconds that clocks may differ by
+const LATEST = 253_402_300_799n; // the last second that a date can say
 const MAX_DEPTH = 256;
 const MAX_LEAVES = 2_000_000;
 const TAG = /^(public|reviewer|auditor)\/[a-z]+$/;
@@ -142,14 +150,14 @@ async function sha256(...parts) {
 const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 const unhex = (digits) => Uint8Array.from(digits.match(/../g) ?? [], (two) => parseInt(two, 16));
 
-function unbase64(value, name) {
+function unbase64(value, name, where = "envelope.json") {
   let binary;
   try {
     binary = atob(value);
   } catch {
-    reject(`envelope.json: ${name} is not base64`);
+    reject(`${where}: ${name} is not base64`);
   }
-  if (btoa(binary) !== value) reject(`envelope.json: ${name} is not the one base64 of its bytes`);
+  if (btoa(binary) !== value) reject(`${where}: ${name} is not the one base64 of its bytes`);
   return Uint8Array.from(binary, (character) => character.charCodeAt(0));
 }
 
@@ -198,7 +206,7 @@ const kindOf = (path) => (path.startsWith("raw/") ? "raw" : path.split("#")[0].s
 const STRUCTURE = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
 
 /** No object in a JSON text has two members of one name; JSON.parse would take the last. */
-function checkNames(source) {
+function checkMembers(source) {
   const open = [];
   let last = "";
   for (const [token] of source.matchAll(STRUCTURE)) {
@@ -222,9 +230,12 @@ export async function readTrust(bytes) {
   } catch (error) {
     reject(`trust file: ${error.message}`);
   }
-  checkNames(source);
-  shape(document, { format: "string", keys: "list" }, "trust file");
-  if (document.format !== TRUST) reject("trust file: of another format");
+  checkMembers(source);
+  const isOfSeveral = isObject(document) && document.format === TRUST_OF_SEVERAL;
+  const more = isOfSeveral ? { threshold: "integer" } : {};
+  shape(document, { format: "string", keys: "list", ...more }, "trust file");
+  if (![TRUST, TRUST_OF_SEVERAL].includes(document.format)) reject("trust file: of another format");
+  const needed = document.threshold ?? 1;
   const known = new Map();
   for (const entry of document.keys) {
     const keys = { name: "string", key: "string", roles: "list", from: "any", until: "any" };
@@ -235,10 +246,14 @@ export async function readTrust(bytes) {
     }
     const limit = (side) => (entry[side] === null ? null : instant(entry[side], "trust file"));
     const key = unhex(entry.key);
-    const signer = { ...entry, key, from: limit("from"), until: limit("until") };
+    const signer = { ...entry, key, from: limit("from"), until: limit("until"), needed };
     const id = hex(await sha256(key));
     if (known.has(id)) reject("trust file: one key stands twice");
     known.set(id, signer);
+  }
+  const sealing = [...known.values()].filter(({ roles }) => roles.includes(ROLE)).length;
+  if (isOfSeveral && !(needed >= 1 && needed <= sealing)) {
+    reject("trust file: the threshold is no number of its keys that seal");
   }
   return known;
 }
@@ -260,24 +275,218 @@ async function signedBy(envelope, manifest, known) {
   if (!isSame(said, { _type: STATEMENT, predicate: predicate ?? null, predicateType, subject })) {
     reject("envelope.json: another manifest was signed");
   }
-  if (document.signatures.length !== 1) reject("envelope.json: expected one signature");
+  const needed = Math.max(1, ...[...known.values()].map((signer) => signer.needed));
+  if (document.signatures.length !== needed) reject(`envelope.json: expected ${needed} signatures`);
   const lead = `DSSEv1 ${PAYLOAD.length} ${PAYLOAD} ${payload.length} `;
   const signed = new Uint8Array([...text.encode(lead), ...payload]);
-  const [entry] = document.signatures;
-  shape(entry, { keyid: "string", sig: "string" }, "envelope.json: signature");
-  const signer = known.get(entry.keyid);
-  if (!signer) reject("envelope.json: the key is not trusted");
-  if (!signer.roles.includes(ROLE)) reject(`envelope.json: ${signer.name} is no ${ROLE}`);
-  const signature = unbase64(entry.sig, "sig");
+  for (const entry of document.signatures) {
+    shape(entry, { keyid: "string", sig: "string" }, "envelope.json: signature");
+  }
+  const names = document.signatures.map(({ keyid }) => keyid);
+  if (!isSorted(names)) reject("envelope.json: the signatures are not in the order of their keys");
+  const signers = [];
+  for (const { keyid, sig } of document.signatures) {
+    const signer = known.get(keyid);
+    if (!signer) reject("envelope.json: the key is not trusted");
+    if (!signer.roles.includes(ROLE)) reject(`envelope.json: ${signer.name} is no ${ROLE}`);
+    await requireFit(signer, unbase64(sig, "sig"), signed, "envelope.json");
+    signers.push(signer);
+  }
+  return [signers, isNow ? { predicate } : null];
+}
+
+async function requireFit(signer, signature, message, where) {
   let good = false;
   try {
     const key = await crypto.subtle.importKey("raw", signer.key, "Ed25519", false, ["verify"]);
-    good = await crypto.subtle.verify("Ed25519", key, signature, signed);
+    good = await crypto.subtle.verify("Ed25519", key, signature, message);
   } catch {
     good = false; // not a point, or not 64 bytes
   }
-  if (!good) reject(`envelope.json: the signature of ${signer.name} does not fit`);
-  return [signer, isNow ? { predicate } : null];
+  if (!good) reject(`${where}: the signature of ${signer.name} does not fit`);
+}
+
+function checkTime(signer, at, where) {
+  if (signer.from !== null && at < signer.from) reject(`${where}: key not yet valid`);
+  if (signer.until !== null && at >= signer.until) reject(`${where}: key expired`);
+}
+
+const NUMBER = /^(0|[1-9][0-9]{0,14})$/;
+const ORIGIN = /^[!-*,-~]{1,200}$/;
+const SIGNED_BY = "\u2014 ";
+
+function hashIn(value) {
+  const found = unbase64(value, "hash", PROOF);
+  if (found.length !== 32) reject(`${PROOF}: no SHA-256`);
+  return found;
+}
+
+/** Where a log, whose checkpoint a trusted key signed, has the entry over this envelope. */
+async function logged(proof, envelope, manifest, known) {
+  if (proof.length > MAX_MORE_BYTES) reject(`${PROOF}: more than ${MAX_MORE_BYTES} bytes`);
+  let source;
+  try {
+    source = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(proof);
+  } catch (error) {
+    reject(`${PROOF}: not UTF-8: ${error.message}`);
+  }
+  if (/[\x00-\x09\x0b-\x1f]/.test(source)) reject(`${PROOF}: a control character stands in it`);
+  const [, front, note] = /^(.*?)\n\n(.*)$/s.exec(source) ?? [null, source, ""];
+  const [mark, extra, index, ...steps] = front.split("\n");
+  if (mark !== "c2sp.org/tlog-proof@v1" || !extra?.startsWith("extra ")) {
+    reject(`${PROOF}: expected the lines of the entry and of its index`);
+  }
+  if (!index?.startsWith("index ")) reject(`${PROOF}: expected the line of its index`);
+  if (!NUMBER.test(index.slice(6)) || steps.length > MAX_STEPS) reject(`${PROOF}: no index`);
+  const line = unbase64(extra.slice(6), "entry", PROOF);
+  await checkEntry(parse(line, `${PROOF}: entry`, MAX_MORE_BYTES), envelope, manifest);
+  const end = note.lastIndexOf("\n\n");
+  const head = note.slice(0, Math.max(end, 0)).split("\n");
+  if (end < 0 || !note.endsWith("\n") || note.length < end + 3) reject(`${PROOF}: no checkpoint`);
+  if (head.length < 3 || !head.every((each) => each)) reject(`${PROOF}: no checkpoint`);
+  const [origin, size, root] = head;
+  if (!ORIGIN.test(origin) || !NUMBER.test(size)) reject(`${PROOF}: no origin and size`);
+  const found = await climbed(line, Number(index.slice(6)), Number(size), steps.map(hashIn));
+  if (found === null || hex(found) !== hex(hashIn(root))) {
+    reject(`${PROOF}: the entry is not in the log of its checkpoint`);
+  }
+  const by = await noteSigner(`${head.join("\n")}\n`, origin, note.slice(end + 2), known);
+  return { origin, entry: Number(index.slice(6)), entries: Number(size), ...by };
+}
+
+async function checkEntry(entry, envelope, manifest) {
+  const where = `${PROOF}: entry`;
+  const words = ["about", "at", "digest", "form", "kind"].map((name) => [name, "string"]);
+  shape(entry, { ...Object.fromEntries(words), said: "object" }, where);
+  shape(entry.said, { by: "string", contract: "string", verdict: "string" }, where);
+  const isOver =
+    entry.about === manifest.tree.root && entry.digest === hex(await sha256(envelope)) &&
+    entry.form === "statediff/entry/1" && entry.kind === "seal";
+  if (!isOver) reject(`${where}: not over this envelope`);
+  const contract = `${manifest.contract}@${manifest.contract_version}`;
+  if (entry.said.contract !== contract || entry.said.verdict !== manifest.verdict) {
+    reject(`${where}: it says another thing than the manifest`);
+  }
+}
+
+/** The root that a proof of inclusion [RFC 6962] leads to; null where it leads to none. */
+async function climbed(line, index, size, steps) {
+  if (index >= size) return null;
+  let at = BigInt(index);
+  let last = BigInt(size) - 1n;
+  let found = await sha256(Uint8Array.of(0), line);
+  for (const step of steps) {
+    if (last === 0n) return null;
+    if (at % 2n === 1n || at === last) {
+      found = await sha256(Uint8Array.of(1), step, found);
+      while (at % 2n === 0n && at > 0n) [at, last] = [at / 2n, last / 2n];
+    } else found = await sha256(Uint8Array.of(1), found, step);
+    [at, last] = [at / 2n, last / 2n];
+  }
+  return last === 0n ? found : null;
+}
+
+/** The trusted key that signed a checkpoint plainly and with the time, and that time. */
+async function noteSigner(note, origin, lines, known) {
+  const found = [];
+  for (const line of lines.slice(0, -1).split("\n")) {
+    const gap = line.indexOf(" ", SIGNED_BY.length);
+    const name = line.slice(SIGNED_BY.length, Math.max(gap, 0));
+    if (!line.startsWith(SIGNED_BY) || gap < 0 || !ORIGIN.test(name)) {
+      reject(`${PROOF}: no line of a signature`);
+    }
+    const data = unbase64(line.slice(gap + 1), "a signature", PROOF);
+    if (name === origin) found.push([hex(data.slice(0, 4)), data.slice(4)]);
+  }
+  for (const signer of known.values()) {
+    if (!signer.roles.includes(ROLE)) continue;
+    const [plain, timed] = await Promise.all(
+      [1, 4].map(async (kind) => {
+        const id = await sha256(text.encode(`${origin}\n`), Uint8Array.of(kind), signer.key);
+        const own = found.filter(([start]) => start === hex(id.slice(0, 4)));
+        return own.map(([, data]) => data);
+      }),
+    );
+    if (plain.length === 0) continue;
+    if (timed.length === 0) reject(`${PROOF}: it does not say when it was signed`);
+    for (const signature of plain) await requireFit(signer, signature, text.encode(note), PROOF);
+    let seconds = 0n;
+    for (const data of timed) {
+      seconds = BigInt(`0x${hex(data.slice(0, 8)) || "0"}`);
+      const message = text.encode(`cosignature/v1\ntime ${seconds}\n${note}`);
+      await requireFit(signer, data.slice(8), message, PROOF);
+    }
+    if (seconds > LATEST) reject(`${PROOF}: signed at no time`);
+    checkTime(signer, seconds * 1_000_000n, PROOF);
+    return { signer: signer.name, at: seconds * 1_000_000n };
+  }
+  reject(`${PROOF}: no signature of its log by a key that is trusted as ${ROLE}`);
+}
+
+/** [tag, content] of the elements that stand after each other in DER. */
+function der(data) {
+  const found = [];
+  for (let at = 0; at < data.length; ) {
+    if (at + 2 > data.length) reject(`${STAMP}: not DER`);
+    const tag = data[at];
+    let length = data[at + 1];
+    at += 2;
+    if (length >= 0x80) {
+      const digits = data.slice(at, at + length - 0x80);
+      at += length - 0x80;
+      if (digits.length < 1 || digits.length > 4 || digits[0] === 0) reject(`${STAMP}: not DER`);
+      length = parseInt(hex(digits), 16);
+      if (length < 0x80) reject(`${STAMP}: not DER`);
+    }
+    if (at + length > data.length) reject(`${STAMP}: not DER`);
+    found.push([tag, data.slice(at, at + length)]);
+    at += length;
+  }
+  return found;
+}
+
+function part(data, number, tag) {
+  const found = der(data);
+  if (found.length <= number || found[number][0] !== tag) reject(`${STAMP}: no answer with a token`);
+  return found[number][1];
+}
+
+const [INTEGER, OCTETS, NAME_OF, TIME, SEQUENCE, OWN] = [0x02, 0x04, 0x06, 0x18, 0x30, 0xa0];
+const KINDS_OF_STAMPS = [
+  "2a864886f70d010702", "2a864886f70d0109100104", "608648016503040201",
+].join();
+
+/** When the time stamp says that the envelope was there; its signature is not checked. */
+async function stampedAt(token, envelope) {
+  if (token.length > MAX_MORE_BYTES) reject(`${STAMP}: more than ${MAX_MORE_BYTES} bytes`);
+  if (der(token).length !== 1) reject(`${STAMP}: not one answer of an authority`);
+  const answer = part(token, 0, SEQUENCE);
+  const content = part(answer, 1, SEQUENCE);
+  const signed = part(part(content, 1, OWN), 0, SEQUENCE);
+  const told = part(signed, 2, SEQUENCE);
+  const info = part(part(part(told, 1, OWN), 0, OCTETS), 0, SEQUENCE);
+  const imprint = part(info, 2, SEQUENCE);
+  const names = [part(content, 0, NAME_OF), part(told, 0, NAME_OF)];
+  names.push(part(part(imprint, 0, SEQUENCE), 0, NAME_OF));
+  const status = hex(part(part(answer, 0, SEQUENCE), 0, INTEGER));
+  if (!["00", "01"].includes(status) || names.map(hex).join() !== KINDS_OF_STAMPS) {
+    reject(`${STAMP}: not a time stamp over a SHA-256`);
+  }
+  if (hex(part(imprint, 1, OCTETS)) !== hex(await sha256(envelope))) {
+    reject(`${STAMP}: over another envelope`);
+  }
+  const time = String.fromCharCode(...part(info, 4, TIME).slice(0, 30));
+  const found = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\.\d{1,9})?Z$/.exec(time);
+  if (!found) reject(`${STAMP}: it says no time`);
+  const [, year, month, day, hour, minute, second] = found;
+  return instant(`${year}-${month}-${day}T${hour}:${minute}:${second}+00:00`, STAMP);
+}
+
+function checkNames(names) {
+  const isKnown = names.every((name) => FILES.includes(name) || MORE.includes(name));
+  if (!isKnown || !FILES.every((name) => names.includes(name))) {
+    reject(`a sealed bundle has exactly the files ${FILES.join(", ")}, and may have ${MORE.join(" and ")}`);
+  }
 }
 
 /** The predicate is what the manifest and the summary make, as far as they are disclosed. */
@@ -625,19 +834,19 @@ async function boundStates(at) {
   return found;
 }
 
+/** The instant of a whole second, as Python writes it. */
+const said = (at) => `${new Date(Number(at / 1000n)).toISOString().slice(0, 19)}+00:00`;
+
 /** What a sealed bundle says; `files` maps the three names to bytes. Throws `Rejected`. */
 export async function verify(files, known) {
-  if (!isSame(Object.keys(files).sort(), FILES)) {
-    reject(`a sealed bundle has exactly the files ${FILES.join(", ")}`);
-  }
-  const [signer, told] = await signedBy(files["envelope.json"], files["manifest.json"], known);
+  checkNames(Object.keys(files));
+  const [signers, told] = await signedBy(files["envelope.json"], files["manifest.json"], known);
   const manifest = readManifest(files["manifest.json"]);
   if ((manifest.format === OLDER) !== (told === null)) {
     reject("envelope.json: the predicate is that of another format");
   }
   const sealedAt = instant(manifest.sealed_at, "manifest.json: sealed_at");
-  if (signer.from !== null && sealedAt < signer.from) reject("envelope.json: key not yet valid");
-  if (signer.until !== null && sealedAt >= signer.until) reject("envelope.json: key expired");
+  for (const signer of signers) checkTime(signer, sealedAt, "envelope.json");
   const document = parse(files["leaves.json"], "leaves.json");
   shape(document, { disclosed: "list", withheld: "list" }, "leaves.json");
   const disclosed = [];
@@ -674,7 +883,19 @@ export async function verify(files, known) {
   if (told !== null) checkPredicate(told.predicate, manifest, places, named);
   const status = isPartial ? "NOT_REPLAYABLE_AT_TIER" : "VALID";
   const states = isPartial ? null : await boundStates(places);
-  return { status, signers: [signer.name], manifest, withheld, states, leaves: document.disclosed };
+  const found = { logged: null, stamp: null };
+  if (Object.hasOwn(files, PROOF)) {
+    found.logged = await logged(files[PROOF], files["envelope.json"], manifest, known);
+    if (found.logged.at < sealedAt - EARLY) reject(`${PROOF}: of before the sealing`);
+    found.logged.at = said(found.logged.at);
+  }
+  if (Object.hasOwn(files, STAMP)) {
+    const at = await stampedAt(files[STAMP], files["envelope.json"]);
+    if (at < sealedAt - EARLY) reject(`${STAMP}: of before the sealing`);
+    found.stamp = { at: said(at), authority: "not checked" };
+  }
+  const names = signers.map((signer) => signer.name);
+  return { status, signers: names, manifest, withheld, states, ...found, leaves: document.disclosed };
 }
 
 async function main(folder, trust) {
@@ -688,11 +909,11 @@ async function main(folder, trust) {
   try {
     const known = await readTrust(await read(await realpath(trust), "trust file"));
     const names = (await readdir(folder)).sort();
-    if (!isSame(names, FILES)) reject(`a sealed bundle has exactly the files ${FILES.join(", ")}`);
+    checkNames(names);
     for (const name of names) files[name] = await read(`${folder}/${name}`, name);
-    const { status, signers, manifest, withheld, states } = await verify(files, known);
-    console.log(JSON.stringify({ status, signers, verdict: manifest.verdict, withheld, states }));
-    return status === "VALID" ? 0 : 3;
+    const { manifest, leaves: _, ...found } = await verify(files, known);
+    console.log(JSON.stringify({ ...found, verdict: manifest.verdict }));
+    return found.status === "VALID" ? 0 : 3;
   } catch (error) {
     if (!(error instanceof Rejected)) {
       console.error(String(error.message));

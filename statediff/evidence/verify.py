@@ -10,11 +10,17 @@ A sealed bundle is three files of canonical JSON:
 * `envelope.json`: a DSSE envelope with an in-toto Statement over the manifest's digest, whose
   predicate is in-toto's test-result (format `statediff/sealed/1.1`; before that it was empty)
 
+Two more files may be there, made after the signature and about it:
+
+* `log.tlog-proof`: that a log has an entry over the SHA-256 of `envelope.json` [C2SP tlog-proof]
+* `stamp.tsr`: a time stamp over the bytes of `envelope.json` [RFC 3161]
+
 The order of the checks; the first that fails makes the copy INVALID:
 
 1. The envelope's payload names this manifest, and its one signature is by a key that the trust file
-   holds for sealing. The trust file never comes from the bundle. Nothing else is read before that;
-   the envelope, the manifest and the trust file have at most 1 MiB each.
+   holds for sealing; a trust file with a threshold asks for so many, in the order of their keys.
+   The trust file never comes from the bundle. Nothing else is read before that; the envelope, the
+   manifest and the trust file have at most 1 MiB each.
 2. Every file is canonical JSON of the expected shape: encoding what was read gives the same bytes.
    The key was valid at the time of sealing. The tree has every kind of leaf a bundle is made of.
 3. The hashes of the disclosed leaves and the withheld hashes together give the signed root; there
@@ -29,6 +35,9 @@ The order of the checks; the first that fails makes the copy INVALID:
    copy that withholds these alone holds every piece of every file.
 6. A VALID copy of a bundle of format 1.1 has state roots, and what it shows of the states is under
    them (`bound_states`); an older one has none, and its `states` says so.
+7. A proof shows an entry over this envelope to be in a log whose checkpoint a trusted key signed; a
+   time stamp is over this envelope. Who signed the stamp is not checked here: that takes the
+   authority's certificates. Neither is from before the sealing.
 
 Tree: leaf = SHA-256(0x00 ‖ canonical [tag, salt, [path, value]]), node = SHA-256(0x01 ‖ l ‖ r),
 leaves sorted by hash and padded with zeros to a power of two. A tag is `tier/kind`; the kind is the
@@ -57,10 +66,10 @@ import stat
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
@@ -69,7 +78,13 @@ FORMAT: Final = "statediff/sealed/1.1"
 OLDER: Final = "statediff/sealed/1"
 """The format of copies whose statement has an empty predicate."""
 TRUST: Final = "statediff/trust/1"
+TRUST_OF_SEVERAL: Final = "statediff/trust/1.1"
+"""The format of trust files with a threshold."""
 FILES: Final = ("envelope.json", "leaves.json", "manifest.json")
+PROOF: Final = "log.tlog-proof"
+STAMP: Final = "stamp.tsr"
+MORE: Final = (PROOF, STAMP)
+"""What may be in a copy beside `FILES`."""
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 OLDER_PREDICATE: Final = "urn:statediff:sealed:1"
@@ -106,6 +121,12 @@ SEALING: Final = "evaluator"
 MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_HEAD_BYTES: Final = 1024 * 1024
 """The most that is read before a signature was checked: of the envelope, manifest, trust file."""
+MAX_MORE_BYTES: Final = 64 * 1024
+"""Of a proof, and of a time stamp."""
+MAX_STEPS: Final = 63
+"""Of a proof."""
+EARLY: Final = timedelta(minutes=5)
+"""By how much clocks may differ: what is earlier than the sealing by more is not of it."""
 MAX_LEAVES: Final = 2_000_000
 MAX_DEPTH: Final = 256
 _SAFE: Final = 2**53 - 1
@@ -169,6 +190,19 @@ class Signer:
     roles: tuple[str, ...]
     valid_from: datetime | None
     valid_until: datetime | None
+    needed: int = 1
+    """How many keys of its trust file have to sign a bundle together."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Which entry of which log has the seal, and who signed how many entries of it when."""
+
+    origin: str
+    entry: int
+    entries: int
+    signer: str
+    at: datetime
 
 
 class Leaf(NamedTuple):
@@ -200,6 +234,10 @@ class Verified:
     signers: tuple[str, ...]
     states: Mapping[str, str] | None = None
     """The roots of the states, by side, that all it shows is under; None if it has none."""
+    logged: Logged | None = None
+    """Where a log has the seal; None if the copy has no proof of that."""
+    stamped_at: datetime | None = None
+    """What the time stamp says, whoever signed it; None if the copy has none."""
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -210,13 +248,14 @@ class Verified:
 
 def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     """What a sealed bundle says, once every check has passed. Raises `Rejected`."""
-    if tuple(sorted(files)) != FILES:
-        _reject(f"a sealed bundle has exactly the files {', '.join(FILES)}")
-    signer, predicate = _signed(files["envelope.json"], files["manifest.json"], trust)
+    check_names(files)
+    signers, predicate = _signed(files["envelope.json"], files["manifest.json"], trust)
     manifest = _manifest(parse(files["manifest.json"], "manifest.json", MAX_HEAD_BYTES))
     if (manifest["format"] == OLDER) != (predicate is None):
         _reject("envelope.json: the predicate is that of another format than the manifest's")
-    _check_time(signer, datetime.fromisoformat(manifest["sealed_at"]))
+    sealed_at = datetime.fromisoformat(manifest["sealed_at"])
+    for signer in signers:
+        _check_time(signer, sealed_at, "envelope.json")
     tree = manifest["tree"]
     with uncollected():
         disclosed, hidden, seen = _leaves(files["leaves.json"], tree["leaves"])
@@ -238,21 +277,46 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
         _check_predicate(predicate, manifest, seen, hidden)
     states = bound_states({**seen.binding, **seen.said}) if is_whole else None
     status = "VALID" if is_whole else "NOT_REPLAYABLE_AT_TIER"
-    names = (signer.name,)
-    return Verified(status, manifest, tuple(disclosed), tuple(hidden), withheld, names, states)
+    names = tuple(signer.name for signer in signers)
+    logged = stamp = None
+    if PROOF in files:
+        logged = _logged(files[PROOF], files["envelope.json"], manifest, trust)
+        _check_not_before(logged.at, sealed_at, PROOF)
+    if STAMP in files:
+        stamp = _stamped_at(files[STAMP], files["envelope.json"])
+        _check_not_before(stamp, sealed_at, STAMP)
+    return Verified(
+        status, manifest, tuple(disclosed), tuple(hidden), withheld, names, states, logged, stamp
+    )
+
+
+def check_names(names: Iterable[str]) -> None:
+    """These are the names of the files of a sealed bundle. Raises `Rejected`."""
+    found = set(names)
+    if not set(FILES) <= found <= {*FILES, *MORE}:
+        _reject(
+            f"a sealed bundle has exactly the files {', '.join(FILES)}, and may have "
+            f"{' and '.join(MORE)}"
+        )
 
 
 def read_trust(data: bytes) -> tuple[Signer, ...]:
     """The keys of a trust file. Raises `Rejected`.
 
     `{"format": "statediff/trust/1", "keys": [{"name", "key" (hex), "roles", "from", "until"}]}`;
-    `from` and `until` are instants in UTC or null.
+    `from` and `until` are instants in UTC or null. In `statediff/trust/1.1` there is `threshold`
+    too: how many of these keys have to sign a bundle.
     """
     document = _loose(data, "trust file", MAX_HEAD_BYTES)
-    _shape(document, {"format": str, "keys": list}, "trust file")
-    if document["format"] != TRUST:
+    several = isinstance(document, dict) and document.get("format") == TRUST_OF_SEVERAL
+    more = {"threshold": int} if several else {}
+    _shape(document, {"format": str, "keys": list, **more}, "trust file")
+    if document["format"] not in (TRUST, TRUST_OF_SEVERAL):
         _reject(f"trust file: expected format {TRUST}, found {document['format']!r}")
-    signers = tuple(_signer(entry) for entry in document["keys"])
+    needed = document.get("threshold", 1)
+    signers = tuple(_signer(entry, needed) for entry in document["keys"])
+    if several and not 1 <= needed <= sum(SEALING in signer.roles for signer in signers):
+        _reject(f"trust file: {needed} is no number of its keys that are trusted as {SEALING}")
     if len({signer.key for signer in signers}) != len(signers):
         _reject("trust file: one key stands twice; give it one entry, with all its roles")
     return signers
@@ -637,8 +701,8 @@ def _manifest(document: Any) -> Mapping[str, Any]:
     return dict(document)
 
 
-def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> tuple[Signer, Any]:
-    """The trusted key that signed this manifest, and the predicate; None of the older format."""
+def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> tuple[list[Signer], Any]:
+    """The trusted keys that signed this manifest, and the predicate; None of the older format."""
     if len(manifest) > MAX_HEAD_BYTES:
         _reject(f"manifest.json: more than {MAX_HEAD_BYTES} bytes")
     document = parse(envelope, "envelope.json", MAX_HEAD_BYTES)
@@ -656,32 +720,245 @@ def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> tuple[
         if predicate is None or payload != statement(manifest, predicate):
             _reject("envelope.json: what was signed is another manifest")
     signatures = document["signatures"]
-    if len(signatures) != 1:  # a second one could be taken away without being missed
-        _reject("envelope.json: expected one signature")
-    _shape(signatures[0], {"keyid": str, "sig": str}, "envelope.json: signature")
-    signer = next((s for s in trust if key_id(s.key) == signatures[0]["keyid"]), None)
+    needed = max((signer.needed for signer in trust), default=1)
+    if len(signatures) != needed:  # a further one could be taken away without being missed
+        _reject(f"envelope.json: expected {'one signature' if needed == 1 else needed}")
+    for entry in signatures:
+        _shape(entry, {"keyid": str, "sig": str}, "envelope.json: signature")
+    names = [entry["keyid"] for entry in signatures]
+    if names != sorted(set(names)):
+        _reject("envelope.json: the signatures are not in the order of their keys")
+    return [_signer_of(entry, payload, trust) for entry in signatures], predicate
+
+
+def _signer_of(entry: Mapping[str, str], payload: bytes, trust: Sequence[Signer]) -> Signer:
+    signer = next((s for s in trust if key_id(s.key) == entry["keyid"]), None)
     if signer is None:
-        _reject(f"envelope.json: key {signatures[0]['keyid'][:16]!r} is not trusted")
+        _reject(f"envelope.json: key {entry['keyid'][:16]!r} is not trusted")
     if SEALING not in signer.roles:
         _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
+    _require_fit(signer, _base64(entry["sig"], "sig"), signed_bytes(payload), "envelope.json")
+    return signer
+
+
+def _require_fit(signer: Signer, signature: bytes, message: bytes, where: str) -> None:
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - a judgement needs none
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - as above
         Ed25519PublicKey,
     )
 
     try:
-        key = Ed25519PublicKey.from_public_bytes(signer.key)
-        key.verify(_base64(signatures[0]["sig"], "sig"), signed_bytes(payload))
+        Ed25519PublicKey.from_public_bytes(signer.key).verify(signature, message)
     except InvalidSignature:
-        _reject(f"envelope.json: the signature of {signer.name} does not fit")
-    return signer, predicate
+        _reject(f"{where}: the signature of {signer.name} does not fit")
 
 
-def _check_time(signer: Signer, sealed_at: datetime) -> None:
-    early = signer.valid_from is not None and sealed_at < signer.valid_from
-    late = signer.valid_until is not None and sealed_at >= signer.valid_until
+def _check_time(signer: Signer, at: datetime, where: str) -> None:
+    early = signer.valid_from is not None and at < signer.valid_from
+    late = signer.valid_until is not None and at >= signer.valid_until
     if early or late:
-        _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
+        _reject(f"{where}: the key of {signer.name} was not valid at {at}")
+
+
+def _check_not_before(at: datetime, sealed_at: datetime, where: str) -> None:
+    if at < sealed_at - EARLY:
+        _reject(f"{where}: of {at}, before the sealing at {sealed_at}")
+
+
+def _logged(
+    proof: bytes, envelope: bytes, manifest: Mapping[str, Any], trust: Sequence[Signer]
+) -> Logged:
+    """The entry over this envelope, in a log whose checkpoint a trusted key signed."""
+    front, _, note = _lines_of(proof).partition("\n\n")
+    lines, steps = front.split("\n")[:3], front.split("\n")[3:]
+    if len(lines) < 3 or lines[0] != _TLOG or [each[:6] for each in lines[1:]] != _MARKS:
+        _reject(f"{PROOF}: expected the lines of the entry and of its index")
+    number = lines[2][6:]
+    if not _NUMBER.fullmatch(number) or len(steps) > MAX_STEPS:
+        _reject(f"{PROOF}: no index of an entry, or too many steps")
+    line = _base64(lines[1][6:], "entry", PROOF)
+    _check_entry(parse(line, f"{PROOF}: entry", MAX_MORE_BYTES), envelope, manifest)
+    text, gap, signatures = note.rpartition("\n\n")
+    head = text.split("\n")
+    if not gap or not signatures.endswith("\n") or len(head) < 3 or not all(head):
+        _reject(f"{PROOF}: it has no checkpoint")
+    origin, size = head[:2]
+    if not _ORIGIN.fullmatch(origin) or not _NUMBER.fullmatch(size):
+        _reject(f"{PROOF}: its checkpoint has no origin and number of entries")
+    path, log_root = [_hash(step) for step in steps], _hash(head[2])
+    if not includes(leaf_hash(line), int(number), int(size), log_root, path):
+        _reject(f"{PROOF}: the entry is not in the log of its checkpoint")
+    signer, at = _note_signer(f"{text}\n", origin, signatures, trust)
+    return Logged(origin, int(number), int(size), signer, at)
+
+
+_TLOG: Final = "c2sp.org/tlog-proof@v1"
+_MARKS: Final = ["extra ", "index "]
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
+_ORIGIN: Final = re.compile(r"[!-*,-~]{1,200}")
+_SIGNED_BY: Final = "\u2014 "
+_TIME_BYTES: Final = 8
+_LATEST: Final = 253_402_300_799
+"""The last second that a date can say."""
+
+
+def _lines_of(proof: bytes) -> str:
+    if len(proof) > MAX_MORE_BYTES:
+        _reject(f"{PROOF}: more than {MAX_MORE_BYTES} bytes")
+    try:
+        text = proof.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Rejected(f"{PROOF}: not UTF-8: {error}") from error
+    if any(each < " " and each != "\n" for each in text):
+        _reject(f"{PROOF}: a control character stands in it")
+    return text
+
+
+def _check_entry(entry: Any, envelope: bytes, manifest: Mapping[str, Any]) -> None:
+    """The log's entry is over this envelope, and says of it what the manifest says."""
+    where = f"{PROOF}: entry"
+    keys = dict.fromkeys(("about", "at", "digest", "form", "kind"), str)
+    _shape(entry, {**keys, "said": dict}, where)
+    _shape(entry["said"], dict.fromkeys(("by", "contract", "verdict"), str), where)
+    contract = f"{manifest['contract']}@{manifest['contract_version']}"
+    expected = {
+        "about": manifest["tree"]["root"], "digest": hashlib.sha256(envelope).hexdigest(),
+        "form": "statediff/entry/1", "kind": "seal",
+    }  # fmt: skip
+    if expected.items() - {name: entry[name] for name in expected}.items():
+        _reject(f"{where}: not over this envelope")
+    if (entry["said"]["contract"], entry["said"]["verdict"]) != (contract, manifest["verdict"]):
+        _reject(f"{where}: it says another thing than the manifest")
+
+
+def includes(entry: bytes, index: int, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
+    """Whether the proof shows that the hash `entry` stands at `index` of the log with `root`."""
+    if not 0 <= index < size:
+        return False
+    at, last, found = index, size - 1, entry
+    for step in proof:
+        if last == 0:
+            return False
+        if at % 2 or at == last:
+            found = row_node(step, found)
+            while at % 2 == 0 and at:
+                at, last = at // 2, last // 2
+        else:
+            found = row_node(found, step)
+        at, last = at // 2, last // 2
+    return last == 0 and found == root
+
+
+def _hash(text: str) -> bytes:
+    found = _base64(text, "hash", PROOF)
+    if len(found) != hashlib.sha256().digest_size:
+        _reject(f"{PROOF}: {text[:60]!r} is no SHA-256 in base64")
+    return found
+
+
+def _note_signer(
+    text: str, origin: str, signatures: str, trust: Sequence[Signer]
+) -> tuple[str, datetime]:
+    """The trusted key that signed a checkpoint plainly and with the time, and that time."""
+    found: list[bytes] = []
+    for line in signatures.removesuffix("\n").split("\n"):
+        name, gap, data = line.removeprefix(_SIGNED_BY).partition(" ")
+        if not line.startswith(_SIGNED_BY) or not gap or not _ORIGIN.fullmatch(name):
+            _reject(f"{PROOF}: {line[:60]!r} is no line of a signature")
+        signature = _base64(data, "a signature", PROOF)
+        found += [signature] if name == origin else []
+    for signer in (each for each in trust if SEALING in each.roles):
+        kinds = (hashlib.sha256(origin.encode() + b"\n" + kind + signer.key).digest()[:4]
+                 for kind in (b"\x01", b"\x04"))  # fmt: skip
+        plain, timed = ([each[4:] for each in found if each[:4] == kind] for kind in kinds)
+        if not plain:
+            continue
+        if not timed:
+            _reject(f"{PROOF}: {signer.name} does not say when it was signed")
+        for signature in plain:
+            _require_fit(signer, signature, text.encode(), PROOF)
+        seconds = 0
+        for signature in timed:
+            seconds = int.from_bytes(signature[:_TIME_BYTES], "big")
+            message = f"cosignature/v1\ntime {seconds}\n{text}".encode()
+            _require_fit(signer, signature[_TIME_BYTES:], message, PROOF)
+        if seconds > _LATEST:
+            _reject(f"{PROOF}: signed at no time: {seconds}")
+        at = datetime.fromtimestamp(seconds, UTC)
+        _check_time(signer, at, PROOF)
+        return signer.name, at
+    raise Rejected(f"{PROOF}: no signature of its log by a key that is trusted as {SEALING}")
+
+
+def _stamped_at(token: bytes, envelope: bytes) -> datetime:
+    """When the time stamp says that the envelope was there; its signature is not checked."""
+    if len(token) > MAX_MORE_BYTES:
+        _reject(f"{STAMP}: more than {MAX_MORE_BYTES} bytes")
+    if len(_der(token)) != 1:
+        _reject(f"{STAMP}: not one answer of an authority")
+    answer = _part(token, 0, _SEQUENCE)
+    content = _part(answer, 1, _SEQUENCE)
+    signed = _part(_part(content, 1, _OWN), 0, _SEQUENCE)
+    told = _part(signed, 2, _SEQUENCE)
+    info = _part(_part(_part(told, 1, _OWN), 0, _OCTETS), 0, _SEQUENCE)
+    imprint = _part(info, 2, _SEQUENCE)
+    names = [_part(content, 0, _NAME_OF), _part(told, 0, _NAME_OF)]
+    names.append(_part(_part(imprint, 0, _SEQUENCE), 0, _NAME_OF))
+    status = _part(_part(answer, 0, _SEQUENCE), 0, _INTEGER)
+    if status not in (b"\x00", b"\x01") or names != [_SIGNED_DATA, _TST_INFO, _SHA256]:
+        _reject(f"{STAMP}: not a time stamp over a SHA-256")
+    if _part(imprint, 1, _OCTETS) != hashlib.sha256(envelope).digest():
+        _reject(f"{STAMP}: over another envelope")
+    return _general_time(_part(info, 4, _TIME))
+
+
+def _part(data: bytes, number: int, tag: int) -> bytes:
+    """The content of an element of these, which is of that kind."""
+    found = _der(data)
+    if len(found) <= number or found[number][0] != tag:
+        _reject(f"{STAMP}: not an answer with a token")
+    return found[number][1]
+
+
+_INTEGER, _OCTETS, _NAME_OF, _TIME, _SEQUENCE, _OWN = 0x02, 0x04, 0x06, 0x18, 0x30, 0xA0
+_SIGNED_DATA: Final = bytes.fromhex("2a864886f70d010702")
+_TST_INFO: Final = bytes.fromhex("2a864886f70d0109100104")
+_SHA256: Final = bytes.fromhex("608648016503040201")
+_GENERAL_TIME: Final = re.compile(rb"([0-9]{14})(?:\.[0-9]{1,9})?Z")
+
+
+def _general_time(data: bytes) -> datetime:
+    """The time to its second."""
+    found = _GENERAL_TIME.fullmatch(data)
+    if found is None:
+        _reject(f"{STAMP}: it says no time")
+    try:
+        return datetime.strptime(found[1].decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise Rejected(f"{STAMP}: it says no time: {error}") from error
+
+
+def _der(data: bytes) -> list[tuple[int, bytes]]:
+    """(tag, content) of the elements that stand after each other in DER."""
+    found, at = [], 0
+    while at < len(data):
+        head = data[at : at + 2]
+        at += 2
+        length = head[-1]
+        if length >= _LONG:
+            digits = data[at : at + length - _LONG]
+            at += length - _LONG
+            length = int.from_bytes(digits, "big")
+            if not digits or len(digits) > 4 or digits[0] == 0 or length < _LONG:
+                _reject(f"{STAMP}: not DER")
+        if len(head) < 2 or at + length > len(data):
+            _reject(f"{STAMP}: not DER")
+        found.append((head[0], data[at : at + length]))
+        at += length
+    return found
+
+
+_LONG: Final = 0x80
 
 
 def _check_predicate(
@@ -928,7 +1205,7 @@ def _withheld(found: Mapping[str, int], tags: Mapping[str, int]) -> dict[str, in
     return {tag: count for tag, count in missing.items() if count}
 
 
-def _signer(entry: Any) -> Signer:
+def _signer(entry: Any, needed: int) -> Signer:
     keys = {"name": str, "key": str, "roles": list, "from": object, "until": object}
     _shape(entry, keys, "trust file: key")
     if not _HEX.fullmatch(entry["key"]):
@@ -941,9 +1218,8 @@ def _signer(entry: Any) -> Signer:
         None if entry[side] is None else instant(entry[side], f"trust file: {side}")
         for side in ("from", "until")
     ]
-    return Signer(
-        entry["name"], bytes.fromhex(entry["key"]), tuple(entry["roles"]), limits[0], limits[1]
-    )
+    key, roles = bytes.fromhex(entry["key"]), tuple(entry["roles"])
+    return Signer(entry["name"], key, roles, limits[0], limits[1], needed)
 
 
 def instant(text: object, where: str) -> datetime:
@@ -965,13 +1241,13 @@ def _shape(document: Any, keys: Mapping[str, type], where: str) -> None:
             _reject(f"{where}: {key} is not of its kind")
 
 
-def _base64(text: str, name: str) -> bytes:
+def _base64(text: str, name: str, where: str = "envelope.json") -> bytes:
     try:
         data = base64.b64decode(text)
     except ValueError as error:
-        raise Rejected(f"envelope.json: {name} is not base64") from error
+        raise Rejected(f"{where}: {name} is not base64") from error
     if base64.b64encode(data).decode() != text:
-        _reject(f"envelope.json: {name} is not the one base64 of its bytes")
+        _reject(f"{where}: {name} is not the one base64 of its bytes")
     return data
 
 
@@ -996,9 +1272,8 @@ def main(arguments: Sequence[str]) -> int:
     folder, trust = map(Path, arguments)
     try:
         known = read_trust(_file(trust.resolve()))
-        if sorted(path.name for path in folder.iterdir()) != list(FILES):
-            _reject(f"a sealed bundle has exactly the files {', '.join(FILES)}")
-        found = verify({name: _file(folder / name) for name in FILES}, known)
+        check_names(names := sorted(path.name for path in folder.iterdir()))
+        found = verify({name: _file(folder / name) for name in names}, known)
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -1007,8 +1282,12 @@ def main(arguments: Sequence[str]) -> int:
         return 4
     answer = {
         "status": found.status, "signers": found.signers, "verdict": found.manifest["verdict"],
-        "withheld": found.withheld, "states": found.states,
+        "withheld": found.withheld, "states": found.states, "logged": None, "stamp": None,
     }  # fmt: skip
+    if found.logged is not None:
+        answer["logged"] = {**vars(found.logged), "at": found.logged.at.isoformat()}
+    if found.stamped_at is not None:
+        answer["stamp"] = {"at": found.stamped_at.isoformat(), "authority": "not checked"}
     sys.stdout.write(json.dumps(answer) + "\n")
     return 0 if found.status == "VALID" else 3
 

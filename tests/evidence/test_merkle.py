@@ -13,10 +13,10 @@ from statediff.evidence.merkle import (
     consistency_proof,
     entry_hash,
     extends,
-    includes,
     inclusion_proof,
     log_root,
 )
+from statediff.evidence.verify import includes
 
 HASHES = [entry_hash(bytes([n])) for n in range(70)]
 

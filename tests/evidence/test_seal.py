@@ -257,6 +257,29 @@ def test_the_verifier_needs_nothing_of_statediff(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("VALID\n[]\n", "")
 
 
+def test_a_key_with_a_passphrase_opens_by_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, path = tmp_path / "said", tmp_path / "key"
+    said.write_bytes(b"correct horse\n")
+    said.chmod(0o600)
+    made = generate(path, b"correct horse")
+    assert b"ENCRYPTED" in path.read_bytes()
+    with pytest.raises(UsageError, match="nobody can be asked; name a file"):
+        load_key(path)
+    monkeypatch.setenv("STATEDIFF_PASSPHRASE_FILE", str(said))
+    assert load_key(path).public == made.public
+    said.write_bytes(b"battery staple\n")
+    with pytest.raises(UsageError, match="does not open the key"):
+        load_key(path)
+    said.write_bytes(b"\n")
+    with pytest.raises(UsageError, match="the passphrase is empty"):
+        load_key(path)
+    said.chmod(0o644)
+    with pytest.raises(UsageError, match="others can read this passphrase"):
+        load_key(path)
+
+
 # Zips
 
 

@@ -116,6 +116,39 @@ def test_the_second_verifier_refuses_every_mutant_too() -> None:
     assert set(theirs(mutants_of_a_good_copy())) == {"INVALID"}
 
 
+def mutants_beside() -> dict[str, list[tuple[Mapping[str, bytes], bytes]]]:
+    """Small changes of a proof and of a time stamp, by the file that was changed."""
+    draw = random.Random(11)
+    files, trust, _ = VECTORS["log-proof-and-stamp"]
+    mutants: dict[str, list[tuple[Mapping[str, bytes], bytes]]] = {name: [] for name in v.MORE}
+    for name, found in mutants.items():
+        for _ in range(400):
+            data = bytearray(files[name])
+            at = draw.randrange(len(data))
+            match draw.randrange(3):
+                case 0:
+                    data[at] ^= 1 << draw.randrange(8)
+                case 1:
+                    data.insert(at, draw.choice(b"\n \x00\x80 0A=/\xff"))
+                case _:
+                    del data[at : at + draw.choice((1, 1, 4, 40))]
+            if bytes(data) != files[name]:
+                found.append(({**files, name: bytes(data)}, trust))
+    return mutants
+
+
+def test_no_change_of_a_proof_goes_unseen() -> None:
+    assert {ours(*mutant) for mutant in mutants_beside()[v.PROOF]} == {"INVALID"}
+
+
+@pytest.mark.node
+def test_both_verifiers_say_the_same_of_a_changed_proof_or_stamp() -> None:
+    every = [mutant for found in mutants_beside().values() for mutant in found]
+    expected = [ours(*mutant) for mutant in every]
+    assert "VALID" in expected  # who signed a stamp is not for them to see
+    assert theirs(every) == expected
+
+
 def test_the_vectors_are_what_their_script_writes() -> None:
     import importlib.util  # noqa: PLC0415 - a script, not a package
 

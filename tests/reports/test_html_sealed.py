@@ -12,7 +12,9 @@ import pytest
 from playwright.sync_api import expect
 
 from statediff.evidence import verify as v
+from statediff.evidence.checkpoints import checkpoint, proof_of
 from statediff.evidence.keys import trust_entry
+from statediff.evidence.log import read_log, record_entry, seal_record
 from statediff.evidence.seal import Sealed, at_tier, redact, seal
 from statediff.reports.html import copy_html, sealed_html, trial_html
 from statediff.reports.html.page import policy
@@ -63,6 +65,17 @@ def answer(opened: Any, tmp_path: Path) -> Any:
 def test_a_page_that_is_as_it_was_sealed_says_so(answer: Any) -> None:
     said = answer(page(), trust())
     assert said.startswith("✓ VALID sealed by Ada at 2026-03-01T12:00:00+00:00")
+
+
+def test_a_page_says_which_log_has_what_it_shows(answer: Any) -> None:
+    log = read_log(record_entry(read_log(b""), seal_record(WHOLE, VERIFIED), NOON) + b"\n")
+    proof = proof_of(log, 0, checkpoint(log, "verdicts", NOON, KEY), 1)
+    logged = Sealed({**WHOLE.files, v.PROOF: proof})
+    said = answer(page(logged), trust())
+    assert "VALID" in said
+    assert ", entry 0 of the log verdicts since 2026-03-01T12:00:00+00:00;" in said
+    forged = Sealed({**WHOLE.files, v.PROOF: proof.replace(b"index 0", b"index 1")})
+    assert "INVALID" in answer(page(forged), trust())
 
 
 def test_a_public_page_is_genuine_and_says_what_it_rests_on(answer: Any) -> None:

@@ -13,8 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from statediff.cli.main import run
+from statediff.cli.validity.conforming import read_vectors
 from statediff.errors import BundleError, UsageError
+from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import Checkpoint
+from statediff.evidence.seal import Sealed, load, save
 from statediff.evidence.timestamps import read_roots, request, stamped_at
 from statediff.workspace.logs.witnesses import ask_time
 
@@ -125,6 +129,47 @@ def test_an_authority_says_when_a_checkpoint_was_there(
     longer = Checkpoint(SEEN.origin, 4, SEEN.root, SEEN.at, SEEN.signer)
     with pytest.raises(BundleError, match="does not count"):
         stamped_at(token, longer, roots)
+
+
+def test_a_stamp_travels_inside_a_copy_and_counts_by_its_authority_alone(
+    authority: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, trust = next(
+        (f, t) for n, f, t, _ in read_vectors() if n.endswith("auditor-public-copy")
+    )
+    save(Sealed(files), tmp_path / "copy.zip")
+    (tmp_path / "trust.json").write_bytes(trust)
+    other = Authority(tmp_path / "other")
+
+    def said(*words: str) -> tuple[int, str]:
+        code = run([*words, "--trust", str(tmp_path / "trust.json")])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    copy, stamped = str(tmp_path / "copy.zip"), str(tmp_path / "stamped.zip")
+    with served(authority) as url:
+        assert said("attach", copy, "--authority", url, "--out", stamped)[0] == 0
+    code, text = said("verify", stamped)
+    assert (code, "by whom was not checked" in text) == (3, True)
+    code, text = said("verify", stamped, "--authorities", str(authority.root))
+    assert (code, "time stamp: 20" in text, "not checked" in text) == (3, True, False)
+    code, text = said("verify", stamped, "--authorities", str(other.root))
+    assert (code, "does not count" in text) == (4, True)
+    token = load(Path(stamped)).files[v.STAMP]
+    for place in (len(token) - 20, len(token) - 3):  # of the authority's signature
+        changed = bytearray(token)
+        changed[place] ^= 1
+        forged = Sealed({**files, v.STAMP: bytes(changed)})
+        (tmp_path / "forged.zip").write_bytes(forged.archive())
+        code, text = said(
+            "verify", str(tmp_path / "forged.zip"), "--authorities", str(authority.root)
+        )
+        assert (code, "does not count" in text) == (4, True)
+    with served(other) as url:
+        (tmp_path / "b").mkdir()
+        again = str(tmp_path / "b" / "again.zip")
+        assert said("attach", copy, "--authority", url, "--out", again)[0] == 0
+    assert said("verify", again, "--authorities", str(authority.root))[0] == 4
 
 
 def test_what_is_no_token_is_refused(authority: Authority) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from statediff.cli.options import CopyKeys, JsonFlag, Loudness
+from statediff.cli.options import CopyKeys, CopyTrustOption, JsonFlag, Loudness
 from statediff.cli.output import emit, print_result, print_trial, results, shown
 from statediff.errors import BundleError, InputError, UsageError
 from statediff.workspace.bundles import load_bundle
@@ -25,11 +25,16 @@ REPLAY: Final = "statediff/replay/1"
 EXPORT: Final = "statediff/export/1"
 HARBOR: Final = "harbor"
 """The form of tasks, which were not tried yet; all others are of runs and bundles."""
+IN_TOTO: Final = "in-toto"
+SCITT: Final = "scitt"
+OTHERS: Final = (HARBOR, IN_TOTO, SCITT)
+"""The forms that are no report of verdicts; the last two are of sealed copies."""
 ExportedArgument = Annotated[
     Path,
     typer.Argument(
         metavar="BUNDLE|RUN|TASK",
-        help="A bundle's folder, a trial's, or a run's; for `--as harbor` a contract.",
+        help="A bundle's folder, a trial's, or a run's; for `--as harbor` a contract, for "
+        "`--as in-toto` and `--as scitt` a sealed copy.",
     ),
 ]
 
@@ -102,18 +107,33 @@ def replay(
     return exit_code([verdict])
 
 
+@dataclass(frozen=True, kw_only=True)
+class SealedExport:
+    """Of a sealed copy: by whose keys, and who signs the statement anew."""
+
+    trust: CopyTrustOption = None
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="KEY", help="For scitt: the secret key that sealed it."),
+    ] = None
+    issuer: Annotated[
+        str | None,
+        typer.Option("--issuer", metavar="NAME", help="For scitt [default: the key's name]."),
+    ] = None
+
+
 def _choices() -> str:
     """Every format, as help shows a choice; asked for only when this command is made."""
     from statediff.reports.formats.format import names
 
-    return f"<{'|'.join((*names(), HARBOR))}>"
+    return f"<{'|'.join((*names(), *OTHERS))}>"
 
 
 def _form(form: str) -> str:
     from statediff.reports.formats.format import names
 
-    if form not in (*names(), HARBOR):
-        known = ", ".join(map(repr, (*names(), HARBOR)))
+    if form not in (*names(), *OTHERS):
+        known = ", ".join(map(repr, (*names(), *OTHERS)))
         raise ValueError(f"{form!r} is not one of {known}.")
     return form
 
@@ -132,9 +152,11 @@ def export(
             help="The file [default: standard output]; of tasks the folder that holds them.",
         ),
     ] = None,
+    *,
+    copy: SealedExport,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write the verdicts of a run or a bundle for other tools, or tasks for Harbor.
+    """Write verdicts for other tools, tasks for Harbor, or a seal as in-toto and SCITT have it.
 
     MATCH passes, DIVERGE is a failure, INCONCLUSIVE and a trial without a verdict are errors. Ends
     with 0 whatever they are: the exit code of `run` is the verdict's.
@@ -147,6 +169,11 @@ def export(
     if form == HARBOR:
         _export_tasks(target, out or Path(), as_json=as_json)
         return
+    if form in OTHERS:
+        _export_seal(target, form, out, copy, as_json=as_json)
+        return
+    if copy != SealedExport():
+        raise UsageError("--trust, --key and --issuer are for --as in-toto and --as scitt")
     chosen = format_of(form)
     read = {Takes.TRIALS: _trials, Takes.TURNS: _turns, Takes.SPANS: _spans}[chosen.takes]
     objects, count, not_run = read(target)
@@ -158,6 +185,51 @@ def export(
     place = shown(out)
     written = {"schema": EXPORT, "export": place, "as": form, "trials": count, "not_run": not_run}
     print_result(written, place, as_json=as_json)
+
+
+def _export_seal(
+    target: Path, form: str, out: Path | None, options: SealedExport, *, as_json: bool
+) -> None:
+    """The statement of a sealed copy, which is verified first."""
+    import base64
+    import json
+
+    from statediff.evidence.keys import load_key, load_trust
+    from statediff.evidence.seal import is_sealed
+    from statediff.evidence.verify import Rejected, key_id, verify
+    from statediff.workspace.bundles import load_copy
+    from statediff.workspace.folders import write_file
+
+    if not is_sealed(target) or options.trust is None:
+        raise UsageError(f"--as {form} is of a sealed copy; `statediff sign` it, name --trust FILE")
+    if (form == SCITT) != (options.key is not None) or (options.key is None and options.issuer):
+        raise UsageError("--as scitt is signed anew, with --key KEY; --as in-toto takes none")
+    sealed = load_copy(target, None)
+    try:
+        found = verify(sealed.files, load_trust(options.trust))
+    except Rejected as error:
+        raise BundleError(f"{shown(target)}: INVALID: {error}") from error
+    data = sealed.files["envelope.json"] + b"\n"
+    if options.key is not None:
+        from statediff.evidence.foreign.scitt import signed_statement
+
+        key, envelope = load_key(options.key), json.loads(data)
+        signers = [each["keyid"] for each in envelope["signatures"]]
+        if key_id(key.public) not in signers:
+            raise UsageError(f"{shown(options.key)}: is not the key that sealed it")
+        name = found.signers[signers.index(key_id(key.public))]
+        facts = found.manifest
+        subject = f"{facts['contract']}@{facts['contract_version']}/{facts['trial']}"
+        payload = base64.b64decode(envelope["payload"])
+        data = signed_statement(payload, options.issuer or name, subject, key.public, key.sign)
+    if out is None and form == SCITT:
+        raise UsageError("a COSE_Sign1 is no text; name its file with --out")
+    if out is None:
+        results().print(data.decode("utf-8"), end="", soft_wrap=True)
+        return
+    write_file(out, data)
+    written = {"schema": EXPORT, "export": shown(out), "as": form}
+    print_result(written, shown(out), as_json=as_json)
 
 
 def _export_tasks(target: Path, out: Path, *, as_json: bool) -> None:

@@ -111,8 +111,8 @@ def add(
         Path,
         typer.Argument(
             metavar="BUNDLE|RUN|FILE",
-            help="A bundle's folder, a trial's, or a run's; or a label, a resolution, the record "
-            "of an erasure, or released.yaml.",
+            help="A bundle's folder, a trial's, or a run's; or a sealed copy, a label, a "
+            "resolution, the record of an erasure, or released.yaml.",
         ),
     ],
     because: Annotated[
@@ -128,8 +128,9 @@ def add(
     """Append verdicts to a log, each replayed first; or what a file says somebody did."""
     from statediff.evaluate import replay
     from statediff.evidence.log import verdict_entry
+    from statediff.evidence.seal import is_sealed
 
-    if target.is_file():
+    if target.is_file() or is_sealed(target):
         if because is not None:
             raise UsageError("--because is for verdicts; a file says itself why")
         _add_records(log, target, trust, as_json=as_json)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.atomic import write_atomically
+from statediff.cli.evidence.attaching import BesideOptions
 from statediff.cli.options import (
     BundleArgument,
     JsonFlag,
@@ -48,7 +49,11 @@ SealedArgument = Annotated[
 ]
 SealTrustOption = Annotated[
     Path,
-    typer.Option("--trust", metavar="FILE", help="The trust file: whose keys count, and as what."),
+    typer.Option(
+        "--trust",
+        metavar="FILE",
+        help="The trust file: whose keys count, and as what; or a folder of TUF metadata.",
+    ),
 ]
 
 
@@ -72,15 +77,19 @@ def keygen(
         list[Role] | None,
         typer.Option("--role", help="What it is trusted to do; may be given again."),
     ] = None,
+    *,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Encrypt it with a passphrase, which is asked for.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a key to sign with, and add its public half to a trust file."""
-    from statediff.evidence.keys import add_trust, generate, load_trust, trust_entry
+    from statediff.evidence.keys import add_trust, generate, load_trust, passphrase, trust_entry
     from statediff.evidence.verify import key_id
 
     if trust.exists():
         load_trust(trust)  # a broken one is found before a key lies about
-    made = generate(key)
+    made = generate(key, passphrase(key, is_new=True) if encrypt else None)
     roles = [each.value for each in role or [Role.EVALUATOR]]
     try:
         add_trust(trust, trust_entry(name, made.public, roles))
@@ -113,6 +122,12 @@ def sign(
             help="Where the copy goes: a folder, a .zip, or with --vault a .kept.",
         ),
     ],
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            "--trust", metavar="FILE", help="To sign a sealed copy too: whose keys count."
+        ),
+    ] = None,
     raw: Annotated[
         list[Path] | None,
         typer.Option("--raw", metavar="FILE", help="A raw capture for auditors; repeatable."),
@@ -127,18 +142,28 @@ def sign(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Seal a bundle: replay it, cut it into salted leaves, and sign the tree over them."""
+    """Seal a bundle: replay it, cut it into salted leaves, and sign the tree over them.
+
+    A sealed copy gets one signature more, where its trust file has a threshold.
+    """
     import secrets
 
     from statediff.evaluate import contract_in, replay
     from statediff.evidence.keys import load_key
-    from statediff.evidence.seal import SEED_BYTES, check_promise, save, seal
+    from statediff.evidence.seal import SEED_BYTES, check_promise, is_sealed, save, seal
     from statediff.evidence.vault import SUFFIX
     from statediff.workspace.bundles import load_bundle
 
     if (vault is None) == (out.suffix == SUFFIX):
         raise UsageError(f"--vault and an --out that ends in {SUFFIX} go together")
     signing = load_key(key)
+    if is_sealed(bundle):
+        if raw or raw_to or vault is not None:
+            raise UsageError(f"{shown(bundle)}: is sealed; it takes another signature alone")
+        _print_copy(_cosign(bundle, signing, trust, out), out, "auditor", as_json=as_json)
+        return
+    if trust is not None:
+        raise UsageError("--trust is for signing a sealed copy too; this is none")
     pieces = raw_pieces(raw or [], raw_to or [])
     found, _folder = load_bundle(bundle)
     replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
@@ -152,6 +177,30 @@ def sign(
     else:
         _keep(sealed, signing, vault, out)
     _print_copy(sealed, out, "auditor", as_json=as_json)
+
+
+def _cosign(bundle: Path, signing: SigningKey, trust: Path | None, out: Path) -> Sealed:
+    """The sealed copy with one signature more, by somebody who replayed it too."""
+    from dataclasses import replace
+
+    from statediff.evaluate import replay
+    from statediff.evidence.keys import load_trust
+    from statediff.evidence.seal import cosigned, opened, save, signatures
+    from statediff.evidence.verify import Rejected
+    from statediff.evidence.verify import verify as check
+
+    if trust is None:
+        raise UsageError(f"{shown(bundle)}: is sealed; say with --trust FILE whose keys count")
+    sealed = load_copy(bundle, None)
+    count = signatures(sealed)
+    keys = tuple(replace(each, needed=count) for each in load_trust(trust))
+    try:
+        replay(opened(check(sealed.files, keys)))
+    except Rejected as error:
+        raise BundleError(printable(f"INVALID: {shown(bundle)}: {error}")) from error
+    copy = cosigned(sealed, signing.public, signing.sign)
+    save(copy, out)
+    return copy
 
 
 def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
@@ -217,6 +266,7 @@ def verify(
     ] = None,
     *,
     demands: DemandOptions,
+    beside: BesideOptions,
     as_json: JsonFlag = False,
 ) -> int:
     """Check a sealed bundle: who signed it, and that nothing in it was changed.
@@ -230,13 +280,15 @@ def verify(
 
     keys = load_trust(trust)
     try:
-        found = check(load_copy(sealed, vault).files, keys)
+        copy = load_copy(sealed, vault)
+        found = check(copy.files, keys)
+        facts = beside.facts(copy, found, keys)
     except (Rejected, BundleError) as error:
         if as_json:
             emit({"schema": VERIFICATION, "status": "INVALID", "why": str(error)})
             return 4
         raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
-    unmet = demands.unmet(found)
+    unmet = [*demands.unmet(found), *beside.unmet(found, facts)]
     status = "UNMET" if unmet else found.status
     manifest = found.manifest
     lines = [
@@ -249,8 +301,8 @@ def verify(
     lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
     lines += [f"unmet: {each}" for each in unmet]
     more = states_facts(found, log)
-    lines += [*states_lines(found, more), LIMITS]
-    document = {**_document(found), **more, "status": status, "unmet": unmet}
+    lines += [*states_lines(found, more), *beside.lines(facts), LIMITS]
+    document = {**_document(found), **more, **facts, "status": status, "unmet": unmet}
     print_result(document, "\n".join(map(printable, lines)), as_json=as_json)
     if unmet:
         return 4

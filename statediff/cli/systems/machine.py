@@ -25,6 +25,9 @@ EXTRAS: Final = (
     ("cluster", "trials over several machines"),
     ("docker", "real servers in containers"),
     ("otel", "spans in protobuf"),
+    ("scitt", "seals as signed statements of SCITT"),
+    ("timestamp", "tokens of time stamping authorities"),
+    ("tuf", "trust that is published"),
 )
 """Extra → what it is for; those for tests and development are not asked about."""
 

@@ -119,26 +119,40 @@ _YAML = (".yaml", ".yml")
 
 
 def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> list[Record]:
-    """The records of a label, a resolution, an erasure or a file of releases.
+    """The records of a label, a resolution, an erasure, a sealed copy or a file of releases.
 
     A bundle that one is about is named under the log's secret.
 
     `UsageError` without a trust file where one is needed, `BundleError` for what is not so signed.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    from statediff.evidence.log import keyed
+    from statediff.evidence.seal import is_sealed
+    from statediff.workspace.bundles import read_file
+
     if trust is None:
         raise UsageError(f"{path}: is signed; say with --trust FILE whose keys count")
+    if is_sealed(path):
+        return [_sealed(path, trust)]
+    data = read_file(path)
     if path.suffix in _YAML:
         return releases(data, str(path), trust)
     if _is_expiry(data):
         return [retention(data, trust)]
-    from statediff.evidence.log import keyed
 
     found = _reviewed(data, trust)
     return [replace(found, about=keyed(secret, found.about))]
+
+
+def _sealed(path: Path, trust: Sequence[Signer]) -> Record:
+    from statediff.evidence.log import seal_record
+    from statediff.evidence.verify import Rejected, verify
+    from statediff.workspace.bundles import load_copy
+
+    sealed = load_copy(path, None)
+    try:
+        return seal_record(sealed, verify(sealed.files, trust))
+    except Rejected as error:
+        raise BundleError(f"{path}: INVALID: {error}") from error
 
 
 def retention(data: bytes, trust: Sequence[Signer]) -> Record:

@@ -190,10 +190,13 @@ async function check(trust) {
     return;
   }
   try {
-    const { status, signers, manifest, withheld, leaves } = await verify(embedded(), known);
+    const found = await verify(embedded(), known);
+    const { status, signers, manifest, withheld, leaves } = found;
     const why = contradiction(manifest, leaves);
     if (why) reject(why);
-    const by = `sealed by ${signers.join(" and ")} at ${manifest.sealed_at}`;
+    const log = found.logged;
+    const entry = log ? `, entry ${log.entry} of the log ${visible(log.origin)} since ${log.at}` : "";
+    const by = `sealed by ${signers.join(" and ")} at ${manifest.sealed_at}${entry}`;
     const count = Object.values(withheld).reduce((sum, each) => sum + each, 0);
     const isWhole = status === "VALID";
     const how = isWhole
