@@ -44,7 +44,7 @@ def test_a_proof_travels_inside_the_copy_and_through_redaction(
     (sealed / "log").unlink()
     found = statediff("verify", "logged.zip", *TRUST, "--origin", "statediff", "--json").json
     assert (found["status"], found["sealed_in"]["entry"]) == ("VALID", 1)
-    assert (found["sealed_in"]["entries"], found["sealed_in"]["witnesses"]) == (2, [])
+    assert (found["sealed_in"]["entries"], found["sealed_in"]["witnesses"]) == (2, None)
     assert "redact" in statediff("--help").out
     public = ("redact", "logged.zip", "--tier", "public", *TRUST, "--out", "public")
     assert statediff(*public).code == 0
@@ -80,6 +80,9 @@ def test_a_witness_of_the_log_counts_inside_the_copy(statediff: Call, sealed: Pa
     done = statediff("verify", "logged.zip", *TRUST, "--witnesses", "1")
     assert (done.code, "signed by Ada, Wes at" in done.out) == (0, True)
     assert statediff("verify", "logged.zip", *TRUST, "--witnesses", "2").code == 4
+    assert (
+        statediff("verify", "logged.zip", *TRUST, "--json").json["sealed_in"]["witnesses"] is None
+    )
 
 
 @pytest.mark.usefixtures("sealed")

@@ -51,9 +51,12 @@ class BesideOptions:
 
         sealed_in = stamp = None
         if found.logged is not None:
-            seen = check_proof(copy.files[v.PROOF], trust)[1]
+            names = None  # who is not asked for does not decide: as in the verifiers in one file
+            if self.witnesses:
+                seen = check_proof(copy.files[v.PROOF], trust)[1]
+                names = [each.name for each in seen.witnesses]
             own = {**vars(found.logged), "at": found.logged.at.isoformat()}
-            sealed_in = {**own, "witnesses": [each.name for each in seen.witnesses]}
+            sealed_in = {**own, "witnesses": names}
         if found.stamped_at is not None:
             stamp = {"at": found.stamped_at.isoformat(), "counts": False}
             if self.authorities is not None:
@@ -70,7 +73,7 @@ class BesideOptions:
         elif found.logged is not None:
             if self.origin not in (None, found.logged.origin):
                 lacks.append(f"it is in the log {found.logged.origin}, not in {self.origin}")
-            if len(names := facts["sealed_in"]["witnesses"]) < self.witnesses:
+            if len(names := facts["sealed_in"]["witnesses"] or []) < self.witnesses:
                 lacks.append(f"trusted witnesses of the log: {len(names)}, not {self.witnesses}")
         if self.authorities is not None and facts["stamp"] is None:
             lacks.append("no time stamp is in this copy")
@@ -81,7 +84,7 @@ class BesideOptions:
         """The facts in words."""
         lines = []
         if (log := facts["sealed_in"]) is not None:
-            by = ", ".join([log["signer"], *log["witnesses"]])
+            by = ", ".join([log["signer"], *(log["witnesses"] or ())])
             entry = f"entry {log['entry']} of {log['entries']}"
             lines.append(f"in the log {log['origin']}: {entry}, signed by {by} at {log['at']}")
         if (stamp := facts["stamp"]) is not None:
