@@ -31,7 +31,7 @@ from statediff.contract.binding.bind import plain_value
 from statediff.contract.clauses.conduct import ReplyRule
 from statediff.contract.clauses.conduct import Turn as WrittenTurn
 from statediff.contract.parts import PLACEHOLDER
-from statediff.errors import AdapterError, StatediffError
+from statediff.errors import AdapterError
 from statediff.evaluate import ContractFile, TrialFacts, gates_now
 from statediff.model.readings import Capture, History, ReadingKind, Timeline, Transaction
 from statediff.model.state import ChunkStore, State
@@ -159,7 +159,7 @@ class Conversation:
         written = scene.file.content.inputs
         self._inputs = {name: plain_value(raw) for name, raw in written.items()}
         self._said = [_Said(spoken(self._turns[0].user, self._inputs), 1, 1, 0)]
-        self.failure: StatediffError | None = None
+        self.failure: Exception | None = None
         """What went wrong around the agent while the user was to speak."""
 
     def answer(self, reply: Value, so_far: Callable[[], Trace]) -> str | None:
@@ -172,7 +172,7 @@ class Conversation:
                 return None
             try:
                 return self._next(self._scene.veil.value(reply), so_far())
-            except StatediffError as error:
+            except Exception as error:  # noqa: BLE001 - raised again in `end`: the agent is not to blame
                 self.failure, self._is_over = error, True
                 return None
 

@@ -25,6 +25,7 @@ from statediff.agents.handover import read_answer, read_trace
 from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import ToolTable, tool_table
 from statediff.agents.trial import Agent, AgentRun, Haltable, Trial
+from statediff.agents.turns import say_to
 from statediff.capture.guard import NO_SCANS, Scans
 from statediff.capture.source import Clock
 from statediff.capture.take import take
@@ -36,7 +37,7 @@ from statediff.evidence.package import Bundle
 from statediff.harness import NO_HOOKS, Hooks, JudgedTrial, TrialPlan, run_trial
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore, MemoryChunks
-from statediff.model.trace import NoAnswer
+from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import ABSENT, Absent, Value
 from statediff.packs import EMBEDDED, sandbox_of
 from statediff.suite.campaign import POOL, SandboxPool
@@ -278,6 +279,12 @@ class HeldTrial:
     def _abandon(self) -> None:
         self._ends.put(_Abandoned("nobody asked for its verdict"))
 
+    def _so_far(self) -> Trace:
+        """The calls until now: those of the tools, or what the agent's own log says."""
+        if self._table is None:
+            return read_trace(self.trial.trace_path)
+        return self._recorder.so_far()
+
     # ---------------------------------------------------------------- in the engine's thread
 
     def _make(self) -> None:
@@ -294,9 +301,10 @@ class HeldTrial:
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         """What the holder did until it was done; called by the engine."""
-        self.trial, started_at = trial, clock()
+        started_at = clock()
         with recording(clock) as recorder:
             self._recorder = recorder
+            self.trial = replace(trial, say=say_to(trial.user, self._so_far))
             self._begins.put(True)
             end = self._ends.get()
             if self._table is not None:

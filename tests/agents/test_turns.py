@@ -26,6 +26,7 @@ from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.tracefile import read_trace_file
 from statediff.agents.trial import Agent, Budget, Prices, Trial
 from statediff.agents.turns import serving_turns
+from statediff.contract.lint import wording
 from statediff.errors import AdapterError, UsageError
 from statediff.evaluate import parse_contract, replay
 from statediff.harness import Hooks, JudgedTrial, TrialPlan, run_trial
@@ -35,6 +36,7 @@ from statediff.model.verdict import Truth, Verdict
 from statediff.packs import read_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.agents import AgentOptions
+from statediff.workspace.trials import HeldTrial, lend
 from tests.agents import speaks
 from tests.agents.chat_server import Step, speaking
 
@@ -519,3 +521,38 @@ def test_each_gate_is_judged_on_the_state_that_its_turn_left(
         judged = tried(desk, Path(folder), acting(agent), f"{head}turns:\n{turns}")
     found = judged.evaluated.judgement
     assert [found.truth_of(f"turn{n}") for n in (1, 2, 3)] == expected
+
+
+def test_what_fails_around_the_user_is_no_word_about_the_agent(
+    desk: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(desk, "settle", broken)
+    with pytest.raises(OSError, match="the disk is gone"):
+        tried(desk, tmp_path, planned(RIGHT))
+
+
+def test_lint_names_the_input_that_a_message_lacks() -> None:
+    text = CONTRACT.replace("Close ticket {ticket}.", "Close {tickets}.").replace(
+        "    REPAIR\n", ""
+    )
+    told = {each.code: each for each in wording(parse_contract(text.encode(), "c.yaml").source)}
+    assert (
+        told["prompt-unknown-input"].line
+        == text.splitlines().index("    user: Close {tickets}.") + 1
+    )
+    assert "{tickets}" in told["prompt-unknown-input"].message
+
+
+def test_a_trial_that_is_held_open_speaks_with_the_user(desk: Any, tmp_path: Path) -> None:
+    text = CONTRACT.replace("    REPAIR\n", "").replace("sandbox: desk\n", "")
+    contract = parse_contract(text.encode(), "contract.yaml")
+    with HeldTrial(contract, tmp_path / "t", agent="test", lease=lend(desk)) as held:
+        held.tools.call("desk_execute", {"statements": [CLOSE]})
+        assert held.trial.say("Closed.") == "Now write a note."
+        held.tools.call("notes_write", {"path": "why.txt", "content": "Because."})
+        assert held.trial.say("A note.") is None
+        bundle = held.finish()
+    assert bundle.manifest["verdict"] == "MATCH"

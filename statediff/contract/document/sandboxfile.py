@@ -7,6 +7,7 @@ stand in it; which keys a source takes is decided by its kind, where the system 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Lock
@@ -182,6 +183,11 @@ class ToolEntry(Part):
             raise ValueError(f"needs one of sql, http and command, found {len(ways)}")
         if (self.on is None) != (ways == ["command"]):
             raise ValueError("`on` names the source of `sql` and `http`, and goes with no command")
+        if self.command is not None:
+            try:
+                shlex.split(self.command)
+            except ValueError as error:
+                raise ValueError(f"the command cannot be split: {error}") from error
         if self.class_ == "read" and len(self.statements) > 1:
             raise ValueError("a tool of class read has one statement")
         for statement in self.statements:

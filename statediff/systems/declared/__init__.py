@@ -56,6 +56,8 @@ def declared_tools(offered: Offered, urls: Mapping[str, str]) -> tuple[Tool[Any]
 
 def _tool(entry: ToolEntry, urls: Mapping[str, str], folder: Path) -> Tool[Any]:
     is_read = entry.class_ == "read"
+    if entry.on is not None and entry.on not in urls:
+        raise UsageError(f"{entry.name}: agents do not reach {entry.on}, so no tool works on it")
     if entry.permission == "denied":
         act: Callable[[dict[str, Any]], Any] = partial(_denied, entry.name)
     elif entry.statements:
@@ -68,7 +70,7 @@ def _tool(entry: ToolEntry, urls: Mapping[str, str], folder: Path) -> Tool[Any]:
         entry.name,
         entry.description,
         _arguments(entry),
-        lambda asked: act(asked.model_dump()),
+        lambda asked: act(asked.model_dump(by_alias=True)),
         ActionClass(entry.class_),
         # A statement in a transaction that cannot write; of all else it is the author's word.
         is_harmless=is_read and bool(entry.statements),
@@ -77,14 +79,15 @@ def _tool(entry: ToolEntry, urls: Mapping[str, str], folder: Path) -> Tool[Any]:
 
 def _arguments(entry: ToolEntry) -> type[Arguments]:
     fields: dict[str, Any] = {}
-    for name, written in entry.arguments.items():
+    # Whatever an author calls an argument, no method of the model is called so.
+    for at, (name, written) in enumerate(entry.arguments.items()):
         one = ToolArgument(type=written) if isinstance(written, str) else written
         kind = _KINDS[one.type] if one.one_of is None else Literal[one.one_of]
-        described = Field(description=one.description)
+        described = Field(alias=name, description=one.description)
         if one.optional:
-            described = Field(default=None, description=one.description)
+            described = Field(default=None, alias=name, description=one.description)
             kind = kind | None
-        fields[name] = (kind, described)
+        fields[f"argument_{at}"] = (kind, described)
     return create_model(entry.name, __base__=Arguments, __doc__=entry.description, **fields)
 
 

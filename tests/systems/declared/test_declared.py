@@ -59,7 +59,7 @@ tools:
     sql: DELETE FROM ticket WHERE id = :ticket
   - name: count_words
     description: Counts the words of a text.
-    arguments: {text: text}
+    arguments: {text: text, model_dump: {type: number, optional: true}}
     class: read
     command: PYTHON count.py
 """
@@ -198,6 +198,7 @@ def test_a_declared_tool_works_by_mcp_in_the_loop_and_in_a_trial_held_open(
         ("{class: read, sql: SELECT 1}", "`on` names the source"),
         ("{class: read, on: desk, sql: SELECT 1, command: 'true'}", "one of sql, http"),
         ("{class: harmless, on: desk, sql: SELECT 1}", "class"),
+        ("{class: read, command: 'say \"'}", "cannot be split"),
         ("{class: read, on: desk, http: {path: '/{c}'}}", "there is no argument `c`"),
     ],
 )
@@ -215,6 +216,8 @@ def test_a_name_that_is_there_already_is_refused(desk: EmbeddedSandbox) -> None:
     twice = Offered(declared=(first, first))
     with recording(clock) as recorder, pytest.raises(UsageError, match="two tools are called"):
         tool_table(access.urls, recorder, offered=twice)
+    with recording(clock) as recorder, pytest.raises(UsageError, match="do not reach desk"):
+        tool_table({}, recorder, offered=Offered(declared=(first,)))
 
 
 def test_a_request_has_its_arguments_in_their_places(tmp_path: Path) -> None:
