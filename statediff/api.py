@@ -44,7 +44,6 @@ from statediff.model.verdict import Verdict
 from statediff.packs import EMBEDDED, find_sandbox, known_sandbox, sandbox_of
 from statediff.scoring import (
     NOT_GIVEN,
-    OFFLINE,
     Judge,
     Judged,
     Score,
@@ -57,6 +56,7 @@ from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace import inputs
 from statediff.workspace import trials as engine
 from statediff.workspace.agents import AgentOptions
+from statediff.workspace.batches import OFFLINE, Evidence
 from statediff.workspace.bundles import load_bundle
 from statediff.workspace.cases import Chosen, load_cases
 from statediff.workspace.contracts import States, check, contract_path, contract_paths
@@ -65,6 +65,7 @@ from statediff.workspace.warm import Place, State, captures, names_of, place_of
 from statediff.workspace.watching import SETTLE_SECONDS, Watch
 
 __all__ = [
+    "Evidence",
     "Judge",
     "Judged",
     "Score",

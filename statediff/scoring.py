@@ -14,24 +14,16 @@ import pickle
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from statediff.agents.function import as_answer
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
-from statediff.evaluate import (
-    ContractFile,
-    Evaluated,
-    Prepared,
-    TrialFacts,
-    evaluate,
-    parse_contract,
-    prepare,
-)
+from statediff.evaluate import ContractFile, Evaluated, Prepared, evaluate, parse_contract, prepare
 from statediff.evidence.package import NO_BUNDLE, Bundle
 from statediff.later import Later, later
 from statediff.model.codes import Origin, Truth
@@ -47,6 +39,7 @@ from statediff.parallel import Processes, Start, in_order
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
 from statediff.workspace import inputs
+from statediff.workspace.batches import OFFLINE, Evidence, Recorder, Written, book
 from statediff.workspace.cases import Chosen, load_case
 from statediff.workspace.contracts import contract_path
 from statediff.workspace.folders import keep_bundle
@@ -61,7 +54,6 @@ class Given(Enum):
 
 NOT_GIVEN: Final = Given.NOTHING
 WIDTH: Final = 100
-OFFLINE: Final = TrialFacts("offline", agent="unknown", isolation="unknown")
 
 
 @dataclass(frozen=True)
@@ -249,6 +241,15 @@ def unread(error: Exception) -> Score:
     )
 
 
+class JudgedPair(NamedTuple):
+    """A judged run, and what it was judged from."""
+
+    before: Capture
+    after: Capture
+    answer: Value | NoAnswer
+    judgement: Judgement
+
+
 class Judge:
     """A contract and the state before, kept: many states after are judged against them.
 
@@ -278,9 +279,24 @@ class Judge:
         complete_trace: bool = False,
     ) -> Score:
         """The run's verdict and reward; nothing is packed. Raises as `judge` does."""
+        return score_of(self.judged(after, answer, trace, complete_trace).judgement)
+
+    def judged(
+        self,
+        after: After,
+        answer: Any = NOT_GIVEN,
+        trace: str | Path | None = None,
+        complete_trace: bool = False,
+    ) -> JudgedPair:
+        """The judgement of a run, with what it was judged from. Raises as `judge` does."""
         before, last = self._kept.captures(after)
         said, calls = self._beside(answer, trace, complete_trace)
-        return score_of(self._prepare(before).judgement(last, trace=calls, answer=said))
+        found = self._prepare(before).judgement(last, trace=calls, answer=said)
+        return JudgedPair(before, last, said, found)
+
+    def before(self, after: After) -> Capture:
+        """What was before, as it is compared with a state after."""
+        return self._kept.captures(after)[0]
 
     def _prepare(self, before: Capture) -> Prepared:
         """The contract over a capture before, which is one of few as long as states are alike."""
@@ -324,19 +340,36 @@ class Judge:
         *,
         answers: Iterable[Any] | None = None,
         workers: int = 1,
+        evidence: Evidence | None = None,
     ) -> list[Score]:
         """The scores of many runs, in their order, by so many processes.
 
         A run whose state cannot be read or judged is INCONCLUSIVE, and the others are judged all
         the same. `ContractError` where the contract does not fit. With several workers a program
         needs `if __name__ == "__main__":`; states that are no tables are judged in this process.
+
+        With `evidence`, a folder has what each verdict was judged from, under one signature.
         """
         if workers < 1:
             raise UsageError(f"{workers} workers: expected 1 or more")
         runs = _paired(afters, answers)
+        if evidence is None:
+            return [score for score, _, _ in self._each(runs, workers, None)]
+        found: list[Score] = []
+        with book(evidence, self.contract) as batch:
+            for score, written, run in self._each(runs, workers, batch.recorder):
+                batch.add(score, written, partial(self.before, run[0]))
+                found.append(score)
+        return found
+
+    def _each(
+        self, runs: Iterator[_Run], workers: int, recorder: Recorder | None
+    ) -> Iterator[tuple[Score, Written | None, _Run]]:
+        """Of each run its score, what is written of it, and the run, in their order."""
         if workers == 1 or not self._kept.is_portable:
-            return [_score_or_why(self, *run) for run in runs]
-        work = partial(_score_there, pickle.dumps(self))
+            yield from ((*_score_or_why(self, recorder, *run), run) for run in runs)
+            return
+        work = partial(_score_there, pickle.dumps((self, recorder)))
         start = Start("forkserver", (__name__,))
         waiting: deque[list[_Run]] = deque()
 
@@ -346,17 +379,15 @@ class Judge:
                 waiting.append(piece)
                 yield [self._packed(*run) for run in piece]
 
-        def lost(piece: list[bytes]) -> list[Score | None]:
+        def lost(piece: list[bytes]) -> list[_Scored | None]:
             # Only the run at which the process died is lost.
             alone = in_order(executor, workers, work, ([run] for run in piece), _died)
             return [score for [score] in alone]
 
-        found: list[Score] = []
         with closing_down(Processes(workers, start)) as executor:
             for scores in in_order(executor, 2 * workers, work, pieces(), lost):
-                for score, run in zip(scores, waiting.popleft(), strict=True):
-                    found.append(_score_or_why(self, *run) if score is None else score)
-        return found
+                for scored, run in zip(scores, waiting.popleft(), strict=True):
+                    yield (*(scored or _score_or_why(self, recorder, *run)), run)
 
     def _packed(self, after: Any, answer: Any) -> bytes:
         """What another process needs of a run; nothing of one that is judged here."""
@@ -390,6 +421,8 @@ _PREPARED: Final = 32
 """Captures before over which a contract is kept prepared."""
 _Run: TypeAlias = tuple[Any, Any]
 """A state after and what the agent said."""
+_Scored: TypeAlias = tuple[Score, Written | None]
+"""A score, and what is written of its run; of one that was not read there is nothing."""
 _MISSING: Final = object()
 _PIECE: Final = 64
 """Runs that are handed to another process at once."""
@@ -405,37 +438,43 @@ def _paired(afters: Iterable[After], answers: Iterable[Any] | None) -> Iterator[
         yield after, answer
 
 
-def _score_there(judge: bytes, runs: list[bytes]) -> list[Score | None]:
+def _score_there(judge: bytes, runs: list[bytes]) -> list[_Scored | None]:
     """The scores, in another process; None of a run that the first process has to judge."""
-    return [_score_or_none(_judge_here(judge), run) for run in runs]
+    return [_score_or_none(*_judge_here(judge), run) for run in runs]
 
 
-def _score_or_none(judge: Judge, run: bytes) -> Score | None:
+def _score_or_none(judge: Judge, recorder: Recorder | None, run: bytes) -> _Scored | None:
     try:
         after, answer = pickle.loads(run)  # noqa: S301 - what `score_many` wrote
-        return judge.score(after, answer=answer)
+        score, written = _scored(judge.judged(after, answer), recorder)
     except Exception:  # noqa: BLE001 - whatever it is, the first process finds and says it
         return None
+    return score, None if written is None else replace(written, captured=None)
 
 
-def _score_or_why(judge: Judge, after: Any, answer: Any) -> Score:
+def _score_or_why(judge: Judge, recorder: Recorder | None, after: Any, answer: Any) -> _Scored:
     try:
-        return judge.score(after, answer=answer)
+        found = judge.judged(after, answer)
     except ContractError:
         raise
     except Exception as error:  # noqa: BLE001 - one bad run takes no other with it
-        return unread(error)
+        return unread(error), None
+    return _scored(found, recorder)
+
+
+def _scored(found: JudgedPair, recorder: Recorder | None) -> _Scored:
+    return score_of(found.judgement), None if recorder is None else recorder.written(*found)
 
 
 @lru_cache(maxsize=4)
-def _judge_here(judge: bytes) -> Judge:
+def _judge_here(judge: bytes) -> tuple[Judge, Recorder | None]:
     """The judge of another process, made once in this one."""
-    found: Judge = pickle.loads(judge)  # noqa: S301 - what `score_many` wrote
+    found: tuple[Judge, Recorder | None] = pickle.loads(judge)  # noqa: S301 - what `score_many` wrote
     return found
 
 
-def _died(_: list[bytes]) -> list[Score | None]:
-    return [unread(StatediffError("the process that judged the run ended"))]
+def _died(_: list[bytes]) -> list[_Scored | None]:
+    return [(unread(StatediffError("the process that judged the run ended")), None)]
 
 
 @contextmanager

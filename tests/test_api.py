@@ -31,6 +31,7 @@ CONTRACT = "shop/refund-returned-order"
 
 
 NAMES = [
+    "Evidence",
     "Judge", "Judged", "Score", "StatediffError", "Trial", "Verdict", "changes", "judge", "lint",
     "load", "load_contract", "open_sandbox", "replay", "run", "state", "watch",
 ]  # fmt: skip

@@ -17,7 +17,10 @@ import pytest
 import statediff
 from statediff import Judge, Score, Verdict
 from statediff.errors import ContractError, InputError, UsageError
+from statediff.evidence.keys import generate
+from statediff.evidence.verify import Signer
 from statediff.model.state import MemoryChunks
+from statediff.workspace.batches import open_batch
 
 CLOSE = """
 contract: notes/close-ticket
@@ -180,12 +183,17 @@ def test_answers_are_scored_with_their_runs():
         judge.score_many([CLOSED], answers=answers)
 
 
-def test_a_run_that_kills_its_process_is_lost_alone():
-    """Those beside it are judged in another process."""
+def test_a_run_that_kills_its_process_is_lost_alone(tmp_path: Path):
+    """Those beside it are judged in another process, and the evidence says which it was."""
     judge = Judge(CLOSE, OPEN)
-    found = judge.score_many([CLOSED, Killer(), BOTH], workers=2)
+    key = generate(tmp_path / "key").public
+    evidence = statediff.Evidence(folder=tmp_path / "batch", key=tmp_path / "key")
+    found = judge.score_many([CLOSED, Killer(), BOTH], workers=2, evidence=evidence)
     assert [score.reward for score in found] == [1.0, None, 0.0]
     assert found[1].why == "environment: the process that judged the run ended"
+    opener = open_batch(tmp_path / "batch", (Signer("Ada", key, ("evaluator",), None, None),))
+    assert opener.batch.records.record(1)["unread"] == found[1].why
+    assert opener.judged(2).judgement.verdict is Verdict.DIVERGE
 
 
 class Killer(dict):  # type: ignore[type-arg]

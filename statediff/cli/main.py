@@ -155,6 +155,7 @@ _GROUPS: Final[Sequence[tuple[str, str, str]]] = (
     ),
     ("store", "Check and tidy the chunks of a run.", "suites.store"),
     ("log", "Keep verdicts where every change is noticed.", "evidence.logs"),
+    ("batch", "Open one rollout of many that were judged at once.", "evidence.batches"),
     ("reads", "Judge reads: was the answer validly reachable?", "validity.reads"),
     ("conformance", "Test other programs by what ours must do.", "validity.conforming"),
 )
@@ -166,7 +167,7 @@ _SECTIONS: Final = {
     "Run agents": "retry record sandbox mcp mcp-proxy",
     "Write contracts": "fmt agree schema contract",
     "Look at verdicts": "open report export runs stats compare store",
-    "Keep evidence": "replay keygen sign verify attach redact raw expire log",
+    "Keep evidence": "replay keygen sign verify attach redact raw expire log batch",
     "Ask people": "review adjudicate resolve flag agreement rubric",
     "Test the evaluator": "audit metatest study import reads conformance bench doctor",
 }

@@ -41,11 +41,7 @@ def replay(bundle: Bundle) -> Judgement:
     `NotReplayable` if this kernel is another version or the bundle does not hold what the decision
     reads; `BundleError` if the replay and the recorded judgement differ in anything.
     """
-    kernel = bundle.manifest.get("kernel")
-    if kernel != KERNEL:
-        raise NotReplayable(
-            f"judged by kernel {kernel}, this is kernel {KERNEL}; {_needed(kernel)}"
-        )
+    require_kernel(bundle.manifest.get("kernel"))
     try:
         judgement, facts = _replay(bundle)
     except (UsageError, AdapterError) as error:
@@ -61,6 +57,14 @@ def replay(bundle: Bundle) -> Judgement:
         if bundle.manifest.get(name) != value:
             raise BundleError(f"manifest.json: `{name}` is not what the other files say: {value}")
     return judgement
+
+
+def require_kernel(kernel: object) -> None:
+    """What was judged by that kernel can be replayed here. `NotReplayable`."""
+    if kernel != KERNEL:
+        raise NotReplayable(
+            f"judged by kernel {kernel}, this is kernel {KERNEL}; {_needed(kernel)}"
+        )
 
 
 def _needed(kernel: object) -> str:

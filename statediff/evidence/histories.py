@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from statediff.errors import BundleError
 from statediff.evidence.documents import instant_or_none, reading_document, reading_from
-from statediff.model.readings import History
+from statediff.model.readings import History, Transaction
+from statediff.model.state import State
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.values import encode
 
@@ -29,6 +31,24 @@ def seen_document(history: History) -> Json:
             for t in history.transactions
         ],
     }
+
+
+def seen_from(document: Json, states: Mapping[str, State]) -> History:
+    """What the feeds saw, of these states by their digests; `LookupError` without one."""
+    return History(
+        tuple(reading_from(entry) for entry in document["readings"]),
+        tuple(
+            Transaction(
+                each["id"],
+                each["source"],
+                each["position"],
+                instant_or_none(each["committed_at"]),
+                states[each["state"]],
+                tuple(each.get("names", ())),
+            )
+            for each in document["transactions"]
+        ),
+    )
 
 
 def history_document(history: History, timelines: Timelines) -> Json:

@@ -172,7 +172,9 @@ def _emptied(name: str, document: Json, tiers: Owners) -> list[tuple[str, list[J
 
     The fields are `[name, value]`; each becomes a piece of its own.
     """
-    found = []
+    found: list[tuple[str, list[Json], str]] = []
+    if not tiers.has_private():
+        return found
     for pointer, fields, of in _entities(name, document):
         if tiers.has_private(of):
             found.append((pointer, list(fields), of))
@@ -279,9 +281,9 @@ class Owners:
     def _raise(self, owner: _Owner, tier: str) -> None:
         self._tiers[owner] = _strictest([self._tiers.get(owner, TIERS[-1]), tier])
 
-    def has_private(self, of: str) -> bool:
-        """Whether fewer may see a field of the type than the type."""
-        return of in self._holders
+    def has_private(self, of: str | None = None) -> bool:
+        """Whether fewer may see a field of the type, or of any, than the type."""
+        return bool(self._holders) if of is None else of in self._holders
 
     def of_field(self, of: str, field: str) -> str:
         """Who may see a field of the type."""
@@ -322,7 +324,8 @@ class Owners:
         tier = self._tiers.get(owner, self._tiers[None])
         if (pointer or "#") in _HASHED.get(name, ()):
             tier = self._digests
-        return f"{_strictest([tier, self._of_delta(value) or tier])}/{kind}"
+        own = self._of_delta(value) if self._private else None
+        return f"{tier if own is None else _strictest([tier, own])}/{kind}"
 
     def retain(self, path: str, value: Json) -> float | None:
         """For how many seconds the piece at a path is kept; None where nothing limits it."""

@@ -83,10 +83,8 @@ def seal(
     contract = v.leaf_hash(told[v.CONTRACT][1]).hex()
     predicate = v.predicate_of(manifest, told[v.SUMMARY][0]["clauses"], contract)
     payload = v.statement(v.canonical(manifest), predicate)
-    signature = {"keyid": v.key_id(key), "sig": _text(sign(v.signed_bytes(payload)))}
-    envelope = {"payload": _text(payload), "payloadType": v.PAYLOAD, "signatures": [signature]}
     return Sealed({
-        "envelope.json": v.canonical(envelope),
+        "envelope.json": enveloped(payload, key, sign),
         "leaves.json": v.leaves_file([data for _, data in encoded], ()),
         "manifest.json": v.canonical(manifest),
     })  # fmt: skip
@@ -115,6 +113,14 @@ def signatures(sealed: Sealed) -> int:
         return len(document["signatures"])
     except (v.Rejected, KeyError, TypeError) as error:
         raise BundleError(f"INVALID: {error}") from error
+
+
+def enveloped(payload: bytes, key: bytes, sign: Sign) -> bytes:
+    """The DSSE envelope of a Statement, under the one signature by `sign` of the key."""
+    signature = {"keyid": v.key_id(key), "sig": _text(sign(v.signed_bytes(payload)))}
+    return v.canonical(
+        {"payload": _text(payload), "payloadType": v.PAYLOAD, "signatures": [signature]}
+    )
 
 
 def redact(sealed: Sealed, verified: v.Verified, keep: Callable[[v.Leaf], bool]) -> Sealed:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from statediff.evidence import documents as doc
-from statediff.model.readings import Capture
+from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
 
@@ -51,6 +51,16 @@ def states_from(document: Json, store: ChunkStore) -> Mapping[str, State]:
             raise ValueError(f"the state {digest[:16]}… has another digest than it says")
         found[digest] = state
     return found
+
+
+def capture_from(document: Json, states: Mapping[str, State]) -> Capture:
+    """The capture that `capture_document` says, of these states; `LookupError` without one."""
+    return Capture(
+        tuple(
+            SourceCapture(doc.reading_from(each["reading"]), states[each["state"]])
+            for each in document
+        )
+    )
 
 
 def _states(captures: Iterable[Capture]) -> Iterator[State]:

@@ -243,7 +243,8 @@ class Verified:
     def leaves(self) -> tuple[Leaf, ...]:
         """The disclosed leaves, read; a verified bundle may be large and is read only if asked."""
         with uncollected():
-            return tuple(_leaf(json.loads(data)) for data in self.disclosed)
+            known: set[tuple[str, str]] = set()
+            return tuple(_leaf(json.loads(data), known) for data in self.disclosed)
 
 
 def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
@@ -255,7 +256,7 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
         _reject("envelope.json: the predicate is that of another format than the manifest's")
     sealed_at = datetime.fromisoformat(manifest["sealed_at"])
     for signer in signers:
-        _check_time(signer, sealed_at, "envelope.json")
+        check_time(signer, sealed_at, "envelope.json")
     tree = manifest["tree"]
     with uncollected():
         disclosed, hidden, seen = _leaves(files["leaves.json"], tree["leaves"])
@@ -374,11 +375,11 @@ def signed_bytes(payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
-def statement(manifest: bytes, predicate: Any = None) -> bytes:
-    """The in-toto Statement over a manifest's bytes; of the older format without a predicate."""
+def statement(manifest: bytes, predicate: Any = None, kind: str = OLDER_PREDICATE) -> bytes:
+    """The in-toto Statement over a manifest's bytes; without a predicate, of that `kind`."""
     digest = hashlib.sha256(manifest).hexdigest()
     subject = [{"digest": {"sha256": digest}, "name": "manifest.json"}]
-    kind, said = (OLDER_PREDICATE, {}) if predicate is None else (PREDICATE, predicate)
+    kind, said = (kind, {}) if predicate is None else (PREDICATE, predicate)
     return canonical(
         {"_type": STATEMENT, "predicate": said, "predicateType": kind, "subject": subject}
     )
@@ -705,11 +706,7 @@ def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> tuple[
     """The trusted keys that signed this manifest, and the predicate; None of the older format."""
     if len(manifest) > MAX_HEAD_BYTES:
         _reject(f"manifest.json: more than {MAX_HEAD_BYTES} bytes")
-    document = parse(envelope, "envelope.json", MAX_HEAD_BYTES)
-    _shape(document, {"payload": str, "payloadType": str, "signatures": list}, "envelope.json")
-    if document["payloadType"] != PAYLOAD:
-        _reject(f"envelope.json: expected payloadType {PAYLOAD}")
-    payload = _base64(document["payload"], "payload")
+    payload, signatures = _enveloped(envelope)
     predicate = None
     if payload != statement(manifest):
         match parse(payload, "envelope.json: payload", MAX_HEAD_BYTES):
@@ -719,7 +716,27 @@ def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> tuple[
                 pass
         if predicate is None or payload != statement(manifest, predicate):
             _reject("envelope.json: what was signed is another manifest")
-    signatures = document["signatures"]
+    return _signers(signatures, payload, trust), predicate
+
+
+def signers_of(envelope: bytes, expected: bytes, trust: Sequence[Signer]) -> list[Signer]:
+    """The keys, trusted to seal, that signed the expected payload. Raises `Rejected`."""
+    payload, signatures = _enveloped(envelope)
+    if payload != expected:
+        _reject("envelope.json: what was signed is another manifest")
+    return _signers(signatures, payload, trust)
+
+
+def _enveloped(envelope: bytes) -> tuple[bytes, list[Any]]:
+    """The payload of a DSSE envelope, and its signatures."""
+    document = parse(envelope, "envelope.json", MAX_HEAD_BYTES)
+    _shape(document, {"payload": str, "payloadType": str, "signatures": list}, "envelope.json")
+    if document["payloadType"] != PAYLOAD:
+        _reject(f"envelope.json: expected payloadType {PAYLOAD}")
+    return _base64(document["payload"], "payload"), document["signatures"]
+
+
+def _signers(signatures: list[Any], payload: bytes, trust: Sequence[Signer]) -> list[Signer]:
     needed = max((signer.needed for signer in trust), default=1)
     if len(signatures) != needed:  # a further one could be taken away without being missed
         _reject(f"envelope.json: expected {'one signature' if needed == 1 else needed}")
@@ -728,7 +745,7 @@ def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> tuple[
     names = [entry["keyid"] for entry in signatures]
     if names != sorted(set(names)):
         _reject("envelope.json: the signatures are not in the order of their keys")
-    return [_signer_of(entry, payload, trust) for entry in signatures], predicate
+    return [_signer_of(entry, payload, trust) for entry in signatures]
 
 
 def _signer_of(entry: Mapping[str, str], payload: bytes, trust: Sequence[Signer]) -> Signer:
@@ -753,7 +770,8 @@ def _require_fit(signer: Signer, signature: bytes, message: bytes, where: str) -
         _reject(f"{where}: the signature of {signer.name} does not fit")
 
 
-def _check_time(signer: Signer, at: datetime, where: str) -> None:
+def check_time(signer: Signer, at: datetime, where: str) -> None:
+    """The key was valid at that time. Raises `Rejected`."""
     early = signer.valid_from is not None and at < signer.valid_from
     late = signer.valid_until is not None and at >= signer.valid_until
     if early or late:
@@ -885,7 +903,7 @@ def _note_signer(
         if seconds > _LATEST:
             _reject(f"{PROOF}: signed at no time: {seconds}")
         at = datetime.fromtimestamp(seconds, UTC)
-        _check_time(signer, at, PROOF)
+        check_time(signer, at, PROOF)
         return signer.name, at
     raise Rejected(f"{PROOF}: no signature of its log by a key that is trusted as {SEALING}")
 
@@ -1013,21 +1031,22 @@ def _leaves(data: bytes, most: int) -> tuple[list[bytes], list[str], _Seen]:
         _reject(f"leaves.json: more than {MAX_BYTES} bytes")
     encoded, at = list[bytes](), len(_LEAD)
     paths, tags, said, binding, contract = seen = _Seen(set(), Counter(), {}, {}, [])
+    known: set[tuple[str, str]] = set()
     try:
         text = data.decode("utf-8")
         while text.startswith("[", at):
             if len(encoded) == most:
                 _reject(f"leaves.json: more leaves than the {most} that were signed")
             entry, end = _DECODER.raw_decode(text, at)
-            leaf = _leaf(entry)
-            paths.add(leaf.path)
-            tags[leaf.tag] += 1
-            if leaf.path.endswith("#") or leaf.path.startswith(_CLAUSE):
-                said[leaf.path] = leaf.value
-            if leaf.path.startswith(_BINDING) or "/rows/" in leaf.path:
-                binding[leaf.path] = leaf.value
+            tag, _salt, path, value = _leaf(entry, known)
+            paths.add(path)
+            tags[tag] += 1
+            if path.endswith("#") or path.startswith(_CLAUSE):
+                said[path] = value
+            if "/rows/" in path or path.startswith(_BINDING):
+                binding[path] = value
             encoded.append(canonical(entry))
-            if leaf.path == CONTRACT:
+            if path == CONTRACT:
                 contract.append(leaf_hash(encoded[-1]).hex())
             _shallow(encoded[-1], "leaves.json", MAX_DEPTH - 2)
             at = end + 1
@@ -1085,12 +1104,17 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _leaf(entry: Any) -> Leaf:
+def _leaf(entry: Any, known: set[tuple[str, str]]) -> Leaf:
+    """The leaf. `known` are the tags that were found right, each with its file."""
     match entry:
-        case [str(tag), str(salt), [str(path), value]] if _SALT.fullmatch(salt) and "#" in path:
-            if _TAG.fullmatch(tag):
+        case [str(tag), str(salt), [str(path), value]] if _SALT.fullmatch(salt):
+            name, mark, _ = path.partition("#")
+            if mark and (tag, name) in known:
+                return Leaf(tag, salt, path, value)
+            if mark and _TAG.fullmatch(tag):
                 if tag.partition("/")[2] != _kind(path):
                     _reject(f"leaves.json: a leaf at {path[:80]!r} has the tag {tag[:80]!r}")
+                known.add((tag, name))
                 return Leaf(tag, salt, path, value)
         case _:
             pass

@@ -21,6 +21,7 @@ from typing import Any
 
 from statediff.errors import UsageError
 from statediff.scoring import Judge, Score
+from statediff.workspace.batches import Evidence
 
 
 def rewards(
@@ -29,9 +30,11 @@ def rewards(
     *,
     answers: Iterable[Any] | None = None,
     workers: int = 1,
+    evidence: Evidence | None = None,
 ) -> list[float | None]:
     """A reward for each state after, in their order: 1.0, 0.0, or None, which is left out."""
-    return [score.reward for score in judge.score_many(afters, answers=answers, workers=workers)]
+    scores = judge.score_many(afters, answers=answers, workers=workers, evidence=evidence)
+    return [score.reward for score in scores]
 
 
 def reward_function(

@@ -30,6 +30,10 @@ def load_bundle(
 
     if (copy := bundle_at_url(path)) is not None:
         return copy
+    if is_batch(path):
+        raise UsageError(
+            f"{printable(str(path))}: many rollouts; `statediff batch open` makes a bundle of one"
+        )
     if is_sealed(path):
         return _unsealed(path, trust, vault), path
     if trust is not None or vault is not None:
@@ -43,6 +47,11 @@ def load_bundle(
         return load(folder), folder
     except InputError as error:
         raise BundleError(f"{printable(str(folder))}: {error}") from error
+
+
+def is_batch(path: Path) -> bool:
+    """Whether `path` looks like the evidence of a batch, finished or not."""
+    return (path / "rollouts").is_file()
 
 
 def _unsealed(path: Path, trust: Path | None, vault: Path | None) -> Bundle:

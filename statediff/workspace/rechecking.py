@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
+    from statediff.model.readings import Capture
 
 
 def require_contract(bundle: Bundle, contract: str) -> None:
@@ -21,18 +23,18 @@ def require_contract(bundle: Bundle, contract: str) -> None:
 
 
 def require_chunks(bundle: Bundle, run: Path) -> None:
-    """The bundle's state roots are those of the states that the run kept of its trial.
+    """The bundle is what a judgement of the states that the run kept of its trial gives.
 
-    They are made anew of every row, under the run's secret. `BundleError` where they differ,
-    `UsageError` where the run or the bundle has none.
+    All of them: both ends, by every row of which the state roots are made anew under the run's
+    secret, each source's own, and those between the ends. The calls, the answer and the times are
+    the bundle's. `BundleError` where they differ, `UsageError` where the run or bundle has none.
     """
     from statediff.capture.bounds import bound_captures
-    from statediff.capture.store import DiskChunks
     from statediff.errors import BundleError, UsageError
+    from statediff.evaluate import TrialFacts, contract_in, evaluate
     from statediff.evidence import documents as doc
     from statediff.evidence.roots import Roots
-    from statediff.evidence.states import states_from
-    from statediff.model.readings import Capture, SourceCapture
+    from statediff.evidence.traces import trace_from
     from statediff.workspace.runfolders import run_secret
 
     expected = bundle.document("captures.json").get("roots")
@@ -42,23 +44,44 @@ def require_chunks(bundle: Bundle, run: Path) -> None:
     folder = run / "trials" / name
     if Path(name).name != name or not folder.is_dir():
         raise UsageError(f"{run}: holds no such trial as the bundle's")
+    before, after = _captures(folder, run)
+    secret = run_secret(run)
+    roots = Roots.of(*bound_captures(before, after), secret)
+    if dict(roots.by_side) != expected:
+        raise BundleError(f"captures.json: the state roots are not those of the chunks of {run}")
+    trial = bundle.document("trial.json")
+    facts = TrialFacts(
+        **{**trial, "seed": int(trial["seed"]), "sources": tuple(trial["sources"])}, secret=secret
+    )
+    again = evaluate(
+        contract_in(bundle.files),
+        before,
+        after,
+        trace=trace_from(bundle.document("trace.json")),
+        answer=doc.answer_from(bundle.document("answer.json")),
+        timeline=doc.timeline_from(bundle.document("timeline.json")),
+        facts=facts,
+        roots=roots,
+    ).bundle
+    for file in ("captures.json", "resolution.json", "fragments.json", "judgement.json"):
+        if again.data(file) != bundle.data(file):
+            raise BundleError(f"{file}: not what the states that {run} kept give")
+
+
+def _captures(folder: Path, run: Path) -> tuple[Capture, Capture]:
+    """What was captured in a trial of the run. `BundleError`."""
+    from statediff.capture.store import DiskChunks
+    from statediff.errors import BundleError
+    from statediff.evidence.histories import seen_from
+    from statediff.evidence.states import capture_from, states_from
+
     captures = _document(folder / "captures.json")
     try:
         states = states_from(_document(folder / "states.json"), DiskChunks(run / "chunks"))
-        before, after = (
-            Capture(
-                tuple(
-                    SourceCapture(doc.reading_from(each["reading"]), states[each["state"]])
-                    for each in captures[side]
-                )
-            )
-            for side in ("before", "after")
-        )
+        before, after = (capture_from(captures[side], states) for side in ("before", "after"))
+        return before, replace(after, history=seen_from(captures["during"], states))
     except (LookupError, TypeError, ValueError) as error:
         raise BundleError(f"{folder}: its states cannot be read: {error!r}") from error
-    found = Roots.of(*bound_captures(before, after), run_secret(run)).by_side
-    if dict(found) != expected:
-        raise BundleError(f"captures.json: the state roots are not those of the chunks of {run}")
 
 
 def _document(path: Path) -> Any:

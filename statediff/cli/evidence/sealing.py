@@ -15,6 +15,7 @@ import typer
 
 from statediff.atomic import write_atomically
 from statediff.cli.evidence.attaching import BesideOptions
+from statediff.cli.evidence.batches import RolloutOptions, verify_batch
 from statediff.cli.options import (
     BundleArgument,
     JsonFlag,
@@ -26,7 +27,7 @@ from statediff.cli.options import (
 from statediff.cli.output import emit, print_result, shown
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.model.values import printable
-from statediff.workspace.bundles import load_copy, raw_pieces
+from statediff.workspace.bundles import is_batch, load_copy, raw_pieces
 from statediff.workspace.logs.files import states_facts
 
 if TYPE_CHECKING:
@@ -267,9 +268,10 @@ def verify(
     *,
     demands: DemandOptions,
     beside: BesideOptions,
+    rollouts: RolloutOptions,
     as_json: JsonFlag = False,
 ) -> int:
-    """Check a sealed bundle: who signed it, and that nothing in it was changed.
+    """Check a sealed bundle, or a batch: who signed it, and that nothing in it was changed.
 
     Exit code 0 if VALID; 3 if NOT_REPLAYABLE_AT_TIER (genuine, but parts that the decision rests
     on are withheld); 4 if INVALID, or UNMET (genuine, but not what was demanded).
@@ -278,6 +280,12 @@ def verify(
     from statediff.evidence.verify import Rejected
     from statediff.evidence.verify import verify as check
 
+    if is_batch(sealed):
+        is_bare = demands == DemandOptions() and beside == BesideOptions()
+        if not is_bare or vault is not None or log is not None:
+            raise UsageError("of a batch, `verify` takes --trust, --rollout and --every")
+        return verify_batch(sealed, trust, rollouts, as_json=as_json)
+    rollouts.require_none()
     keys = load_trust(trust)
     try:
         copy = load_copy(sealed, vault)
