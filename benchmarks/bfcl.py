@@ -68,7 +68,7 @@ def _checker() -> Checker:
     return found
 
 
-def export(folder: Path, half: Half | None, only: int | None = None) -> None:
+def export(folder: Path, half: Half | None, only: int | None, *, with_runs: bool) -> None:
     """Every task of the half, or of both, and runs of it, as files in the folder."""
     checker = _checker()
     for part in ("tasks", "runs"):
@@ -81,7 +81,8 @@ def export(folder: Path, half: Half | None, only: int | None = None) -> None:
         ):
             for raw in tasks[:only]:
                 known.write(_line(raw))
-                runs.writelines(_line(run) for run in made_runs(task_of(raw), checker))
+                if with_runs:
+                    runs.writelines(_line(run) for run in made_runs(task_of(raw), checker))
 
 
 def _line(raw: Mapping[str, Any]) -> str:
@@ -115,7 +116,7 @@ class Judged:
     """`pass`, or its error."""
     ours: str
     at_end: str
-    """What the contract says that asks for everything only in the end."""
+    """What the contract says that asks for everything only in the end; of no wrong run."""
     official_turn: int
     our_turn: int
     """The first turn that fails, 0 where none does."""
@@ -150,7 +151,8 @@ def _judged(suite: Bfcl, category: str, line: RunLine) -> Judged:
     task, course = suite.task(run.task), course_of(run.raw)
     ours = _judgement(suite, run.task, course, Gates.TURN)
     at_end = ours
-    if ours is None or ours.verdict is not Verdict.MATCH:
+    is_wrong = BY_KIND[run.agent].is_ == WRONG
+    if not is_wrong and (ours is None or ours.verdict is not Verdict.MATCH):
         at_end = _judgement(suite, run.task, course, Gates.END)
     failed = [] if ours is None else [f for f in ours.findings if f.truth is Truth.FAILS]
     numbers = [int(f.clause[5:]) for f in failed if f.clause.startswith("turn-")]
@@ -224,13 +226,25 @@ def _labels(task: Task, course: Course, said: _Said) -> tuple[str, ...]:
 
 
 def study(folder: Path, jobs: int) -> list[Judged]:
-    """Every run in the folder, judged."""
-    places = []
-    for file in _suite(folder).files:
-        lines = [line for line in read_lines(file.path) if isinstance(line, RunLine)]
-        places += [(folder, file.domain, lines[at : at + 40]) for at in range(0, len(lines), 40)]
+    """Every run in the folder, judged; what was judged before is in `judged`, by category."""
+    (folder / "judged").mkdir(exist_ok=True)
+    found: list[Judged] = []
     with ProcessPoolExecutor(jobs) as pool:
-        return [each for found in pool.map(judge, places) for each in found]
+        for file in _suite(folder).files:
+            kept = folder / "judged" / file.path.name
+            if not kept.exists():
+                lines = [line for line in read_lines(file.path) if isinstance(line, RunLine)]
+                some = [lines[at : at + 40] for at in range(0, len(lines), 40)]
+                done = pool.map(judge, [(folder, file.domain, each) for each in some])
+                text = "".join(_line(asdict(each)) for judged in done for each in judged)
+                kept.write_text(text, encoding="utf-8")
+            found += [_kept(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+    return found
+
+
+def _kept(line: str) -> Judged:
+    told = json.loads(line)
+    return Judged(**{**told, "labels": tuple(told["labels"])})
 
 
 def figures(judged: Sequence[Judged]) -> dict[str, Any]:
@@ -304,23 +318,24 @@ def main() -> None:
     """One command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("do", choices=("environment", "export", "digests", "study"))
-    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / ".hosts" / "bfcl")
+    parser.add_argument("folder", type=Path, nargs="*", default=[ROOT / ".hosts" / "bfcl"])
     parser.add_argument("--half", type=Half, default=None)
+    parser.add_argument("--tasks", action="store_true", help="export no runs: for `audit`")
     parser.add_argument("--only", type=int, help="tasks of each category")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RUNS)
     parser.add_argument("--read", type=int, metavar="SEED", help="print differences to be read")
     given = parser.parse_args()
     if given.do == "environment":
-        environment(given.folder)
+        environment(given.folder[0])
     elif given.do == "export":
-        export(given.folder, given.half, given.only)
+        export(given.folder[0], given.half, given.only, with_runs=not given.tasks)
     elif given.do == "digests":
         found = {"split": SPLIT, "contracts": digests(_checker())}
         DIGESTS.parent.mkdir(exist_ok=True)
         DIGESTS.write_text(json.dumps(found, indent=1) + "\n")
     else:
-        judged = study(given.folder, given.jobs)
+        judged = [each for folder in given.folder for each in study(folder, given.jobs)]
         if given.read is not None:
             sys.stdout.writelines(_line(asdict(e)) for e in to_read(judged, given.read))
             return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
@@ -263,8 +264,9 @@ def _spelled(key: Any) -> str:
 
 
 def _read(key: str) -> Any:
-    if key[:1] == '"':
-        return json.loads(key)
+    if key[:1] == '"' == key[-1:]:
+        with suppress(ValueError):  # a seeded key is nobody's spelling
+            return json.loads(key)
     return int(key) if _is_number(key) else key
 
 
@@ -371,22 +373,35 @@ def column_name(column: str) -> str:
     return column.replace("(", "").replace(")", "")
 
 
-def state_of(document: Document, schema: Schema) -> State:
+def state_of(document: Document, schema: Schema, then: Then | None = None) -> State:
     """The state that the records are; a field that a record lacks is null there.
 
-    `InputError` where two have one key.
+    Tables are those of `then` where nothing changed since. `InputError` where two records have one
+    key.
     """
     store = MemoryChunks()
     tables = {}
     for entity in schema.types:
+        records = document.get(entity.name, [])
+        if then is not None and then.document.get(entity.name, []) == records:
+            tables[entity.name] = then.state.tables[entity.name]
+            continue
         read = row_reader(entity)
         blank = dict.fromkeys(f.source_column for f in entity.fields)
-        rows = [read(record_of({**blank, **each})) for each in document.get(entity.name, [])]
+        rows = [read(record_of({**blank, **each})) for each in records]
         try:
             tables[entity.name] = build_table(entity, rows, store)
         except (ValueError, TypeError) as error:
             raise InputError(str(error)) from error
     return State(schema, tables)
+
+
+@dataclass(frozen=True)
+class Then:
+    """An earlier moment: its records, and the state that they are."""
+
+    document: Document
+    state: State
 
 
 def plain_record(entity: EntityType, row: Mapping[str, Observed], was: Record) -> Record:

@@ -27,9 +27,12 @@ from statediff.importers.bfcl.contract import Gates, contract_of
 from statediff.importers.bfcl.format import Course, Made, Task, course_of, task_of
 from statediff.importers.bfcl.layout import (
     BY_NAME,
+    POSITION,
     SOURCE,
     Document,
+    Then,
     attributes_of,
+    documents_of,
     plain_record,
     schema_of,
     state_of,
@@ -57,6 +60,8 @@ from statediff.model.values import Map, printable
 
 CATEGORIES: Final = ("base", "long_context", "miss_func", "miss_param")
 TASKS_KEPT: Final = 16
+REFERENCE: Final = "reference"
+"""Who made the runs that `minimal` gives."""
 
 
 class Bfcl:
@@ -178,6 +183,8 @@ class Bfcl:
         course = _course(run.raw)
         turns = [[call.text for call in turn] for turn in course.turns]
         patch = _patch(course, seeded) if seeded else None
+        if patch == {}:
+            return None  # the simulators cannot be in such a state
         try:
             found = self._checker.run(run.task.name, turns, patch=patch)["official"]
         except AdapterError:
@@ -197,8 +204,13 @@ class Bfcl:
         return replace(run, raw={**run.raw, "turns": [[] for _ in course.turns], "states": states})
 
     def prepare(self, run: RecordedRun) -> Prepared:
-        """The run as a trial under its task's contract."""
-        return self.trial(run.task, _course(run.raw))
+        """The run as a trial under its task's contract.
+
+        What `minimal` makes is there for harm to be seeded into the state after it. Of a state that
+        nobody saw come about no turn but the last can be judged: its gates are at the end.
+        """
+        gates = Gates.END if run.agent == REFERENCE else Gates.TURN
+        return self.trial(run.task, _course(run.raw), gates)
 
     def trial(self, task: TaskId, course: Course, gates: Gates = Gates.TURN) -> Prepared:
         """The run as a trial, turn by turn."""
@@ -211,7 +223,8 @@ class Bfcl:
         states: list[State] = []
         for then, now in zip(course.documents, course.documents[1:], strict=False):
             last = states[-1] if states else before
-            states.append(last if then == now else state_of(now, before.schema))
+            is_still = then == now
+            states.append(last if is_still else state_of(now, before.schema, Then(then, last)))
         capture = capture_of("after", states[-1])
         marks, transactions = _transactions([before, *states])
         told = history_of(SOURCE, Seen(tuple(transactions)), capture, lambda: EPOCH)
@@ -239,7 +252,7 @@ class Bfcl:
         if self._checker is None:
             return None
         raw = {name: self._lines[task][name] for name in ("turns", "states")}
-        run = RecordedRun(f"ground truth of {task}", task, "ground-truth", raw)
+        run = RecordedRun(f"ground truth of {task}", task, REFERENCE, raw)
         return run if self.reward(run) else None
 
     def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
@@ -328,7 +341,10 @@ def _action(name: str, place: int, call: Made, marks: tuple[Mark, ...]) -> Actio
 
 
 def _patch(course: Course, seeded: Sequence[SeededChange]) -> dict[str, dict[str, Any]]:
-    """The attributes as they are once the changes were made in the state after the run."""
+    """The attributes as they are once the changes were made in the state after the run.
+
+    Empty where records that come of such attributes are others.
+    """
     last = course.systems[-1]
     types = schema_of(last).by_name
     document: Document = {name: list(rows) for name, rows in course.documents[-1].items()}
@@ -342,6 +358,8 @@ def _patch(course: Course, seeded: Sequence[SeededChange]) -> dict[str, dict[str
         if change.after is not None:
             rows.append(plain_record(types[table.name], change.after, was))
     whole = attributes_of(document, last)
+    if _unplaced(documents_of(whole)) != _unplaced(document):
+        return {}
     return {
         system: {
             name: value
@@ -350,6 +368,14 @@ def _patch(course: Course, seeded: Sequence[SeededChange]) -> dict[str, dict[str
         }
         for system, attributes in whole.items()
         if any(system == each for each, _ in touched)
+    }
+
+
+def _unplaced(document: Document) -> dict[str, list[str]]:
+    """The records, wherever in their lists they are."""
+    return {
+        name: sorted(str(sorted((n, str(v)) for n, v in r.items() if n != POSITION)) for r in rows)
+        for name, rows in document.items()
     }
 
 
