@@ -36,7 +36,10 @@ from statediff.workspace.auditing import SECONDS, audit_task, right_run, tasks_i
 STORED: Final = Path(__file__).parent / "league"
 REGISTERED: Final = STORED / "registered"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "league.md"
-SUITES: Final = ("agent-diff", "tau2")
+SUITES: Final = ("agent-diff", "bfcl", "tau2")
+MADE: Final = "bfcl-runs"
+READ: Final = "bfcl-read"
+"""Differences that were read one by one."""
 EFFORT: Final = Effort(seed=1, each=2)
 _GROUPS: Final = ("nothing done", "in the task", "beside the task", "right")
 
@@ -153,6 +156,9 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     for name in SUITES:
         if name in found:
             yield from _suite(name, found[name])
+    if MADE in found:
+        yield from _made(found[MADE])
+        yield from ("", found[READ]["note"])
     for name in sorted(n for n in found if n.startswith("judges-")):
         yield from _judges(found[name])
 
@@ -210,6 +216,52 @@ def _judges(found: Mapping[str, Any]) -> Iterator[str]:
         for each in found["judges"]
     )
     yield from _table(_JUDGE_COLUMNS, rows)
+
+
+_MADE_LEAD: Final = """
+## BFCL: made runs
+
+Runs that are right or wrong by how they are made ([bfcl.md](bfcl.md#kinds-of-runs)), before the
+benchmark's checker and before contracts that were generated from the ground truth. Those of the
+held-out half were written down before a run of it was carried out; its figures are of the first
+run. `python -m benchmarks.bfcl study DIR`, statediff {statediff}, kernel {kernel}."""
+_MADE_ROWS: Final = (
+    ("runs", "runs"),
+    ("right runs that the checker fails", "right runs"),
+    ("right runs that are not MATCH", "right runs"),
+    ("wrong runs that the checker passes", "wrong runs"),
+    ("wrong runs that are MATCH", "wrong runs"),
+    ("differences", "runs"),
+)
+
+
+def _made(found: Mapping[str, Any]) -> Iterator[str]:
+    """What the checker and our contracts say of the made runs, by half."""
+    halves = [name for name in ("developed", "held-out") if name in found]
+    yield _MADE_LEAD.format(**found)
+    yield ""
+    rows = (
+        (name, *(_of(found[half][name], found[half][of]) for half in halves))
+        for name, of in _MADE_ROWS
+    )
+    yield from _table(("", *halves), rows)
+    for part, title in (
+        ("labels", "Differences by cause; one may have several:"),
+        ("first failed turn of wrong runs", "The first failed turn of wrong runs:"),
+    ):
+        names = sorted({name for half in halves for name in found[half][part]})
+        cells = ((n, *(found[half][part].get(n, 0) for half in halves)) for n in names)
+        yield from ("", title, "", *_table(("", *halves), cells))
+    mixes = [(kind, half) for kind in ("right", "wrong") for half in halves]
+    mix = {pair: found[pair[1]]["failure mix"][pair[0]] for pair in mixes}
+    names = sorted({name for each in mix.values() for name in each})
+    heads = ("", *(f"{kind}, {half}" for kind, half in mixes))
+    rows_ = ((n, *(_of(mix[p].get(n, 0), sum(mix[p].values())) for p in mixes)) for n in names)
+    yield from ("", "Why the checker failed runs:", "", *_table(heads, rows_))
+
+
+def _of(number: int, of: int) -> str:
+    return f"{number}" if number == of else f"{number} of {of}, {100 * number / of:.2f} %"
 
 
 def _share(each: Mapping[str, Any] | None) -> str:

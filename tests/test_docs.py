@@ -25,6 +25,7 @@ PAGES = (
     "access",
     "architecture",
     "audit",
+    "bfcl",
     "cli",
     "first-contract",
     "graph",
