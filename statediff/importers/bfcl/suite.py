@@ -149,10 +149,6 @@ class Bfcl:
         """The closed contract of the task, with a gate after each turn."""
         return self._contract(task, Gates.TURN)
 
-    def contract_at(self, task: TaskId, gates: Gates) -> ContractFile:
-        """The contract with its gates after each turn, or only once all turns are over."""
-        return self._contract(task, gates)
-
     def _compose(self, task: TaskId, gates: Gates) -> ContractFile:
         return contract_of(self._task(task), gates)
 
