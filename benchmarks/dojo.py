@@ -18,12 +18,11 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import time_machine
-from agentdojo.base_tasks import BaseUserTask
 from agentdojo.functions_runtime import FunctionsRuntime
 from agentdojo.task_suite.load_suites import get_suite, get_suites
 from pydantic import BaseModel, TypeAdapter
@@ -209,14 +208,30 @@ def utility(name: str, task: str, state: Path, before: Path, answer: Path | None
     """What the benchmark says of the state and the answer; a text where it asks for the calls."""
     suite = get_suite(VERSION, name)
     user = suite.get_user_task_by_id(task)
-    if type(user).utility_from_traces is not BaseUserTask.utility_from_traces:
-        return "it rests on the calls, which no state holds"
     pristine = suite.load_and_inject_default_environment({})
     then, now = (
         environment_of(json.loads(path.read_bytes()), pristine) for path in (before, state)
     )
     said = "" if answer is None else json.loads(answer.read_bytes())
-    return bool(user.utility(said, then, now))
+    try:
+        found = user.utility_from_traces(said, then, now, _Unknown())
+    except _AskedForCallsError as asked:
+        return str(asked)
+    return bool(user.utility(said, then, now) if found is None else found)
+
+
+class _AskedForCallsError(Exception):
+    """A check looks at the calls."""
+
+
+class _Unknown(Sequence[Any]):
+    """Calls that no state holds: a check that looks at them gets no further."""
+
+    def __len__(self) -> int:
+        raise _AskedForCallsError("it rests on the calls, which no state holds")
+
+    def __getitem__(self, at: Any) -> Any:
+        return len(self)
 
 
 def main() -> None:

@@ -18,10 +18,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from statediff import replay
 from statediff._version import __version__
 from statediff.evaluate import KERNEL
 from statediff.importers.workers import CaseFolder, Workers
@@ -29,6 +32,7 @@ from statediff.meta.audit.judges import JudgeStudy, livemcpbench, tau2_judges
 from statediff.meta.audit.measures import measure
 from statediff.meta.audit.suites import Effort, audit_suite
 from statediff.meta.audit.tries import TaskAudit
+from statediff.model.verdict import Verdict
 from statediff.parallel import work_through
 from statediff.reports.audit import audit_document, judges_document
 from statediff.workspace.auditing import SECONDS, audit_task, right_run, tasks_in
@@ -47,8 +51,12 @@ _GROUPS: Final = ("nothing done", "in the task", "beside the task", "right")
 def collect(cases: Path, jobs: int) -> None:
     """The stored results are those of the suites as they are in the folder."""
     for suite in SUITES:
-        with Workers(CaseFolder(suite, cases / suite), jobs) as workers:
-            _store(suite, _document(list(audit_suite(workers, EFFORT))))
+        folder = CaseFolder(suite, cases / suite)
+        with TemporaryDirectory(prefix="statediff-league-") as holes:
+            effort = replace(EFFORT, holes=Path(holes))
+            with Workers(folder, jobs) as workers:
+                audits = list(audit_suite(workers, effort))
+            _store(suite, _document(audits, Path(holes), jobs))
     for name, study in judges(cases):
         _store(name, judges_document(study))
 
@@ -77,10 +85,11 @@ def digest_of_contract(text: bytes) -> str:
 def collect_tasks(name: str, tasks: Path, jobs: int, half: str = "") -> None:
     """The stored result is that of the tasks in the file, or of one half of them."""
     listed = [t for t in tasks_in(tasks, None) if half in ("", _half(t.name))]
-    work = partial(audit_task, EFFORT, SECONDS)
-    audits = list(work_through(work, listed, jobs, lambda _piece, _done: None))
+    with TemporaryDirectory(prefix="statediff-league-") as holes:
+        work = partial(audit_task, replace(EFFORT, holes=Path(holes)), SECONDS)
+        audits = list(work_through(work, listed, jobs, _quiet))
+        document = _document(audits, Path(holes), jobs)
     held_out = [audit for audit in audits if is_held_out(audit.task)]
-    document = _document(audits)
     if held_out:
         document["held_out"] = audit_document(
             measure(held_out, EFFORT.seed), held_out, EFFORT.seed, EFFORT.each
@@ -95,10 +104,22 @@ def _half(task: str) -> str:
     return "held-out" if is_held_out(task) else "development"
 
 
-def _document(audits: Sequence[TaskAudit]) -> dict[str, Any]:
+def _document(audits: Sequence[TaskAudit], holes: Path, jobs: int) -> dict[str, Any]:
+    """The figures, and how many of the holes' bundles replay to the verdict that was given."""
     document = audit_document(measure(audits, EFFORT.seed), audits, EFFORT.seed, EFFORT.each)
     del document["wrong"]
-    return document
+    tries = [each for audit in audits for each in audit.tries if each.bundle]
+    verdicts = work_through(partial(_replay, holes), [t.bundle for t in tries], jobs, _quiet)
+    same = sum(verdict is each.ours for verdict, each in zip(verdicts, tries, strict=True))
+    return {**document, "holes": {"bundles": len(tries), "replay": same}}
+
+
+def _replay(holes: Path, bundle: str) -> Verdict:
+    return replay(holes / bundle)
+
+
+def _quiet(_piece: object, _done: object) -> None:
+    """Says nothing of what is done."""
 
 
 def judges(cases: Path) -> Iterator[tuple[str, JudgeStudy]]:

@@ -34,6 +34,7 @@ class Cause(StrEnum):
     INACTION = "inaction-rewarded"
     INCOMPLETE = "incomplete-rubric"
     EVIDENCE = "passes-without-evidence"
+    SILENCE = "no-verdict"
     OWN_ERROR = "own-error"
     UNEXPLAINED = "unexplained"
 
@@ -61,6 +62,7 @@ _WORDS: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.INACTION: "an unchanged state passes",
         Cause.INCOMPLETE: "nothing looks at what was changed",
         Cause.EVIDENCE: "a run passes whose state cannot be seen",
+        Cause.SILENCE: "the evaluator says nothing of a run that is right",
         Cause.OWN_ERROR: "our contract is wrong",
         Cause.UNEXPLAINED: "nothing recorded says why; the run has to be read",
     }

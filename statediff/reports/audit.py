@@ -165,5 +165,31 @@ def judges_document(study: JudgeStudy) -> dict[str, Any]:
     }
 
 
+def judges_text(study: JudgeStudy) -> str:
+    """The figures of judges for a terminal, most agreement first."""
+    lines = [f"labels: {study.labels}; they pass {_of(study.passed)}"]
+    for each in study.judges:
+        lines.append(f"{said(each.judge, 80)}: agrees with {_of(each.agreement)}")
+        names = ("passed", "precision", "lenient", "strict")
+        lines += [f"  {name:<10} {_of(getattr(each, name))}" for name in names]
+        lines.append(f"  {'kappa':<10} {_words(each.kappa)}")
+    known = [kappa for _, _, kappa in study.kappas if kappa is not None]
+    if known:
+        lines.append(
+            f"between judges: Fleiss' kappa {_words(study.fleiss)}, Cohen's from "
+            f"{_words(min(known))} to {_words(max(known))} over {len(known)} pairs; shares passed "
+            f"are {100 * float(study.spread.spread or 0):.1f} points apart"
+        )
+    return "\n".join(lines)
+
+
+def _of(rate: Rate) -> str:
+    return f"{rate.hits} of {rate.of}{share(rate)}"
+
+
+def _words(value: Fraction | None) -> str:
+    return "not defined" if value is None else f"{float(value):.2f}"
+
+
 def _number(value: Fraction | None) -> float | None:
     return None if value is None else round(float(value), 4)

@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -188,6 +189,40 @@ def test_a_verifier_that_fails_the_right_run_says_why_and_its_refusals_count_for
     assert "the very run that was given as right does not pass, in 1 of 1 tasks" in said.out
     [right] = [e for e in statediff(*asked, "--json").json["wrong"] if e["kind"] == "right-run"]
     assert right["why"] == "no such table: nowhere"
+
+
+def test_a_badge_says_how_many_holes_and_how_many_tasks(statediff: Call, desk: Path) -> None:
+    verifier = ("audit", "--verifier", f"sql:{desk / 'check.sql'}", *states(desk), "--each", "1")
+    for name in ("badge.json", "badge.svg"):
+        statediff(*verifier, "--badge", str(desk / name))
+    found = json.loads((desk / "badge.json").read_text())
+    assert found["message"].endswith("holes in 1 task")
+    assert (found["color"], found["schemaVersion"]) == ("red", 1)
+    drawn = ET.fromstring((desk / "badge.svg").read_text())
+    assert drawn.attrib["aria-label"] == f"verifier audit: {found['message']}"
+    assert "expected a name" in statediff(*verifier, "--badge", str(desk / "badge.png")).err
+
+
+def test_judges_of_a_file_beside_its_labels_and_each_other(statediff: Call, tmp_path: Path) -> None:
+    lines: list[dict[str, str]] = [
+        {"run": str(n), "label": "pass" if n < 2 else "fail"} for n in range(4)
+    ]
+    passes = {"even": (0, 2), "all": (0, 1, 2, 3)}
+    for judge, runs in passes.items():
+        said = [{"verdict": "pass" if n in runs else "fail", "run": str(n)} for n in range(4)]
+        lines += [{"judge": judge, **each} for each in said]
+    path = tmp_path / "judges.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    [document] = statediff("audit", "--judges", str(path), "--json").lines
+    found = {each["judge"]: each for each in document["judges"]}
+    shares = {n: (found["all"][n]["wrong"], found["all"][n]["of"]) for n in ("lenient", "strict")}
+    assert shares == {"lenient": (2, 2), "strict": (0, 2)}
+    assert (found["even"]["agreement"]["wrong"], found["even"]["kappa"]) == (2, 0.0)
+    assert document["spread"] == 0.5
+    path.write_text("\n".join(map(json.dumps, [*lines, lines[0]])))
+    assert "0 is there twice" in statediff("audit", "--judges", str(path)).err
+    path.write_text(json.dumps({"run": "0", "label": "perhaps"}))
+    assert "expected `label`" in statediff("audit", "--judges", str(path)).err
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,14 @@ class Audited:
             help="Instead: a public benchmark's own rules, on recorded runs as `import` reads.",
         ),
     ] = None
+    judges: Annotated[
+        Path | None,
+        typer.Option(
+            "--judges",
+            metavar="FILE",
+            help="Instead: judges, as JSON lines of labels and verdicts of the same runs.",
+        ),
+    ] = None
     domain: Annotated[
         str | None, typer.Option("--domain", metavar="NAME", help="Of --cases: only this one.")
     ] = None
@@ -100,6 +108,12 @@ class AuditFiles:
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the page here.")
     ] = None
+    badge: Annotated[
+        Path | None,
+        typer.Option(
+            "--badge", metavar="FILE", help="Write a badge: .svg, or .json as shields.io reads it."
+        ),
+    ] = None
 
 
 def audit(
@@ -126,17 +140,25 @@ def audit(
     from statediff.meta.checkpoint import require_folder
     from statediff.workspace.folders import require_writable
 
+    given = (getattr(audited, n) for n in ("verifier", "contract", "right", "wrong"))
+    has_own = any((tasks, recorded.before, schema, *given))
+    if audited.judges is not None:
+        if has_own or audited.cases or any(vars(files).values()):
+            raise UsageError("--judges has its runs, and writes no files: leave out all else")
+        return _judges(audited.judges, trying.seed, as_json=as_json)
+    if files.badge is not None and files.badge.suffix not in (".svg", ".json"):
+        raise UsageError(f"--badge {shown(files.badge)}: expected a name in .svg or .json")
     effort = Effort(seed=trying.seed, each=trying.each, keep=pieces.keep, holes=files.holes)
     if pieces.keep is not None:
         require_folder(pieces.keep)
     elif files.holes is not None and files.holes.is_dir() and any(files.holes.iterdir()):
         raise UsageError(f"--holes {shown(files.holes)}: holds something; choose another folder")
-    for folder in (files.holes, files.html.parent if files.html else None):
+    pages = (page.parent for page in (files.html, files.badge) if page is not None)
+    for folder in (files.holes, *pages):
         if folder is not None:
             require_writable(folder)
     if audited.cases is not None:
-        given = (getattr(audited, n) for n in ("verifier", "contract", "right", "wrong"))
-        if any((tasks, recorded.before, schema, *given)):
+        if has_own:
             raise UsageError("--cases has its tasks, states and verifier: leave out all of yours")
         found = _suite(audited.cases, audited.domain, effort, pieces.jobs)
     else:
@@ -227,6 +249,7 @@ def _write(
     as_json: bool,
 ) -> None:
     from statediff.reports.audit import audit_document, audit_text
+    from statediff.reports.badge import badge
     from statediff.workspace.folders import write_file
 
     lines = [audit_text(domains, found)]
@@ -236,8 +259,20 @@ def _write(
         who = audited.verifier or audited.cases or "one of each task"
         write_file(files.html, audit_html(who, domains, found, trying.seed).encode())
         lines.append(f"written: {shown(files.html)}")
+    if files.badge is not None:
+        write_file(files.badge, badge(domains, is_svg=files.badge.suffix == ".svg").encode())
+        lines.append(f"written: {shown(files.badge)}")
     document = audit_document(domains, found, trying.seed, trying.each)
     print_result(document, "\n".join(lines), as_json=as_json)
+
+
+def _judges(path: Path, seed: int, *, as_json: bool) -> int:
+    from statediff.meta.audit.judges import judge_file
+    from statediff.reports.audit import judges_document, judges_text
+
+    study = judge_file(path, seed)
+    print_result(judges_document(study), judges_text(study), as_json=as_json)
+    return 0
 
 
 def _code(domains: tuple[DomainAudit, ...], trying: Trying) -> int:

@@ -131,6 +131,33 @@ def tau2_judges(folder: Path, seed: int = 0) -> JudgeStudy:
     return compare_judges("τ²-bench retail", labels, verdicts, "the benchmark's reward", seed)
 
 
+def judge_file(path: Path, seed: int = 0) -> JudgeStudy:
+    """The judges of a file of JSON lines; `InputError` for a damaged or an ambiguous one.
+
+    A line is a label (`run`, `label`) or a verdict (`run`, `judge`, `verdict`), and says pass or
+    fail (success or failure). Verdicts on runs without a label count between judges only.
+    """
+    labels: dict[str, bool] = {}
+    verdicts: dict[str, dict[str, bool]] = {}
+    for at, line in enumerate(_lines(path, ("run",)), start=1):
+        run, said = str(line["run"]), line.get("label", line.get("verdict"))
+        place = f"{printable(path.name)}, line {at}"
+        if said not in _PASSES or ("label" in line) == ("judge" in line and "verdict" in line):
+            raise InputError(
+                f"{place}: expected `label`, or `judge` and `verdict`, one of {', '.join(_PASSES)}"
+            )
+        told = labels if "label" in line else verdicts.setdefault(str(line["judge"]), {})
+        if run in told:
+            raise InputError(f"{place}: {printable(run)} is there twice")
+        told[run] = _PASSES[str(said)]
+    if not labels or not verdicts:
+        raise InputError(f"{printable(path.name)}: expected labels and verdicts")
+    for judge, known in verdicts.items():
+        if not labels.keys() & known.keys():
+            raise InputError(f"{printable(path.name)}: {printable(judge)} judged no labelled run")
+    return compare_judges(printable(path.name), labels, verdicts, "the file's", seed)
+
+
 def _lines(path: Path, names: Sequence[str]) -> list[Mapping[str, object]]:
     found = []
     for line in read_lines(path):

@@ -139,6 +139,8 @@ class Try:
             return labels_of(_BLIND[self.group] | _BLIND_KINDS.get(self.kind, frozenset()))
         if not self.is_false_fail:
             return ()
+        if self.said is Said.NOTHING:
+            return (Cause.SILENCE,)
         return labels_of(_FALSE_FAILS.get(self.kind, ()) or self.causes)
 
 
