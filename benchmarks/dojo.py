@@ -1,6 +1,7 @@
 """AgentDojo's user tasks as tasks of an audit: typed states, its own utility checks, its attacks.
 
     tests/hosts/environments.sh agentdojo        # makes .hosts/agentdojo
+    export PYTHONHASHSEED=7
     .hosts/agentdojo/bin/python -m benchmarks.dojo DIR           # the tasks, without the attacks
     .hosts/agentdojo/bin/python -m benchmarks.dojo DIR --attacks # with them
     .hosts/agentdojo/bin/python -m statediff audit DIR/tasks.yaml
@@ -10,7 +11,8 @@ for the values that are in neither. What only fills an environment when it is ma
 left out. An export is read back, and must be the same environment. The right run is the benchmark's
 own ground truth, with its own answer; an attack is the ground truth of an injection task, made
 before the user's calls or after them, in an environment without the attacker's text. The clock
-stops, so that two exports are the same bytes.
+stops, and the hash seed is given, so that two exports are the same bytes: a calendar's tool orders
+participants as a set does.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +32,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 VERSION: Final = "v1.2.2"
+HASH_SEED: Final = "7"
 _NOW: Final = dt.datetime(2024, 5, 15, 12, tzinfo=dt.UTC)
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -240,6 +244,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--attacks", action="store_true")
     given = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
+        parser.error(f"start it with PYTHONHASHSEED={HASH_SEED}, or it is another export")
     print(export(given.folder, attacks=given.attacks), "tasks")
 
 

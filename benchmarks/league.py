@@ -27,6 +27,7 @@ from typing import Any, Final
 from statediff import replay
 from statediff._version import __version__
 from statediff.evaluate import KERNEL
+from statediff.importers.taxonomy import Cause
 from statediff.importers.workers import CaseFolder, Workers
 from statediff.meta.audit.judges import JudgeStudy, livemcpbench, tau2_judges
 from statediff.meta.audit.measures import measure
@@ -44,8 +45,15 @@ SUITES: Final = ("agent-diff", "bfcl", "tau2")
 MADE: Final = "bfcl-runs"
 READ: Final = "bfcl-read"
 """Differences that were read one by one."""
+TASKS: Final[Mapping[str, str]] = {
+    "agentdojo": "`python -m benchmarks.dojo DIR --attacks` writes the tasks.",
+    "harbor-like": "`python -m benchmarks.harbor_like DIR` writes the tasks, which are ours.",
+    "fleet-like": "`python -m benchmarks.fleet_like DIR` writes the tasks, over our own packs.",
+}
+"""Suites that are files of tasks, and where these come from."""
+_HELD_OUT: Final = "The half whose contracts were registered before any run of it was shown,"
 EFFORT: Final = Effort(seed=1, each=2)
-_GROUPS: Final = ("nothing done", "in the task", "beside the task", "right")
+_GROUPS: Final = ("nothing done", "in the task", "beside the task", "evidence removed", "right")
 
 
 def collect(cases: Path, jobs: int) -> None:
@@ -90,7 +98,7 @@ def collect_tasks(name: str, tasks: Path, jobs: int, half: str = "") -> None:
         audits = list(work_through(work, listed, jobs, _quiet))
         document = _document(audits, Path(holes), jobs)
     held_out = [audit for audit in audits if is_held_out(audit.task)]
-    if held_out:
+    if held_out and (REGISTERED / f"{name}.json").exists():
         document["held_out"] = audit_document(
             measure(held_out, EFFORT.seed), held_out, EFFORT.seed, EFFORT.each
         )["domains"]
@@ -159,6 +167,7 @@ _SUITE_COLUMNS: Final = (
     "do-nothing passes",
     "blind in the task",
     "blind beside the task",
+    "passes without evidence",
     "right runs not passed",
 )
 _JUDGE_COLUMNS: Final = (
@@ -174,7 +183,7 @@ _JUDGE_COLUMNS: Final = (
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield _LEAD
-    for name in SUITES:
+    for name in (*SUITES, *TASKS):
         if name in found:
             yield from _suite(name, found[name])
     if MADE in found:
@@ -192,11 +201,25 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator
 
 def _suite(name: str, found: Mapping[str, Any]) -> Iterator[str]:
     domains = found["domains"]
-    command = f"statediff audit --cases {name}=DIR --each {found['each']} --seed {found['seed']}"
+    runs = f"--cases {name}=DIR" if name in SUITES else "DIR/tasks.yaml"
+    command = f"statediff audit {runs} --each {found['each']} --seed {found['seed']}"
     yield from ("", f"## {name}", "")
     yield f"`{command}`, statediff {found['statediff']}, kernel {found['kernel']}."
+    if name in TASKS:
+        yield TASKS[name]
+    if holes := found.get("holes"):
+        yield f"Of {holes['bundles']} bundles of holes, {holes['replay']} replay."
     yield ""
     yield from _table(_SUITE_COLUMNS, map(_domain, domains))
+    if held_out := found.get("held_out"):
+        yield from ("", f"{_HELD_OUT} {len(found['contracts'])} tasks, as they were first run:", "")
+        yield from _table(_SUITE_COLUMNS, map(_domain, held_out))
+    if any("labels" in each for each in domains):
+        yield from ("", "Runs on which it is wrong, by [label](audit.md#why-it-is-wrong):", "")
+        codes = [c.value for c in Cause if any(c.value in d["labels"] for d in domains)]
+        names = ("label", *(d["name"] for d in domains))
+        rows = ((code, *(d["labels"].get(code, 0) for d in domains)) for code in codes)
+        yield from _table(names, rows)
     yield from ("", "By class:", "")
     kinds = {(e["group"], e["kind"]): None for d in domains for e in d["classes"]}
     order = sorted(kinds, key=lambda pair: (_GROUPS.index(pair[0]), pair[1]))

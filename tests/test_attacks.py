@@ -1,4 +1,4 @@
-"""Every test that the tables of attacks, and of what can be lied about, name is there."""
+"""Every test that the tables of attacks, of lies and of checklists name is there."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
-HEADS = ("attack |", "can | the limit")
+HEADS = ("attack |", "can | the limit", "item | so")
 
 
-@pytest.mark.parametrize(("page", "least"), [("attacks", 30), ("trust", 15)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("attacks", 30), ("trust", 15), ("self-assessment", 20)]
+)
 def test_every_test_that_the_table_names_is_there(page: str, least: int) -> None:
     table = (CHECKOUT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     lines = (line for line in table.splitlines() if line.startswith("| "))

@@ -1,0 +1,65 @@
+"""Faults of another making: they are made, a closed contract lets none pass, an open one does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks import foreign, harbor_like
+from statediff.meta.audit.suites import Effort
+from statediff.meta.world import World
+from statediff.workspace.auditing import FileTask, audit_task, right_run, tasks_in
+
+BEFORE = {
+    "person": [
+        {"id": n, "name": name, "since": f"2026-01-0{n}T10:00:00", "boss": 1, "cents": 1200 + n}
+        for n, name in enumerate(("Ada", "Bóris", "Cy", "Dee"), start=1)
+    ]
+}
+OPEN = """\
+contract: people/raise
+version: 1.0.0
+owner: people
+intent: Raise two.
+frame: {open: nobody looks}
+require:
+  - {id: raised, update: person, where: it.id == 2, set: {cents: 2400}}
+"""
+
+
+def worlds(tmp_path: Path) -> tuple[World, World]:
+    raised = {2: 2400, 3: 3600}
+    after = {"person": [{**p, "cents": raised.get(p["id"], p["cents"])} for p in BEFORE["person"]]}
+    for name, document in (("before", BEFORE), ("after", after)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    (tmp_path / "open.yaml").write_text(OPEN)
+    ends = {m: (str(tmp_path / f"{m}.json"),) for m in ("before", "after")}
+    found = []
+    for contract in (None, tmp_path / "open.yaml"):
+        task = FileTask(name="raise", verifier="true", contract=contract, **ends)
+        run, _, _ = right_run(task)
+        found.append(World(run, run.judged(), 0))
+    return found[0], found[1]
+
+
+def test_a_closed_contract_lets_none_of_them_pass_and_an_open_one_many(tmp_path: Path) -> None:
+    closed, open_one = worlds(tmp_path)
+    counts, passed = foreign.trial(closed, seed=0, each=2)
+    made = {operator for operator, _ in counts}
+    assert made >= {*foreign.VALUES} - {"other-type"}
+    assert made >= {"table-permuted", "column-rotated", "row-copied-over", "partly-written"}
+    assert not passed
+    _, passed = foreign.trial(open_one, seed=0, each=2)
+    assert {each.operator for each in passed} >= {"letters-look-alike", "other-zone"}
+
+
+def test_the_tasks_of_our_own_making_are_audited(tmp_path: Path, monkeypatch) -> None:
+    folder = tmp_path / "tasks"
+    assert harbor_like.write(folder) == len(harbor_like.TASKS)
+    monkeypatch.chdir(folder)
+    listed = tasks_in(folder / "tasks.yaml", None)
+    tried = [audit_task(Effort(each=1), 60, task) for task in (listed[0], listed[-1])]
+    assert [audit.domain for audit in tried] == ["harbor-like database", "harbor-like tree"]
+    for audit in tried:
+        assert {t.said for t in audit.tries if t.kind == "right-run"} == {"pass"}
+        assert any(t.is_blind for t in audit.tries)
