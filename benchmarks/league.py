@@ -207,6 +207,8 @@ def _suite(name: str, found: Mapping[str, Any]) -> Iterator[str]:
     yield f"`{command}`, statediff {found['statediff']}, kernel {found['kernel']}."
     if name in TASKS:
         yield TASKS[name]
+    if note := found.get("note"):
+        yield note
     if holes := found.get("holes"):
         yield f"Of {holes['bundles']} bundles of holes, {holes['replay']} replay."
     yield ""
