@@ -41,7 +41,8 @@ EXPECTED = json.loads((Path(__file__).parent / "expected.json").read_bytes())
 
 def check(name, task, state, before):
     listed = [
-        {key: [tuple(pair) for pair in value] if key.endswith("fields") else value
+        {key: [tuple(pair) for pair in value] if key.endswith("fields")
+         else tuple(value) if isinstance(value, list) else value
          for key, value in each.items()}
         for each in EXPECTED[task][name]
     ]
@@ -77,7 +78,7 @@ def write(folder: Path) -> int:
             listed += [
                 {
                     "task": f"{check} {pack}/{path.parent.name}",
-                    "domain": f"fleet-like {check}",
+                    "domain": f"{check} {pack}",
                     "verifier": f"python:fleet_checks:{check}__{name}",
                     "before": f"{name}/before.db",
                     "after": f"{name}/after.db",
