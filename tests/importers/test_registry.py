@@ -33,7 +33,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_third_partys_format_is_opened_by_its_name(site: Path) -> None:
     install(site, GROUP, "ledger", "ledger_reader:Opened")
     assert open_suite("ledger", site).name == "ledger"
-    with pytest.raises(UsageError, match=r"no format 'x'; there are: agent-diff, (bfcl, )?ledger, tau2$"):
+    with pytest.raises(
+        UsageError, match=r"no format 'x'; there are: agent-diff, (bfcl, )?ledger, tau2$"
+    ):
         open_suite("x", site)
 
 

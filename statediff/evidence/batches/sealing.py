@@ -213,9 +213,14 @@ def _checked(folder: Path, trust: Sequence[v.Signer]) -> Batch:
     if dict(verdicts) != manifest["verdicts"]:
         raise BundleError(f"{MANIFEST}: its verdicts are not those of the records")
     return Batch(
-        folder=folder, manifest=manifest, signer=", ".join(each.name for each in signers), secret=secret, files=files,
-        records=records, hashes=tuple(hashes),
-    )  # fmt: skip
+        folder=folder,
+        manifest=manifest,
+        signer=", ".join(each.name for each in signers),
+        secret=secret,
+        files=files,
+        records=records,
+        hashes=tuple(hashes),
+    )
 
 
 def _beside(folder: Path, name: str, digest: Json) -> bytes:
