@@ -306,20 +306,9 @@ def observe_trial(
         library = None if hooks.library is None else hooks.library(before)
         told = replace(_trial(sandbox, task, plan.seed), library=library)
         veil = live_veil(told.urls.values())
-        user = None
-        if hooks.turns is not None:
-            scene = Scene(
-                file=hooks.turns,
-                sandbox=sandbox,
-                before=before,
-                store=store,
-                clock=clock,
-                facts=_facts(sandbox, receipt, agent.name, plan),
-                timeline=Timeline(receipt.verified_at, clock(), clock()),
-                veil=veil,
-                simulated=hooks.simulated,
-            )
-            user = Conversation(scene)
+        facts = _facts(sandbox, receipt, agent.name, plan)
+        timeline = Timeline(receipt.verified_at, clock(), clock())
+        user = _conversation(hooks, sandbox, before, store, clock, facts, timeline, veil)
         with unreadable_memory():
             run = agent.run(replace(told, user=user), clock)
         run = _veiled(run if user is None else user.end(run), veil)
@@ -338,24 +327,58 @@ def observe_trial(
         )
         # Under an agent that failed, what was killed may be seen to end only later.
         failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
-    after = guarded.capture
-    trace = replace(run.trace, observed=actions_of_history(after.history, run.trace))
-    if user is not None:
-        after, trace = user.with_turns(after, trace)
-        guarded = replace(guarded, capture=after)
-        _write(folder / "trace.jsonl", trace_lines(replace(trace, observed=())))
+    guarded, run = _with_turns(guarded, run, user, folder)
     _save_captures(folder, before, guarded)
     return ObservedTrial(
         id=plan.id,
         folder=folder,
         receipt=receipt,
         before=before,
-        after=after,
+        after=guarded.capture,
         timeline=timeline,
-        run=replace(run, trace=trace),
+        run=run,
         failed=failed,
         checks=guarded.checks,
     )
+
+
+def _conversation(
+    hooks: Hooks,
+    sandbox: Sandbox,
+    before: Capture,
+    store: ChunkStore,
+    clock: Clock,
+    facts: TrialFacts,
+    timeline: Timeline,
+    veil: Veil,
+) -> Conversation | None:
+    """Who speaks for the user; nobody where the contract has no turns."""
+    if hooks.turns is None:
+        return None
+    scene = Scene(
+        file=hooks.turns,
+        sandbox=sandbox,
+        before=before,
+        store=store,
+        clock=clock,
+        facts=facts,
+        timeline=timeline,
+        veil=veil,
+        simulated=hooks.simulated,
+    )
+    return Conversation(scene)
+
+
+def _with_turns(
+    guarded: GuardedCapture, run: AgentRun, user: Conversation | None, folder: Path
+) -> tuple[GuardedCapture, AgentRun]:
+    """The capture after and the run, with what was observed, and with the turns if there were."""
+    after = guarded.capture
+    trace = replace(run.trace, observed=actions_of_history(after.history, run.trace))
+    if user is not None:
+        after, trace = user.with_turns(after, trace)
+        _write(folder / "trace.jsonl", trace_lines(replace(trace, observed=())))
+    return replace(guarded, capture=after), replace(run, trace=trace)
 
 
 def write_run(

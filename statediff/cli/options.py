@@ -236,6 +236,32 @@ class Pieces:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UserModel:
+    """A model that plays the user, in contracts with turns."""
+
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--user-url",
+            metavar="URL",
+            help="In turns: a model at this OpenAI-compatible endpoint answers the agent's "
+            "questions for the user.",
+        ),
+    ] = None
+    model: Annotated[
+        str | None, typer.Option("--user-model", metavar="NAME", help="With --user-url: which.")
+    ] = None
+    key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--user-key-env",
+            metavar="NAME",
+            help="With --user-url: the variable that holds its key [default: OPENAI_API_KEY].",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelCosts:
     """The key to a model, and what it may cost."""
 

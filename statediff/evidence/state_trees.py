@@ -32,8 +32,8 @@ from statediff.model.batches import (
 )
 from statediff.model.schema import EntityType, Kind
 from statediff.model.state import RowChange, Table
-from statediff.model.uncollected import uncollected
 from statediff.model.values import Key, encode
+from statediff.uncollected import uncollected
 
 EMPTY: Final = bytes(32)
 SALT_BYTES: Final = 16

@@ -17,8 +17,8 @@ import pyarrow as pa
 from statediff.model.batches import encode_rows
 from statediff.model.schema import EntityType
 from statediff.model.state import CHUNK_BYTES, CHUNK_KEYS, ChunkRef, ChunkStore, Table
-from statediff.model.uncollected import uncollected
 from statediff.model.values import Key, key_order
+from statediff.uncollected import uncollected
 
 
 class NotInBulk(ValueError):

@@ -441,10 +441,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.NEITHER_HAPPENED: "neither happened",
     Reason.IN_ORDER: "in that order",
     Reason.TURN_HOLDS: "turn {number}: all of its predicates hold",
-    Reason.TURN_REPAIRED: lambda number, repairs: (
-        f"turn {number}: all of its predicates hold after {repairs} "
-        f"repair{'' if repairs == 1 else 's'}"
-    ),
+    Reason.TURN_REPAIRED: "turn {number}: all of its predicates hold (repairs: {repairs})",
     Reason.NO_FORBIDDEN_CALL: "none of {number} calls",
     Reason.ALL_CALLS_ALLOWED: "all {number} calls",
     Reason.NOTHING_ADMITTED: "none of {number} recorded calls; the log may not say all",
@@ -569,13 +566,10 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.TURN_UNKNOWN: "turn {number}: {cause}",
     Reason.TURNS_UNTOLD: "unrecorded: the log does not tell turns apart",
     Reason.TURNS_FEWER: "unrecorded: the log has {number} of {of} turns",
-    Reason.TURNS_UNHEARD: (
-        "unrecorded: the agent heard {number} of {of} turns, and did not ask for the next message"
-    ),
+    Reason.TURNS_UNHEARD: "unrecorded: the agent heard {number} of {of} turns, no more",
     Reason.TURN_OTHER: "unrecorded: the user said something else, {message}",
     Reason.READ_UNCITED: (
-        "unrecorded: a window was offered, and what was relied upon without being cited "
-        "is not known"
+        "unrecorded: a window was offered, and what was relied upon without citation is not known"
     ),
     Reason.MAY_HAVE_SHOWN: "unrecorded: what {call} may have shown",
     Reason.WHICH_ARTIFACTS: "unrecorded: which artifacts {call} read",

@@ -19,8 +19,8 @@ from functools import cache
 from typing import Any, Final
 
 from statediff.errors import InputError
-from statediff.model.uncollected import uncollected
 from statediff.model.values import MAX_DEPTH, Map, Value
+from statediff.uncollected import uncollected
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_DIGITS: Final = 1000

@@ -185,7 +185,7 @@ def test_a_failed_gate_is_repaired_within_its_window(desk: Any, tmp_path: Path) 
         ("Now write a note.", 2, 1),
     ]
     said = {each.clause: each.sentence for each in judged.findings}
-    assert said["close"] == "turn 1: all of its predicates hold after 1 repair"
+    assert said["close"] == "turn 1: all of its predicates hold (repairs: 1)"
     assert said["note"] == "turn 2: all of its predicates hold"
 
 

@@ -32,6 +32,7 @@ from statediff.workspace.logs.files import states_facts
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
+    from statediff.evidence.leaf_partition import Piece
     from statediff.evidence.seal import Sealed
     from statediff.evidence.verify import Verified
     from statediff.workspace.leftovers import Leftovers
@@ -147,13 +148,9 @@ def sign(
 
     A sealed copy gets one signature more, where its trust file has a threshold.
     """
-    import secrets
-
-    from statediff.evaluate import contract_in, replay
     from statediff.evidence.keys import load_key
-    from statediff.evidence.seal import SEED_BYTES, check_promise, is_sealed, save, seal
+    from statediff.evidence.seal import is_sealed, save
     from statediff.evidence.vault import SUFFIX
-    from statediff.workspace.bundles import load_bundle
 
     if (vault is None) == (out.suffix == SUFFIX):
         raise UsageError(f"--vault and an --out that ends in {SUFFIX} go together")
@@ -165,19 +162,27 @@ def sign(
         return
     if trust is not None:
         raise UsageError("--trust is for signing a sealed copy too; this is none")
-    pieces = raw_pieces(raw or [], raw_to or [])
-    found, _folder = load_bundle(bundle)
-    replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
-    contract = contract_in(found.files)
-    check_promise(found, contract.content.replayable)
-    now = datetime.now(UTC).replace(microsecond=0)
-    seed = secrets.token_bytes(SEED_BYTES)
-    sealed = seal(found, seed, now, signing.public, signing.sign, pieces)
+    sealed = _seal(bundle, signing, raw_pieces(raw or [], raw_to or []))
     if vault is None:
         save(sealed, out)
     else:
         _keep(sealed, signing, vault, out)
     _print_copy(sealed, out, "auditor", as_json=as_json)
+
+
+def _seal(bundle: Path, signing: SigningKey, pieces: list[Piece]) -> Sealed:
+    import secrets
+
+    from statediff.evaluate import contract_in, replay
+    from statediff.evidence.seal import SEED_BYTES, check_promise, seal
+    from statediff.workspace.bundles import load_bundle
+
+    found, _folder = load_bundle(bundle)
+    replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
+    check_promise(found, contract_in(found.files).content.replayable)
+    now = datetime.now(UTC).replace(microsecond=0)
+    seed = secrets.token_bytes(SEED_BYTES)
+    return seal(found, seed, now, signing.public, signing.sign, pieces)
 
 
 def _cosign(bundle: Path, signing: SigningKey, trust: Path | None, out: Path) -> Sealed:

@@ -22,6 +22,7 @@ from statediff.cli.options import (
     RunArgument,
     RunPlaces,
     Scheduling,
+    UserModel,
 )
 from statediff.cli.output import progress
 from statediff.errors import StatediffError, UsageError
@@ -129,27 +130,7 @@ class AgentChoice:
     stream: Annotated[
         bool, typer.Option("--stream", help="Ask the endpoint to stream its answers.")
     ] = False
-
-    user_url: Annotated[
-        str | None,
-        typer.Option(
-            "--user-url",
-            metavar="URL",
-            help="In turns: a model at this OpenAI-compatible endpoint answers the agent's "
-            "questions for the user.",
-        ),
-    ] = None
-    user_model: Annotated[
-        str | None, typer.Option("--user-model", metavar="NAME", help="With --user-url: which.")
-    ] = None
-    user_key_env: Annotated[
-        str | None,
-        typer.Option(
-            "--user-key-env",
-            metavar="NAME",
-            help="With --user-url: the variable that holds its key [default: OPENAI_API_KEY].",
-        ),
-    ] = None
+    user: UserModel
 
     def each(self, timeout: float | None) -> list[agents.AgentOptions]:
         """What is said of each agent; `UsageError` where it is said in two ways."""
@@ -168,9 +149,9 @@ class AgentChoice:
             record_http=self.record_http,
             isolation=self.isolation,
             trust_trace=self.trust_trace,
-            user_url=self.user_url,
-            user_model=self.user_model,
-            user_key_env=self.user_key_env,
+            user_url=self.user.url,
+            user_model=self.user.model,
+            user_key_env=self.user.key_env,
         )
         options.user()
         return agents.each_agent(options, self.agent_cmd or [], self.agent or [], self.model or [])
