@@ -297,3 +297,16 @@ def test_a_seeded_change_is_shown_to_the_checker(
 def test_a_run_that_cannot_be_carried_out_says_so(checker: Checker) -> None:
     with pytest.raises(AdapterError, match="no call of a tool"):
         checker.run("multi_turn_base_66", [["open('x')"], [], [], []])
+
+
+def test_nothing_of_a_run_is_left_in_the_next(checker: Checker) -> None:
+    name = "multi_turn_base_195"  # it posts, without a word on whom to mention
+    turns = [[call["call"] for call in turn] for turn in checker_task(checker, name)["turns"]]
+    first = checker.run(name, turns, states=True)
+    stray = [*turns[:-1], [*turns[-1], "mention(tweet_id=1, mentioned_usernames=['@zed'])"]]
+    assert "@zed" in str(checker.run(name, stray, states=True)["states"])
+    assert checker.run(name, turns, states=True) == first
+
+
+def checker_task(checker: Checker, name: str) -> Any:
+    return next(task for task in checker.tasks("base") if task["id"] == name)

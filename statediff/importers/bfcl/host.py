@@ -16,6 +16,7 @@ A call is a text as a model writes it. An attribute is JSON: a map whose keys ar
 
 import ast
 import builtins
+import copy
 import datetime as dt
 import importlib
 import itertools
@@ -71,6 +72,8 @@ class Host:
         self.modules = config.CLASS_FILE_PATH_MAPPING
         self.tasks: dict[str, tuple[dict[str, Any], list[list[str]]]] = {}
         self.runs = 0
+        self.defaults: dict[Any, tuple[Any, ...]] = {}
+        """What each method takes where a call does not say: a list there outlives the run."""
 
     def load(self, category: str) -> list[str]:
         """The names of a category's tasks; they are known from now on."""
@@ -85,6 +88,9 @@ class Host:
                 module = importlib.import_module(self.modules[system])
                 if hasattr(module, "random"):
                     vars(module)["random"] = Seeding
+                for method in vars(getattr(module, system)).values():
+                    if getattr(method, "__defaults__", None):
+                        self.defaults.setdefault(method, copy.deepcopy(method.__defaults__))
         return [entry["id"] for entry in entries]
 
     def task(self, name: str) -> dict[str, Any]:
@@ -168,7 +174,9 @@ class Host:
         return made
 
     def forget(self, prefix: str) -> None:
-        """The simulators that the checker kept of one run."""
+        """Nothing is left of one run: its simulators, and what it wrote into default arguments."""
+        for method, defaults in self.defaults.items():
+            method.__defaults__ = copy.deepcopy(defaults)
         for name in [name for name in vars(self.utils) if name.startswith(prefix)]:
             del vars(self.utils)[name]
 
