@@ -1,6 +1,6 @@
 """The verifier: whether a sealed bundle is what its signer sealed. Imports nothing of statediff.
 
-One file, longer than any other here: an auditor gets it alone, and reads it before trusting a verdict.
+One file, longer than any other here: an auditor gets it alone, to read before trusting a verdict.
 
 A sealed bundle is three files of canonical JSON:
 
