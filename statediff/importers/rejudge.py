@@ -204,7 +204,6 @@ def _by_contract(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted)
     )
     why = reasons(evaluated.judgement)
     verdict = evaluated.judgement.verdict
-    is_false_pass = verdict is Verdict.MATCH and labels.official is False
     notes = open_pack(suite.name, run.task.domain).notes(run.task.name)
     return RejudgedRun(
         run.run_id,
@@ -215,7 +214,7 @@ def _by_contract(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted)
         verdict=verdict,
         why=why[:MAX_WHY],
         reviewed=reviewed_reasons(notes.reviewed, why),
-        causes=suite.compat(run).causes if is_false_pass else (),
+        causes=suite.compat(run).causes if verdict is Verdict.MATCH else (),
         bundle=evaluated.bundle if wanted.with_bundles else None,
         states=tuple(_written_states(trial)) if wanted.with_states else (),
     )
