@@ -5,7 +5,7 @@ and nothing else: no later message, no condition and no result of a gate is on t
 
 1. The agent replies. The systems come to rest, within bounds, and every source is read.
 2. The first rule whose condition holds of that state, the calls and the reply is answered with its
-   words; where none does, a simulated user may go on (`Simulated`), as often as it is allowed to.
+   words; where none does, a simulated user may go on (`Simulated`), up to its limit of messages.
 3. The gate of the turn is judged on that state, by the functions that judge the whole trial. If it
    fails and the contract grants a repair, the user asks again; what is unknown is no failure.
 4. The next turn begins, whether the gate held or not. After the last there is nothing to say.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS: Final = 2.0
 MAX_MESSAGE: Final = 20_000
-"""Characters of a message of the user, and of what a simulated one is told of a reply."""
+"""Characters of a message of the user, and of what a simulated one is shown of a reply."""
 MOST_SIMULATED: Final = 5
 """Messages of a simulated user in one turn of the contract."""
 DONE: Final = "DONE"

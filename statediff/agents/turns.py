@@ -39,7 +39,7 @@ _MAX_AT_ONCE: Final = 4
 
 @dataclass(frozen=True)
 class Heard:
-    """A user to whom a recorder says what was called, whoever else would."""
+    """A user to whom a recorder says what was called."""
 
     user: User
     recorded: Callable[[], Trace]

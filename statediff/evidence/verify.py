@@ -237,7 +237,7 @@ class Verified:
     logged: Logged | None = None
     """Where a log has the seal; None if the copy has no proof of that."""
     stamped_at: datetime | None = None
-    """What the time stamp says, whoever signed it; None if the copy has none."""
+    """What the time stamp says, no matter who signed it; None if the copy has none."""
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:

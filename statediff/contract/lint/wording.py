@@ -95,7 +95,7 @@ def _prompt(source: Document) -> Iterator[Problem]:
         for path, value in nodes(source.value.get("turns"), ("turns",))
         if path[-1] in ("user", "say")
     )
-    # Where the user speaks by turns, nobody is told the intent.
+    # Where the user speaks by turns, no agent is given the intent.
     whole = (
         ()
         if "turns" in source.value and told == "intent"

@@ -4,7 +4,7 @@ A record does not hold what its verdict was read from. It holds what makes both 
 rows that differ, over a state before that is kept once for many runs. Where many rows differ, or
 the states are of another make, the state after is kept as chunks, and the record names them.
 
-Both state roots are in the record. Whoever makes the captures again makes the roots again, of all
+Both state roots are in the record. Making the captures again makes the roots again, of all
 rows, so that no row can be left out of a record and none put in.
 """
 
@@ -122,7 +122,7 @@ _ODD: Final = (LookupError, TypeError, ValueError, AttributeError, InputError)
 
 
 def decision(judgement: Judgement) -> Json:
-    """What a trainer was told, and what binds all of the judgement."""
+    """What a trainer got, and what binds all of the judgement."""
     verdict = judgement.verdict
     parts: dict[str, list[int]] = {}
     if verdict is not Verdict.INCONCLUSIVE:
