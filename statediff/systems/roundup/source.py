@@ -172,7 +172,7 @@ class RoundupSource:
         "fractions of the seconds in which items were made and changed",
         "modes of `config.ini`, of databases and of contents; owners and times of files",
         "the tracker's index for search, which follows the texts",
-        "next numbers of items, where they are beyond the last item: a request that failed takes one",
+        "next numbers of items beyond the last item: a request that failed takes one",
         "logs beside the databases of sessions and keys that SQLite does not take for theirs",
     )
 
