@@ -239,7 +239,7 @@ class Pieces:
 class UserModel:
     """A model that plays the user, in contracts with turns."""
 
-    url: Annotated[
+    user_url: Annotated[
         str | None,
         typer.Option(
             "--user-url",
@@ -248,10 +248,10 @@ class UserModel:
             "questions for the user.",
         ),
     ] = None
-    model: Annotated[
+    user_model: Annotated[
         str | None, typer.Option("--user-model", metavar="NAME", help="With --user-url: which.")
     ] = None
-    key_env: Annotated[
+    user_key_env: Annotated[
         str | None,
         typer.Option(
             "--user-key-env",

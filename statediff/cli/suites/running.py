@@ -149,9 +149,9 @@ class AgentChoice:
             record_http=self.record_http,
             isolation=self.isolation,
             trust_trace=self.trust_trace,
-            user_url=self.user.url,
-            user_model=self.user.model,
-            user_key_env=self.user.key_env,
+            user_url=self.user.user_url,
+            user_model=self.user.user_model,
+            user_key_env=self.user.user_key_env,
         )
         options.user()
         return agents.each_agent(options, self.agent_cmd or [], self.agent or [], self.model or [])
