@@ -184,9 +184,12 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     rows: dict[tuple[str, str, str], WitnessRow] = {}
     comparisons: list[Comparison] = []
     for entry in _unfolded(seen):
+        # What comes later is not shown; to unfold a quantifier is to look at its elements again.
+        if len(comparisons) == MAX_COMPARISONS and len(rows) >= MAX_ROWS:
+            break
         text, operator = _written(entry)
         comparison = Comparison(text, shown_result(entry.left), shown_result(entry.right), operator)
-        if comparison not in comparisons:
+        if len(comparisons) < MAX_COMPARISONS and comparison not in comparisons:
             comparisons.append(comparison)
         for entity_ref in entry.entity_refs:
             _add(rows, entity_ref)
@@ -201,7 +204,7 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
                 if delta.place not in dict(known):
                     cells = (*known, (delta.place, value))
                     rows[name] = WitnessRow(side, delta.type, delta.key, cells)
-    return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons)[:MAX_COMPARISONS])
+    return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons))
 
 
 def witness_of_place(sides: Iterable[EntityRef], path: str | None) -> Witness:

@@ -278,27 +278,28 @@ def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
         return None
     is_entity = isinstance(body.element, Variable) and body.element.name == loop.name
     parts = [*loop.conditions, *(() if whole_entities and is_entity else (body.element,))]
-    if not all(_is_plain(part, loop.name) for part in parts):
+    if not all(is_plain(part, loop.name) for part in parts):
         return None
     names = {n.field for part in parts for n in walk(part) if isinstance(n, FieldOf)}
     source = loop.source
     return Plan(source.root, source.entity, loop.conditions, body.element, tuple(sorted(names)))
 
 
-def _is_plain(node: Node, variable: str) -> bool:
+def is_plain(node: Node, variable: str) -> bool:
+    """Whether the expression is made of the variable's own fields, literals and inputs alone."""
     match node:
         case FieldOf(entity=Variable(name=name), part=()):
             return name == variable
         case Const() | InputOf():
             return True
         case And(parts=parts) | Or(parts=parts) | Items(items=parts):
-            return all(_is_plain(part, variable) for part in parts)
+            return all(is_plain(part, variable) for part in parts)
         case Not(child=child):
-            return _is_plain(child, variable)
+            return is_plain(child, variable)
         case Compare(left=left, right=right):
-            return _is_plain(left, variable) and _is_plain(right, variable)
+            return is_plain(left, variable) and is_plain(right, variable)
         case Arithmetic(op=op, left=left, right=right):
-            return op != "/" and _is_plain(left, variable) and _is_plain(right, variable)
+            return op != "/" and is_plain(left, variable) and is_plain(right, variable)
         case _:
             pass
     return False

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from statediff.contract.evaluation.gathering import Evaluator, collected, quantify, unique
+from statediff.contract.evaluation.gathering import collected, quantify, unique
 from statediff.contract.evaluation.operations import (
     aggregate,
     arithmetic,
@@ -51,6 +51,7 @@ from statediff.contract.language.context import (
     EntityRef,
     Env,
     EvalContext,
+    Evaluator,
     Result,
     Seen,
     Undefined,

@@ -6,11 +6,12 @@ that one undefined element makes the whole undefined, and what of them stays to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from statediff.contract.evaluation.columnar import NOTHING, Partial, plan
+from statediff.contract.evaluation.likely import likely
 from statediff.contract.evaluation.operations import aggregate, as_condition
 from statediff.contract.evaluation.ranges import crowd_of, deciding, elements, paid
 from statediff.contract.evaluation.relations import combine, comparison_key
@@ -22,9 +23,11 @@ from statediff.contract.language.context import (
     EntitySet,
     Env,
     EvalContext,
+    Evaluator,
     Looked,
     Result,
     Seen,
+    TooCostly,
     Undefined,
     Unknown,
     note,
@@ -37,14 +40,6 @@ MAX_LOOKED: Final = 1000
 MAX_NEAREST: Final = 3
 MAYBE: Final = Reason.ELEMENT_MAY_BE_UNDEFINED()
 DOUBTED: Final = Reason.ELEMENT_DOUBTED()
-
-
-@dataclass(frozen=True)
-class Evaluator:
-    """The two halves of the recursive definition that elements are evaluated by."""
-
-    outcomes: Callable[[Node, EvalContext, Env], int]
-    evaluate: Callable[[Node, EvalContext, Env], Result]
 
 
 def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
@@ -63,8 +58,7 @@ def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
     here = len(context.seen)
     held: list[EntityRef] = []
     if of is None:
-        found = _elements(by, body.loops, context, env, body.element, go_on)
-        mask = _over(found, context, stop, go_on, held)
+        mask = _over_likely(by, node, context, env, (stop, go_on), held)
     else:
         entity_set = deciding(of, context, neutral=go_on == TRUE)
         with paid(context):
@@ -77,6 +71,37 @@ def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
     elif mask == FALSE:
         context.seen.append(unmet(by, node, context, env))
     return mask
+
+
+def _over_likely(
+    by: Evaluator,
+    node: Call,
+    context: EvalContext,
+    env: Env,
+    ends: tuple[int, int],
+    held: list[EntityRef],
+) -> int:
+    """The outcomes over those elements alone that may decide it, where they are known.
+
+    `ends` are the outcome that decides the quantifier and the one that does not.
+    """
+    body: Any = node.arguments[0]
+    stop, go_on = ends
+    near = likely(by, node, context, env)
+    if near is not None:
+        marks = len(context.seen), set(context.causes), len(context.undefined), context.steps
+        context.steps += near.steps
+        found = _elements(by, body.loops, context, env, body.element, go_on, near.entities)
+        try:
+            return _over(found, context, stop, go_on, held)
+        except TooCostly:
+            # What was seen until the steps ran out is part of the finding: one by one, then.
+            held.clear()
+            del context.seen[marks[0] :], context.undefined[marks[2] :]
+            context.causes.intersection_update(marks[1])
+            context.steps = marks[3]
+    found = _elements(by, body.loops, context, env, body.element, go_on)
+    return _over(found, context, stop, go_on, held)
 
 
 def unmet(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Seen:

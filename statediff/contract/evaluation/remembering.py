@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from statediff.contract.evaluation.columnar import plan
-from statediff.contract.evaluation.gathering import Evaluator, over_some, unmet
+from statediff.contract.evaluation.gathering import over_some, unmet
 from statediff.contract.language.context import (
     FALSE,
     MAX_STEPS,
@@ -22,6 +22,7 @@ from statediff.contract.language.context import (
     EntitySet,
     Env,
     EvalContext,
+    Evaluator,
     Kept,
     Memory,
     Result,

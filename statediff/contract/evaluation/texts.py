@@ -13,7 +13,7 @@ from datetime import date, datetime
 from itertools import chain
 from typing import Any, Final
 
-from statediff.contract.evaluation.gathering import Evaluator, bindings
+from statediff.contract.evaluation.gathering import bindings
 from statediff.contract.evaluation.relations import comparison_key, exact, finite
 from statediff.contract.language.context import (
     FALSE,
@@ -22,6 +22,7 @@ from statediff.contract.language.context import (
     EntityRef,
     Env,
     EvalContext,
+    Evaluator,
     Result,
     Seen,
     TooCostly,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from statediff.contract.language.syntax import Call, Compare, Hop, Reaches
+from statediff.contract.language.syntax import Call, Compare, Hop, Node, Reaches
 from statediff.model.batches import Row
 from statediff.model.explanation import Cause
 from statediff.model.trace import NoAnswer
@@ -188,6 +188,14 @@ class EvalContext:
 
 
 Env: TypeAlias = Mapping[str, Result]
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """The two halves of the recursive definition that elements are evaluated by."""
+
+    outcomes: Callable[[Node, EvalContext, Env], int]
+    evaluate: Callable[[Node, EvalContext, Env], Result]
 
 
 def note(result: Unknown, context: EvalContext) -> None:
