@@ -24,7 +24,7 @@ from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks, State, build_table
 from statediff.model.trace import Action, ActionClass, NoAnswer, Trace
 from statediff.model.values import Map, key_order
-from tests.judging import CUT, HEAD, HIDDEN, TYPES, capture, item, part, state, user
+from tests.judging import CUT, HEAD, HIDDEN, INCONCLUSIVE, TYPES, capture, item, part, state, user
 
 ALL = """
 canonicalize:
@@ -245,6 +245,24 @@ def test_a_state_of_another_make_is_judged_all_the_same(after: Capture) -> None:
     before = seen("before", {"user": [user(1)], "item": [item(1)]})
     prepared = prepare(CONTRACTS[1], before)
     assert prepared.judgement(after) == evaluate(CONTRACTS[1], before, after).judgement
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        'require: [{id: a, that: "all(u.id > 0 for u in after.user)"}]',
+        'forbid: [{id: a, that: "any(u.id > 9 for u in after.user)"}]',
+    ],
+)
+def test_what_held_of_all_rows_is_unknown_where_fewer_were_seen(clause: str) -> None:
+    file = parse_contract(
+        f"{HEAD}noop: true\n{clause}\nallow: [{{id: u, any: user}}]\n".encode(), "c"
+    )
+    before = seen("before", {"user": [user(1)]})
+    after = seen("after", state({"user": [user(1)]}, {"user": CUT}))
+    found = prepare(file, before).judgement(after)
+    assert found == evaluate(file, before, after).judgement
+    assert found.verdict is INCONCLUSIVE
 
 
 def test_the_errors_of_a_contract_come_with_each_judgement() -> None:

@@ -10,6 +10,7 @@ checkpoints of statediff 0.1 (JSON) are still read.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,6 +49,7 @@ PROOF: Final = "c2sp.org/tlog-proof@v1"
 CONSISTENCY: Final = "statediff/consistency/1"
 MOST_STEPS: Final = 63
 """Of a proof, as a witness takes it."""
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
 _PAYLOAD: Final = ("at", "format", "origin", "root", "size")
 
 
@@ -130,14 +132,18 @@ def with_signatures(note: Note, more: Sequence[Signature]) -> Note:
 
 def _older(data: bytes, trust: Sequence[Signer]) -> Checkpoint:
     payload, at, signer = read_statement(data, "checkpoint", _PAYLOAD, trust)
-    size = payload["size"]
-    if payload["format"] != OLDER or not isinstance(size, int) or isinstance(size, bool):
+    size, origin = payload["size"], payload["origin"]
+    is_known = payload["format"] == OLDER and isinstance(origin, str)
+    if not is_known or type(size) is not int or size < 0:
         raise BundleError("checkpoint: the payload is of another form")
-    try:
-        root = bytes.fromhex(payload["root"])
-    except (TypeError, ValueError) as error:
-        raise BundleError(f"checkpoint: {error}") from error
-    return Checkpoint(str(payload["origin"]), size, root, at, signer)
+    return Checkpoint(origin, size, _digest(payload["root"], "checkpoint"), at, signer)
+
+
+def _digest(text: Json, where: str) -> bytes:
+    """The 32 bytes that a document of an older form has in hex."""
+    if not isinstance(text, str) or not _HEX.fullmatch(text):
+        raise BundleError(f"{where}: {str(text)[:70]!r} is no SHA-256 in hex")
+    return bytes.fromhex(text)
 
 
 def check_extends(log: Log, old: Checkpoint) -> int:
@@ -198,7 +204,8 @@ def _steps(proof: bytes, old: Checkpoint, new: Checkpoint) -> list[bytes]:
         raise BundleError("proof: expected exactly format, old, new and path")
     found = (document["format"], document["old"], document["new"])
     path = document["path"]
-    if found != (CONSISTENCY, old.size, new.size) or not _are_texts(path):
+    is_flag = any(isinstance(each, bool) for each in found)
+    if is_flag or found != (CONSISTENCY, old.size, new.size) or not _are_texts(path):
         raise BundleError(f"proof: not one from {old.size} to {new.size} entries")
     return [read_hash(step) for step in path]
 
@@ -291,14 +298,13 @@ def _older_entry(data: bytes, seen: Checkpoint) -> Mapping[str, Json]:
     ]:
         raise BundleError("proof: expected exactly entry, format, index, path and size")
     index, size, path = document["index"], document["size"], document["path"]
-    try:
-        steps = [bytes.fromhex(step) for step in path]
-    except (TypeError, ValueError) as error:
-        raise BundleError(f"proof: {error}") from error
-    if document["format"] != OLDER_PROOF or size != seen.size or not isinstance(index, int):
+    is_known = document["format"] == OLDER_PROOF and type(index) is int and _are_texts(path)
+    if not is_known or type(size) is not int or size != seen.size:
         raise BundleError(f"proof: not one for a log of {seen.size} entries")
+    steps = [_digest(step, "proof") for step in path]
     entry = document["entry"]
+    if not isinstance(entry, dict):
+        raise BundleError("proof: the entry is no entry of a log of verdicts")
     if not includes(entry_hash(write(entry)), index, size, seen.root, steps):
         raise BundleError("proof: it does not show the entry to be in the log of the checkpoint")
-    found: Mapping[str, Json] = entry
-    return found
+    return entry

@@ -129,7 +129,7 @@ def read_log(data: bytes) -> Log:
                 registered[entry["digest"]] = _registered(number, entry["said"], where)
         else:
             _check_verdict(entry, log, where)
-            latest[str(entry["evidence"])] = number
+            latest[entry["evidence"]] = number
         entries.append(entry)
     return replace(log, entries=tuple(entries))
 
@@ -142,18 +142,27 @@ def _check_verdict(entry: Json, log: Log, where: str) -> None:
         raise BundleError(f"{where}: expected exactly {', '.join(keys)}")
     if entry["kind"] != "verdict" or entry["form"] not in (ENTRY, ENTRY_OF_RUN):
         raise BundleError(f"{where}: of a form or kind this version does not know")
-    expected = log.latest.get(str(entry["evidence"]))
+    if not all(_fits(name, value) for name, value in entry.items()):
+        raise BundleError(f"{where}: a member is not of its kind")
+    expected = log.latest.get(entry["evidence"])
     if entry["supersedes"] != expected or (expected is None) != (entry["because"] is None):
         raise BundleError(f"{where}: does not name the entry it supersedes, and why")
     if is_of_run:
-        run = log.registered.get(str(entry["run"]))
-        if run is None or not run.plans(str(entry["trial"])):
+        run = log.registered.get(entry["run"])
+        if run is None or not run.plans(entry["trial"]):
             raise BundleError(f"{where}: of a trial that no earlier entry registered")
-        run.judged.add(str(entry["trial"]))
+        run.judged.add(entry["trial"])
+
+
+def _fits(name: str, value: Json) -> bool:
+    if name in ("because", "supersedes") and value is None:
+        return True
+    return type(value) is (int if name == "supersedes" else str)
 
 
 def _registered(number: int, said: Mapping[str, str], where: str) -> Registered:
-    trials, names = said.get("trials", ""), tuple(said.get("names", "").split())
+    trials, listed = said.get("trials", ""), said.get("names", "")
+    names = tuple(listed.split(" ")) if listed else ()
     is_number = trials.isascii() and trials.isdigit() and len(trials) <= len(str(MAX_TRIALS))
     if not is_number or len(names) not in (0, int(trials)) or len(set(names)) < len(names):
         raise BundleError(f"{where}: a registration says how many trials, and names all or none")

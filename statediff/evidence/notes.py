@@ -180,6 +180,8 @@ def _signature(line: str) -> Signature:
     if not line.startswith(_MARK) or not gap or not _NAME.fullmatch(name):
         raise BundleError(f"checkpoint: {line[:60]!r} is no line of a signature")
     data = _bytes(text)
+    if len(data) <= _ID_BYTES:
+        raise BundleError(f"checkpoint: {line[:60]!r} has no signature")
     return Signature(name, data[:_ID_BYTES], data[_ID_BYTES:])
 
 

@@ -119,11 +119,7 @@ def save(bundle: Bundle, folder: Path) -> None:
 def load(folder: Path) -> Bundle:
     """The bundle in `folder`, every digest checked. `BundleError` names what does not fit."""
     manifest = read(_bytes(folder, "manifest.json"), "manifest.json")
-    if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, WITHOUT_ROOTS):
-        raise BundleError(f"{folder}: not a bundle of format {FORMAT}")
-    digests = manifest.get("files")
-    if not isinstance(digests, dict) or not _is_complete(digests, manifest["format"]):
-        raise BundleError(f"{folder}: the manifest does not list the files of a bundle")
+    digests = files_of(manifest, str(folder))
     extra = sorted({entry.name for entry in folder.iterdir()} - set(digests) - {"manifest.json"})
     if extra:
         raise BundleError(f"{folder}: holds a file that is not part of it: {extra[0]!r}")
@@ -134,6 +130,16 @@ def load(folder: Path) -> Bundle:
             raise BundleError(f"{folder}/{name}: its digest is not the one in the manifest")
         files[name] = data
     return Bundle(manifest, files)
+
+
+def files_of(manifest: Any, where: str) -> Mapping[str, Any]:
+    """The files that a manifest lists, with their digests: those of a bundle. `BundleError`."""
+    if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, WITHOUT_ROOTS):
+        raise BundleError(f"{where}: not a bundle of format {FORMAT}")
+    digests = manifest.get("files")
+    if not isinstance(digests, dict) or not _is_complete(digests, manifest["format"]):
+        raise BundleError(f"{where}: the manifest does not list the files of a bundle")
+    return digests
 
 
 def _is_complete(names: Iterable[str], form: str) -> bool:

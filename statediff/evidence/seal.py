@@ -26,7 +26,7 @@ from statediff.errors import BundleError, NotReplayable, StorageError, UsageErro
 from statediff.evidence import verify as v
 from statediff.evidence.counterexample import COUNTEREXAMPLE
 from statediff.evidence.leaf_partition import DERIVED, Piece, joined, pieces
-from statediff.evidence.package import Bundle
+from statediff.evidence.package import Bundle, files_of
 
 SEED_BYTES: Final = 32
 _SALT_BYTES: Final = 16
@@ -264,7 +264,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _check(bundle: Bundle) -> None:
-    digests: Any = bundle.manifest["files"]
+    digests = files_of(bundle.manifest, "manifest.json")
     for name, data in bundle.files.items():
         if hashlib.sha256(data).hexdigest() != digests[name]:
             raise BundleError(f"{name}: its digest is not the one in the sealed manifest")

@@ -191,6 +191,8 @@ def restored(kept: Kept, vault: Vault) -> Sealed:
         document: Any = v.parse(kept.copy.files["leaves.json"], "leaves.json")
         leaves = [v.canonical(leaf) for leaf in document["disclosed"]]
         hidden = set(document["withheld"])
+        if sorted(hidden) != document["withheld"] or sorted(leaves, key=v.leaf_hash) != leaves:
+            raise BundleError("kept bundle: its copy is not in order, or has a hash twice")
         root = kept.root
     except (v.Rejected, KeyError, TypeError) as error:
         raise BundleError(f"kept bundle: {error}") from error
@@ -202,8 +204,12 @@ def restored(kept: Kept, vault: Vault) -> Sealed:
             plain = ChaCha20Poly1305(key).decrypt(_NONCE, item.data, _bound(root, item.name))
         except (InvalidTag, ValueError) as error:
             raise BundleError(f"kept bundle: item {item.name} does not fit its key") from error
-        leaves += plain.split(b"\n")
-    hidden -= {v.leaf_hash(leaf).hex() for leaf in leaves}
+        found = plain.split(b"\n")
+        own = {v.leaf_hash(leaf).hex() for leaf in found}
+        if len(own) != len(found) or not own <= hidden:
+            raise BundleError(f"kept bundle: item {item.name} has a leaf that is not withheld")
+        leaves += found
+        hidden -= own
     data = v.leaves_file(sorted(leaves, key=v.leaf_hash), sorted(hidden))
     return Sealed({**kept.copy.files, "leaves.json": data})
 

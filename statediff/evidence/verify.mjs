@@ -41,6 +41,8 @@ const MAX_HEAD_BYTES = 1024 * 1024; // of what is read before a signature was ch
 const MAX_MORE_BYTES = 64 * 1024; // of a proof, and of a time stamp
 const MAX_STEPS = 63; // of a proof
 const EARLY = 300_000_000n; // microseconds that clocks may differ by
+const PRIME = 2n ** 255n - 19n;
+const EIGHTH = 0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n;
 const LATEST = 253_402_300_799n; // the last second that a date can say
 const MAX_DEPTH = 256;
 const MAX_LEAVES = 2_000_000;
@@ -241,6 +243,7 @@ export async function readTrust(bytes) {
     const keys = { name: "string", key: "string", roles: "list", from: "any", until: "any" };
     shape(entry, keys, "trust file: key");
     if (!HEX.test(entry.key)) reject("trust file: a key has 64 hexadecimal digits");
+    if (!isStrong(unhex(entry.key))) reject("trust file: a key of small order, or encoded otherwise");
     if (![entry.name, ...entry.roles].every((word) => typeof word === "string" && NAME.test(word))) {
       reject("trust file: a name or role has 1 to 200 characters, and no control character");
     }
@@ -256,6 +259,12 @@ export async function readTrust(bytes) {
     reject("trust file: the threshold is no number of its keys that seal");
   }
   return known;
+}
+
+// Whether libraries agree about this key: its one encoding, and of more than 8 points.
+function isStrong(key) {
+  const height = BigInt(`0x${hex(Uint8Array.from(key).reverse())}`) % 2n ** 255n;
+  return height < PRIME && ![0n, 1n, PRIME - 1n, EIGHTH, PRIME - EIGHTH].includes(height);
 }
 
 async function signedBy(envelope, manifest, known) {
@@ -396,6 +405,7 @@ async function noteSigner(note, origin, lines, known) {
       reject(`${PROOF}: no line of a signature`);
     }
     const data = unbase64(line.slice(gap + 1), "a signature", PROOF);
+    if (data.length <= 4) reject(`${PROOF}: a line has no signature`);
     if (name === origin) found.push([hex(data.slice(0, 4)), data.slice(4)]);
   }
   for (const signer of known.values()) {

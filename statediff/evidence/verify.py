@@ -130,6 +130,10 @@ EARLY: Final = timedelta(minutes=5)
 MAX_LEAVES: Final = 2_000_000
 MAX_DEPTH: Final = 256
 _SAFE: Final = 2**53 - 1
+_PRIME: Final = 2**255 - 19
+_EIGHTH: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_WEAK: Final = frozenset({0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH})
+"""The heights of the 8 points of Ed25519 of small order: under such a key anybody can sign."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _DIGITS: Final = re.compile(r"(?:[0-9a-f]{2})*")
 _SALT: Final = re.compile(r"[0-9a-f]{32}")
@@ -884,6 +888,8 @@ def _note_signer(
         if not line.startswith(_SIGNED_BY) or not gap or not _ORIGIN.fullmatch(name):
             _reject(f"{PROOF}: {line[:60]!r} is no line of a signature")
         signature = _base64(data, "a signature", PROOF)
+        if len(signature) <= len(b"hash"):
+            _reject(f"{PROOF}: {line[:60]!r} has no signature")
         found += [signature] if name == origin else []
     for signer in (each for each in trust if SEALING in each.roles):
         kinds = (hashlib.sha256(origin.encode() + b"\n" + kind + signer.key).digest()[:4]
@@ -1234,6 +1240,8 @@ def _signer(entry: Any, needed: int) -> Signer:
     _shape(entry, keys, "trust file: key")
     if not _HEX.fullmatch(entry["key"]):
         _reject(f"trust file: the key of {entry['name']!r} is not 64 hexadecimal digits")
+    if not _is_strong(bytes.fromhex(entry["key"])):
+        _reject(f"trust file: the key of {entry['name']!r} is of small order, or encoded otherwise")
     if not _NAME.fullmatch(entry["name"]):
         _reject("trust file: a name has 1 to 200 characters, and no control character")
     if not all(isinstance(role, str) and _NAME.fullmatch(role) for role in entry["roles"]):
@@ -1244,6 +1252,12 @@ def _signer(entry: Any, needed: int) -> Signer:
     ]
     key, roles = bytes.fromhex(entry["key"]), tuple(entry["roles"])
     return Signer(entry["name"], key, roles, limits[0], limits[1], needed)
+
+
+def _is_strong(key: bytes) -> bool:
+    """Whether libraries agree about this key: its one encoding, and of more than 8 points."""
+    height = int.from_bytes(key, "little") % 2**255
+    return height < _PRIME and height not in _WEAK
 
 
 def instant(text: object, where: str) -> datetime:

@@ -36,6 +36,7 @@ WHY = {
     "envelope.json: expected payloadType application/vnd.in-toto+json": "another-payload-type",
     "envelope.json: payload is not the one base64 of its bytes": "payload-with-a-newline",
     "envelope.json: what was signed is another manifest":
+        "older-format-with-a-predicate-of-its-own "
         "payload-of-another-bundle statement-of-another-kind statement-with-the-older-predicate "
         "statement-without-a-predicate "
         "statement-with-another-predicate statement-with-two-subjects statement-without-a-subject "
@@ -99,6 +100,12 @@ WHY = {
         "signature-by-another-key signature-without-its-frame signature-over-another-kind "
         "signature-plus-the-order signature-of-zeros signature-cut-short signature-empty",
     "trust file: one key stands twice": "trusting-ada-twice",
+    "trust file: the key of 'Zoe' is of small order, or encoded otherwise":
+        "trusting-a-key-of-small-order trusting-a-key-of-order-8 "
+        "trusting-a-key-of-small-order-with-a-sign trusting-a-key-encoded-otherwise",
+    "'judgement.json#/clauses/01': not what the summary says of it": "says-a-judged-clause-at-01",
+    "log.tlog-proof: '\u2014 x AAAAAA==' has no signature":
+        "log-proof-with-a-signature-line-of-a-hash-alone",
     "manifest.json: not canonical JSON: ": "manifest-cut-short manifest-with-a-mark manifest-empty",
     "manifest.json: not canonical JSON: an object has two members of one name":
         "manifest-with-a-name-twice",
@@ -158,7 +165,9 @@ WHY = {
     "leaves.json: more leaves of 'public/y' than were signed": "with-a-leaf-for-one-of-another-tag",
     "leaves.json: more leaves of 'public/x' than were signed": "with-two-leaves-for-one-of-a-tag",
     "summary#: its clauses do not make the manifest's MATCH":
-        "says-a-clause-that-fails says-a-clause-that-is-unknown says-no-clause",
+        "says-a-clause-that-fails says-a-clause-that-is-unknown says-no-clause "
+        "says-a-clause-that-fails-in-the-older-format says-no-clause-in-the-older-format "
+        "says-a-clause-that-is-unknown-in-the-older-format",
     "summary#: its clauses do not make the manifest's DIVERGE":
         "says-diverge-over-leaves-that-match says-diverge-in-a-public-copy-of-them",
     "summary#: its clauses do not make the manifest's INCONCLUSIVE":
@@ -286,6 +295,7 @@ WHY = {
     "roots.json: nodes are no bytes":
         "roots-with-nodes-in-capitals",
     "roots.json: a row is where something else is":
+        "roots-with-a-leaf-of-a-row-too "
         "roots-with-a-node-for-all",
     "envelope.json: expected 2":
         "signed-together-by-one-where-two-are-asked "
