@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from statediff.evaluate.worded import worded_judgement
-from statediff.model.explanation import BY_AGENT, BY_RUN, CAUSE_CODES
+from statediff.model.explanation import BY_AGENT, BY_RUN, CAUSE_CODES, PARTED
 from statediff.model.state import Coverage, Enumeration, State
 from statediff.model.values import Digested, Unobserved
 from statediff.reports.plain import brief_findings
@@ -47,7 +47,8 @@ def _causes() -> Iterator[str]:
 
 
 SPELLED: Final = sorted(set(_causes()))
-WORDS: Final = sorted(CAUSE_CODES)
+WORDS: Final = sorted(CAUSE_CODES.keys() - {PARTED})
+"""Not the one that leaves nothing open: readings that agreed before and part since DIVERGE."""
 
 
 def _of_a_type(cause: str) -> State:

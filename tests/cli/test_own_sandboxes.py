@@ -22,6 +22,7 @@ from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
 from statediff.errors import ContractError, SandboxError, UsageError
 from statediff.packs import find_sandbox, read_pack, sandbox_of
+from statediff.systems.base.protocol import Offered
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.trials import clock
 from tests.integrations.conftest import options
@@ -235,9 +236,10 @@ def test_agents_are_offered_the_tools_that_the_file_names(tmp_path: Path) -> Non
     with EmbeddedSandbox(read_pack(path), tmp_path / "work") as sandbox:
         access = sandbox.access()
         with recording(clock) as recorder:
-            assert set(tool_table(access.urls, recorder, only=access.tools).tools) == {"db_query"}
+            table = tool_table(access.urls, recorder, offered=access.tools)
+            assert set(table.tools) == {"db_query"}
             with pytest.raises(UsageError, match="no tool 'qeury'; there are: query, execute"):
-                tool_table(access.urls, recorder, only={"db": ("qeury",)})
+                tool_table(access.urls, recorder, offered=Offered({"db": ("qeury",)}))
 
 
 @pytest.mark.parametrize(

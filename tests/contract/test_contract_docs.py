@@ -24,7 +24,7 @@ CONTRACT = (ROOT / "docs" / "contract.md").read_text()
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", CONTRACT, re.DOTALL)
 FIELDS = {
     "account": {}, "product": {"stock": Kind.INT}, "order": {}, "message": {"to": Kind.TEXT},
-    "approval_request": {"account": Kind.INT},
+    "approval_request": {"account": Kind.INT}, "refund": {"order": Kind.INT},
     "policy": {
         "version": Kind.TEXT, "valid_from": Kind.TIMESTAMP, "valid_until": Kind.TIMESTAMP,
     },

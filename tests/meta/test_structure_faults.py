@@ -34,7 +34,7 @@ def of(*kinds: str) -> list[str]:
         ("shop/correct-address", of("structure")),
         ("shop/notify-once", of("mail")),
         ("accounts/offboard-user", of("files")),
-        ("repo/tag-release", of("git")),
+        ("repo/tag-release", of("git:")),
         ("helpdesk/close-case", of("tracker")),
     ],
     ids=["sqlite", "mail", "files", "git", "tracker"],
