@@ -1,4 +1,4 @@
-"""What the documentation needs to be a site: a first page, and links out of `docs/`.
+"""What the documentation needs to be a site: a first page, the version, and links out of `docs/`.
 
 A page links to files of the checkout (`../contracts/…`). On the site such a link is its text, since
 the site is not tied to a place where the code is shown; one that leads nowhere is an error.
@@ -14,11 +14,20 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from statediff import __version__
+
 _CHECKOUT = Path(__file__).resolve().parents[1]
 _NAMED = re.compile(r"^```(\w+) file=(\S+)$", re.MULTILINE)
 _MARKED = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
 _FOLDER = re.compile(r"(?<!!)\[([^\]]*)\]\(([A-Za-z0-9_./-]+)\)")
 _OUTSIDE = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+)([^)#\s]*)(#[^)\s]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Each page names the version that ran its commands, and may link to where it is edited."""
+    config.edit_uri = "edit/main/docs/" if config.repo_url else None
+    config.copyright = f"statediff {__version__}. The tests executed the commands shown with it."
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from statediff import __version__
+
 CHECKOUT = Path(__file__).parents[1]
 
 pytest.importorskip("mkdocs")
@@ -30,6 +32,7 @@ def test_the_site_holds_every_page_and_shows_its_blocks_as_blocks(tmp_path: Path
     assert pages <= html.keys() >= {"index"}
     assert [name for name, text in html.items() if "```" in text] == []
     assert '<span class="filename">raise.yaml</span>' in html["tutorial"]
+    assert [name for name, text in html.items() if f"statediff {__version__}." not in text] == []
     # Nothing is fetched from elsewhere when a page is read.
     for text in html.values():
         assert "fonts.googleapis" not in text
