@@ -39,11 +39,12 @@ hosts: setup ## Make environments of the hosts that need their own, in .hosts, a
 	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host
 
 .PHONY: check
-check: setup ## Run ruff, mypy strict and import-linter
+check: setup ## Run ruff, mypy strict, import-linter and the check of prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -q tests/test_words.py
 
 .PHONY: format
 format: setup ## Format the code and apply the safe fixes

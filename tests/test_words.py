@@ -17,6 +17,7 @@ WORDS: Final = re.compile(r"\b(whoever|mend(?:s|ed|ing)?|told|as often as)\b", r
 
 PAGES: Final = (
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "hosts").glob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
 )
 QUOTED: Final = {
@@ -29,6 +30,19 @@ SPEECH: Final = {
 TAUGHT: Final = ("README.md", "docs/tutorial.md", "docs/first-contract.md", "docs/own-system.md")
 LONGEST: Final = 30
 """Words of a sentence in what is read first."""
+LONGEST_ELSEWHERE: Final = 40
+GREEK: Final = re.compile(r"[\u0391-\u03a1\u03a5-\u03c3\u03c5-\u03c9]")
+"""All but tau, which is part of a benchmark's name."""
+WHOLE: Final = {
+    "specification.md": "a rule says all of its condition at once",
+    "CHANGELOG.md": "describes earlier versions",
+}
+MAPPED: Final = {
+    "bibliography.md": "maps the papers to the code, by their own letters",
+    "design.md": "says which word stands for which letter of the papers",
+    "reward.md": "has formulas of reinforcement learning",
+    "CHANGELOG.md": "describes earlier versions",
+}
 
 
 def _prose(page: Path) -> str:
@@ -77,6 +91,17 @@ def _sentences(page: Path) -> Iterator[str]:
 def test_a_sentence_that_teaches_is_short(name: str) -> None:
     long = [text for text in _sentences(ROOT / name) if len(text.split()) > LONGEST]
     assert long == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_sentence_of_any_page_can_be_read_in_one_go(page: Path) -> None:
+    long = [text for text in _sentences(page) if len(text.split()) > LONGEST_ELSEWHERE]
+    assert page.name in WHOLE or long == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_letter_of_the_papers_is_in_a_page_that_does_not_map_them(page: Path) -> None:
+    assert page.name in MAPPED or GREEK.findall(_prose(page)) == []
 
 
 def test_the_looks_see_what_they_are_for(tmp_path: Path) -> None:

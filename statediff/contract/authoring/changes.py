@@ -122,10 +122,9 @@ def compare_contracts(
         return Touches.EVIDENCE if is_evidence else Touches.SEMANTICS
 
     areas = {
-        "canonicalize": "ν",
         "identify": "resolver",
-        "exclude": "Ω",
-        "include": "Ω",
+        "exclude": "boundary",
+        "include": "boundary",
         "sandbox": "pack",
     }
     return Comparison(

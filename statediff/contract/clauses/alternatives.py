@@ -27,8 +27,8 @@ from statediff.model.verdict import Stage
 class BranchClauses(Part):
     """One way that is right: clauses that are judged together, with a frame of their own."""
 
-    forbid: Annotated[Clauses, Field(description="a list of clauses (Γ)")] = ()
-    require: Annotated[Clauses, Field(description="a list of clauses (Φ)")] = ()
+    forbid: Annotated[Clauses, Field(description="a list of clauses")] = ()
+    require: Annotated[Clauses, Field(description="a list of clauses")] = ()
     allow: Annotated[Clauses, Field(description="a list of clauses")] = ()
 
     @model_validator(mode="after")

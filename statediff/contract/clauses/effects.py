@@ -56,7 +56,7 @@ class Compensation(Part):
 
 
 class Effect(Part):
-    """Λ for one kind of effect: reversibility, authorization, compensation, retry safety."""
+    """Of one kind of effect: reversibility, authorization, compensation, retry safety."""
 
     on: Annotated[
         str,

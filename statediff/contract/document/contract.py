@@ -57,7 +57,7 @@ Tier = Literal["public", "reviewer", "auditor"]
 
 
 class Exclude(Part):
-    """A field or type outside the observation boundary Ω, and why."""
+    """A field or type outside the observation boundary, and why."""
 
     what: Annotated[str, Field(description="TYPE or TYPE.FIELD")]
     because: Reason
@@ -65,7 +65,7 @@ class Exclude(Part):
 
 
 class Include(Part):
-    """A type that is outside Ω by default and is judged here, and why."""
+    """A type that is outside the boundary by default and is judged here, and why."""
 
     what: Annotated[str, Field(description="TYPE")]
     because: Reason
@@ -180,7 +180,7 @@ SandboxName = Annotated[
 
 
 class ContractDocument(Part):
-    """One contract: (Ω, Φ, ν, Γ, Λ, A) plus inputs and answer [SSD eq. 2]."""
+    """One contract, with inputs and answer [SSD eq. 2]."""
 
     contract: Annotated[
         str,
@@ -257,21 +257,22 @@ class ContractDocument(Part):
         Field(description="`closed`, or a mapping of open to a reason"),
     ] = "closed"
     exclude: Annotated[
-        tuple[Exclude, ...], Field(description="a list of what lies outside Ω, with reasons")
+        tuple[Exclude, ...],
+        Field(description="a list of what is outside the boundary, with reasons"),
     ] = ()
     include: Annotated[
         tuple[Include, ...],
-        Field(description="a list of types that are outside Ω by default, with reasons"),
+        Field(description="a list of types outside by default that are judged here, with reasons"),
     ] = ()
     canonicalize: Annotated[
-        tuple[Canonicalize, ...], Field(description="a list of versioned rules (ν), with reasons")
+        tuple[Canonicalize, ...], Field(description="a list of versioned rules, with reasons")
     ] = ()
     identify: Annotated[
         tuple[Identify, ...],
         Field(description="a list of versioned rules of identity, with reasons"),
     ] = ()
-    forbid: Annotated[Clauses, Field(description="a list of clauses (Γ), judged first")] = ()
-    require: Annotated[Clauses, Field(description="a list of clauses (Φ)")] = ()
+    forbid: Annotated[Clauses, Field(description="a list of clauses, judged first")] = ()
+    require: Annotated[Clauses, Field(description="a list of clauses")] = ()
     allow: Annotated[Clauses, Field(description="a list of clauses: permitted, not required")] = ()
     derive: Annotated[
         tuple[Derive, ...], Field(description="a list of fields that the system itself keeps")
@@ -281,7 +282,7 @@ class ContractDocument(Part):
     transition: Transition | None = None
     effects: Annotated[
         tuple[Effect, ...],
-        Field(description="a list of kinds of effect (Λ) and what holds for them"),
+        Field(description="a list of kinds of effect and what holds for them"),
     ] = ()
     evidence: Annotated[
         dict[str, Evidence], Field(description="a mapping of the sources that must report (A)")

@@ -101,7 +101,7 @@ _ALL: Final = (
         ),
         (
             "boundary",
-            "a clause reads what lies outside the boundary Ω",
+            "a clause reads what lies outside the boundary",
             "drop the exclusion or the clause",
         ),
         (
@@ -305,7 +305,7 @@ _ALL: Final = (
         ),
         (
             "opaque-comparison",
-            "a rule of ν leaves of the field only whether it has a value",
+            "a rule of `canonicalize` leaves of the field only whether it has a value",
             "drop the rule, or compare with null",
         ),
     ),

@@ -285,7 +285,7 @@ def _blind(subject: Subject, expression: Expression, field: FieldOf) -> Problem:
     return subject.remark(
         "opaque-comparison",
         expression.path,
-        f"`{text_of(field)}` equals any value under ν, so the comparison says nothing",
+        f"`{text_of(field)}` equals any value under `canonicalize`, so the comparison says nothing",
         offset=field.offset,
     )
 

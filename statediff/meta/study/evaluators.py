@@ -187,7 +187,7 @@ EVALUATORS: Final = (
 ABLATIONS: Final = tuple(
     Evaluator(f"without-{name}", about, change=change)
     for name, about, change in (
-        ("canonicalization", "ν is the identity", ablations.without_canonicalization),
+        ("canonicalization", "no rule of `canonicalize`", ablations.without_canonicalization),
         ("labels", "no forbidden change, no label, no authorization", ablations.without_labels),
         ("evidence", "whatever was delivered is believed", ablations.without_evidence),
         ("frame", "unexplained changes are let be", ablations.without_frame),
