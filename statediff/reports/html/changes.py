@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -36,6 +37,7 @@ STANDINGS: Final = (
 )
 """What the contract makes of a change, worst first."""
 
+_PLAIN: Final = re.compile(r"[a-z0-9-]{1,200}")
 _BY_STYLE: Final = {sign.style: sign for sign in STANDINGS}
 _RANK: Final = {sign.style: rank for rank, sign in enumerate(STANDINGS)}
 _FOUND: Final = {
@@ -171,7 +173,16 @@ def change(delta: Json, standing: Sign, by: tuple[str, ...], rule_of: RuleOf) ->
 
 def anchor_of(delta: str) -> str:
     """The place of a change on a page, by the id of its delta."""
-    return f"change-{hashlib.sha256(delta.encode()).hexdigest()[:12]}"
+    return f"change-{_digest(delta)}"
+
+
+def anchor_of_clause(clause: str) -> str:
+    """The place of a clause on a page: its name, or a digest where a contract could not have it."""
+    return f"clause-{clause}" if _PLAIN.fullmatch(clause) else f"clause-{_digest(clause)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _side_cells(before: Observed | Entity, after: Observed | Entity) -> tuple[Cell, Cell]:

@@ -14,7 +14,14 @@ from statediff.model.values import ABSENT, Absent, Observed, Unobserved, same
 from statediff.reports.attribution import Makers, listing
 from statediff.reports.html import words
 from statediff.reports.html.cells import Cell, both_cells, cell, cut, first, name, place, rest
-from statediff.reports.html.changes import Captured, RuleOf, Standings, anchor_of, captured
+from statediff.reports.html.changes import (
+    Captured,
+    RuleOf,
+    Standings,
+    anchor_of,
+    anchor_of_clause,
+    captured,
+)
 from statediff.reports.html.words import Sign
 
 Json = Any
@@ -81,6 +88,11 @@ class Finding:
     above: str
     """The clause whose finding has shown the same entities already; empty where none has."""
 
+    @property
+    def place_above(self) -> str:
+        """The place of that clause on the page."""
+        return anchor_of_clause(self.above)
+
 
 @dataclass(frozen=True)
 class Clause:
@@ -92,6 +104,11 @@ class Clause:
     findings: tuple[Finding, ...]
     more: str
     is_open: bool
+
+    @property
+    def anchor(self) -> str:
+        """Its place on the page."""
+        return anchor_of_clause(self.id)
 
 
 @dataclass(frozen=True)
