@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from statediff.contract.authoring.explain import Explanation, Role, explain
-from statediff.contract.language.english import PatternWords, kind, pattern_sentence, plural
+from statediff.contract.language.english import PatternWords, a, kind, pattern_sentence, plural
 from statediff.contract.language.kinds import describe
 from statediff.contract.language.syntax import ScalarT
 from statediff.evaluate import compile_contract, parse_contract, schema_of
@@ -155,7 +156,84 @@ def test_types_with_the_names_of_tables_read_as_one_and_as_many() -> None:
         section="require", operation="update", types=("users",), where="", fields=None,
         low=1, high=1, is_every=False, that="",
     )  # fmt: skip
-    assert pattern_sentence(parts) == "Exactly one user must be updated."
-    assert pattern_sentence(replace(parts, low=2, high=2)) == "Exactly two users must be updated."
+    assert pattern_sentence(parts) == "Exactly one user must be changed."
+    assert pattern_sentence(replace(parts, low=2, high=2)) == "Exactly two users must be changed."
     assert describe(ScalarT(Kind.ANY)) == "a value of any kind"
     assert describe(ScalarT(Kind.ANY)).count("a any") == 0
+
+
+@pytest.mark.parametrize(
+    ("type_name", "one", "two"),
+    [
+        ("user", "a user", "users"),
+        ("users", "a user", "users"),
+        ("axes", "an axis", "axes"),
+        ("invoice", "an invoice", "invoices"),
+        ("order_line", "an order line", "order lines"),
+        ("categories", "a category", "categories"),
+        ("inbox.emails", "an inbox.email", "inbox.emails"),
+        ("status", "a status", "statuses"),
+        ("addresses", "an address", "addresses"),
+        ("analyses", "an analysis", "analyses"),
+        ("indexes", "an index", "indexes"),
+        ("people", "a person", "people"),
+        ("staff", "a staff", "staff"),
+        ("hour", "an hour", "hours"),
+        ("unit", "a unit", "units"),
+        ("upload", "an upload", "uploads"),
+        ("utility", "a utility", "utilities"),
+        ("quizzes", "a quiz", "quizzes"),
+        ("boxes", "a box", "boxes"),
+        ("houses", "a house", "houses"),
+        ("movies", "a movie", "movies"),
+        ("day", "a day", "days"),
+        ("gas", "a gas", "gases"),
+    ],
+)
+def test_one_and_two_of_a_type_are_said_as_english_says_them(
+    type_name: str, one: str, two: str
+) -> None:
+    assert a(kind(type_name)) == one
+    assert plural(kind(type_name)) == two
+    parts = PatternWords(
+        section="allow", operation="create", types=(type_name,), where="", fields=None,
+        low=0, high=None, is_every=False, that="",
+    )  # fmt: skip
+    said = f"{one[:1].upper()}{one[1:]}"
+    assert pattern_sentence(parts) == f"{said} may be created."
+    required = replace(parts, section="require", low=2, high=2)
+    assert pattern_sentence(required) == f"Exactly two {two} must be created."
+    none = replace(parts, section="forbid", operation="update", fields=("name", "role"))
+    whose = f"{kind(type_name)}'" if kind(type_name).endswith("s") else f"{kind(type_name)}'s"
+    assert pattern_sentence(none) == f"No {whose} name or role may change."
+
+
+CONDITIONED: Final = """\
+contract: shop/conditioned
+version: 1.0.0
+owner: x
+intent: Write one note
+inputs: {{n: 3}}
+require:
+  - id: b
+    create: note
+    where: {0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("it.body == 'x'", 'where its body is "x".'),
+        ("it.id == input.n and it.body != null", "where its id is 3 (input n) and its body is not"),
+        ("not (it.id == 3)", "where `not it.id == 3`."),
+        ("any(not (o.id == it.id) for o in after.order)", "where `any(not o.id == it.id for o in"),
+        ("any(o.id == 3 for o in after.order)", "where for at least one order after the run, its"),
+    ],
+)
+def test_a_condition_that_english_does_not_say_in_one_go_is_shown_as_it_is_written(
+    where: str, said: str, shop: Capture
+) -> None:
+    of = explained(CONDITIONED.format(where), shop)
+    line = next(line for s in of.sections for line in s.lines if line.id == "b")
+    assert said in line.sentence

@@ -132,8 +132,7 @@ def _sections(subject: Subject) -> Iterator[Section]:
     for kind in _ORDERED:
         heading, lines = kind.heading, tuple(grouped.get(kind.name, ()))
         if kind.judged is JudgedAs.ALLOWED:
-            heading = heading if lines else "Nothing else"
-            lines = (_frame(subject.contract), *lines)
+            lines = (_frame(subject.contract, has_more=bool(lines)), *lines)
         elif kind.judged is JudgedAs.CLAIM:
             yield from (Section(words(n).capitalize(), tuple(grouped[n])) for n in others)
             lines = (*_answer(subject.contract), *lines)
@@ -167,13 +166,13 @@ def _lines(subject: Subject) -> tuple[dict[str, list[Line]], dict[str, list[Line
     return grouped, branches, whole
 
 
-def _frame(contract: Contract) -> Line:
+def _frame(contract: Contract, *, has_more: bool) -> Line:
     if not contract.frame_is_open:
-        text = "Nothing changes but what is required or allowed here"
+        text = "Nothing else may change"
         watched = [rule.source for rule in contract.evidence if rule.needs_history]
         if watched:
             text += f", not for a moment in {' and '.join(watched)} either"
-        return Line("frame", f"{text}.")
+        return Line("frame", f"{text}{', except for this' if has_more else ''}.")
     frame = contract.document.frame
     because = frame if isinstance(frame, str) else frame.open
     return Line("frame", "Changes that no clause names are shown and not judged.", because)

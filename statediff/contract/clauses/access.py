@@ -27,7 +27,7 @@ from statediff.contract.clauses.visibility import (
     Search,
     Shelf,
 )
-from statediff.contract.language.english import phrase, words
+from statediff.contract.language.english import condition, words
 from statediff.contract.language.kinds import describe, suggest
 from statediff.contract.language.syntax import (
     CALL_TYPE,
@@ -398,7 +398,7 @@ class _AccessBinder:
         )
 
     def _artifacts(self, shelf: Shelf, quantity: str) -> str:
-        such = "" if shelf.where is None else f" such that {phrase(shelf.where)}"
+        such = "" if shelf.where is None else f" such that {condition(shelf.where)}"
         return f"{quantity} artifact of {words(shelf.subsystem)}{such}"
 
     def _citing(self, document: Access) -> Citing | None:
@@ -456,7 +456,7 @@ def _clause_reads(when: Node | None, shelves: tuple[Shelf, ...]) -> frozenset[Re
 
 def _with_condition(when: Node | None, said: str) -> str:
     """The sentence, with its condition before it."""
-    return said[:1].upper() + said[1:] if when is None else f"If {phrase(when)}, {said}"
+    return said[:1].upper() + said[1:] if when is None else f"If {condition(when)}, {said}"
 
 
 # ---------------------------------------------------------------- the kind
@@ -481,7 +481,7 @@ READS: Final = ClauseKind(
         *("at", "recorded_at", "timeless", "participation", "space", "cite", "evidence"),
     ),
     named_by_author=tuple((ACCESS, key) for key in ("actors", "roles", "subsystems")),
-    heading="What may be read, and what must have been",
+    heading="Reads",
     reserved=(ACCESS,),
     places={ACCESS: (ACCESS,), CITATIONS: (ACCESS, CITATIONS)},
 )

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from statediff.contract.clauses.kind import OPERATIONS, Binder, ClauseKind, JudgedAs, Path
 from statediff.contract.language.calls import CALLS, reads_now
-from statediff.contract.language.english import VERBS, phrase, quantity, words
+from statediff.contract.language.english import VERBS, a, condition, quantity, words
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.parser import ExpressionError, parse
 from statediff.contract.language.syntax import (
@@ -337,13 +337,13 @@ class _RunBinder:
                     "the condition does not read `now`, so it says nothing about the run",
                     "write now.TYPE, or a require clause",
                 )
-            sentence = f"At every moment of the run, {phrase(node)}."
+            sentence = f"At every moment of the run, {condition(node)}."
             return Always(name, sentence, footprint(node), node, step.always)
         if step.after_every_call is not None:
             node = self._expression((*path, "after_every_call"), step.after_every_call, CALLS, True)
             if node is None:
                 return None
-            sentence = f"After every call, {phrase(node)}."
+            sentence = f"After every call, {condition(node)}."
             reads = footprint(node) | {_LOG}
             return AfterCalls(name, sentence, reads, node, step.after_every_call)
         if step.calls is not None:
@@ -357,7 +357,7 @@ class _RunBinder:
             return None
         which = [f"of class {on.class_}"] if on.class_ else []
         which = [f"of {words(on.tool)}", *which] if on.tool else which
-        sentence = f"At every call {' and '.join(which)}, {phrase(node)}."
+        sentence = f"At every call {' and '.join(which)}, {condition(node)}."
         action_class = None if on.class_ is None else ActionClass(on.class_)
         reads = footprint(node) | {_LOG}
         return AtCalls(name, sentence, reads, on.tool, action_class, node, step.that or "")
@@ -372,7 +372,7 @@ class _RunBinder:
         if low == 0 and high is None:
             self.binder.problem((*path, "count"), "any number of calls is no assertion")
         noun = "call is" if high == 1 else "calls are"
-        sentence = f"{quantity(low, high)} {noun} such that {phrase(node)}."
+        sentence = f"{quantity(low, high)} {noun} such that {condition(node)}."
         return Occurrence(name, sentence, footprint(node) | {_LOG}, node, low, high)
 
     def _order(self, name: str, path: Path, first: str, then: str) -> Order | None:
@@ -416,7 +416,7 @@ class _RunBinder:
             sentence = f"No call is {listed}." if key == "forbid" else f"Every call is {listed}."
             if document.over is not None:
                 named = ", ".join((*permits.classes, *map(words, permits.tools)))
-                sentence = f"Recorded calls: {'none is' if key == 'forbid' else 'only'} {named}."
+                sentence = f"{'None of' if key == 'forbid' else 'Only'} these calls: {named}."
             rules.append(
                 Permission(
                     self.binder.name(("actions", 0), f"actions-{key}"),
@@ -490,7 +490,7 @@ class _RunBinder:
             node = self._expression(path, text, variables, True)
             if node is not None:
                 conditions.append((node, text))
-        said = " and ".join(phrase(node) for node, _ in conditions)
+        said = " and ".join(condition(node) for node, _ in conditions)
         reads = frozenset({Read("trace", "turn", "")}).union(*(footprint(n) for n, _ in conditions))
         sentence = f"After turn {index + 1}, {said}."
         return Gate(name, sentence, reads, index + 1, of, message, tuple(conditions))
@@ -535,7 +535,8 @@ def _pair(first: str, then: str) -> tuple[tuple[str, str], tuple[str, str]]:
 def _happening(text: str, article: str = "A") -> str:
     key, _, name = text.partition(" ")
     noun = words(name)
-    return f"{article}{'n' if noun[:1] in 'aeio' else ''} {noun} is {VERBS[key]}"
+    said = a(noun) if article in "Aa" else f"{article} {noun}"
+    return f"{article[:1]}{said[1:]} is {VERBS[key]}"
 
 
 def _calls_of(permits: Permits) -> str:
@@ -571,7 +572,7 @@ STEPS: Final = ClauseKind(
         *("id", "on", "always", "after_every_call", "calls", "effect", "before"),
         *("count", "min", "max", "that"),
     ),
-    heading="What must hold on the way",
+    heading="Along the run",
     listed=("steps",),
     attributes={"node": "that"},
 )
@@ -581,7 +582,7 @@ ACTIONS: Final = ClauseKind(
     judged=JudgedAs.ACTION,
     bind=_bind_actions,
     keys=("forbid", "allow"),
-    heading="Which actions are permitted",
+    heading="Permitted calls",
     places={f"actions-{key}": ("actions", key) for key in ("forbid", "allow", "attempts")},
     must_hold=False,
 )
@@ -591,7 +592,7 @@ TURNS: Final = ClauseKind(
     judged=JudgedAs.TURN,
     bind=_bind_turns,
     keys=("id", "user", "replies", "when", "say", "times", "then", "repair", "attempts"),
-    heading="What must hold after each message",
+    heading="After each message",
     listed=("turns",),
     attributes={"conditions": "then"},
 )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import Field as Described
 
 from statediff.contract.clauses.kind import Binder, ClauseKind, JudgedAs, Path
-from statediff.contract.language.english import derived_sentence, phrase
+from statediff.contract.language.english import derived_sentence, operand
 from statediff.contract.language.kinds import comparable, describe, type_of_field
 from statediff.contract.language.syntax import (
     BOOL,
@@ -130,7 +130,7 @@ def _bound(
 ) -> Derived:
     own = f"the {entity.name.replace('_', ' ')}"
     spec = entity.by_name.get(path.field)
-    sentence = derived_sentence(entity.name, str(path), phrase(node, own))
+    sentence = derived_sentence(entity.name, str(path), operand(node, own))
     local = not any(isinstance(part, (Entities, Follow)) for part in walk(node))
     node = binder.through_rules(node, entity.name, path)
     it = Variable(EntityT(entity.name), UNWRITTEN, "it")
@@ -263,7 +263,7 @@ DERIVE: Final = ClauseKind(
     judged=JudgedAs.DERIVED,
     bind=_bind,
     keys=("id", "field", "is"),
-    heading="What the system keeps by itself",
+    heading="Kept by the system",
     attributes={"after": "is", "before": "is"},
     can_fail=False,
     must_hold=False,

@@ -16,7 +16,7 @@ from statediff.contract.clauses.kind import (
     Path,
     plain_value,
 )
-from statediff.contract.language.english import phrase, words
+from statediff.contract.language.english import condition, doing, operand, words
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.syntax import EntityT, Node, Read, Type, footprint
 from statediff.contract.parts import Expression, Part, Reason, TypeName
@@ -211,11 +211,11 @@ def _sentence(
     key: str, type_name: str, node: Node | None, actor: Node | None, *, by_approval: bool
 ) -> str:
     own = f"the {type_name.replace('_', ' ')}"
-    by = " by an approval from before the run that it left alone" if by_approval else ""
-    sentence = f"Every {key} of {own.removeprefix('the ')} is authorized{by}"
+    by = ", an approval from before the run that it left alone" if by_approval else ""
+    sentence = f"{doing(key, type_name)} needs an authorization{by}"
     if node is not None:
-        sentence += f": {phrase(node, own)}"
-    return sentence + ("." if actor is None else f"; in whose name: {phrase(actor, own)}.")
+        sentence += f": {condition(node, own)}"
+    return sentence + ("." if actor is None else f"; in whose name: {operand(actor, own)}.")
 
 
 def _name(compensation: str | Compensation | None) -> str | None:
@@ -277,10 +277,10 @@ def _authorization(
 def _describe(clause: BoundEffect) -> str:
     is_judged = clause.authorized_by is not None or clause.actor is not None
     parts = [clause.sentence] if is_judged else []
-    subject = "It" if parts else clause.id.removeprefix("authorized-").replace("-", " of ", 1)
+    key = clause.id.removeprefix("authorized-").partition("-")[0]
+    subject = "It" if parts else doing(key, clause.type)
     if clause.label is not None:
-        counted = f"{subject} counts as {clause.label.value}."
-        parts.append(counted[:1].upper() + counted[1:])
+        parts.append(f"{subject} counts as {clause.label.value}.")
     if clause.undoing is not None:
         left = ", ".join(map(words, clause.undoing.leaves))
         beside = f", which may leave changes of {left}" if left else ""
@@ -289,7 +289,7 @@ def _describe(clause: BoundEffect) -> str:
     elif clause.compensation is not None:
         parts.append(f"It is undone by “{words(clause.compensation)}”.")
     if clause.is_retry_safe is not None:
-        parts.append(f"To do it twice is {'harmless' if clause.is_retry_safe else 'not harmless'}.")
+        parts.append(f"Doing it twice is {'harmless' if clause.is_retry_safe else 'not harmless'}.")
     return " ".join(parts) or clause.sentence
 
 
@@ -314,7 +314,7 @@ EFFECTS: Final = ClauseKind(
         "compensation",
         "retry_safe",
     ),
-    heading="What needs an authorization",
+    heading="Needs an authorization",
     describe=_describe,
     id_of=_id_of,
     can_fail=False,

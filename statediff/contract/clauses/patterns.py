@@ -20,7 +20,14 @@ from statediff.contract.clauses.kind import (
     Path,
     plain_value,
 )
-from statediff.contract.language.english import PatternWords, pattern_sentence, phrase
+from statediff.contract.language.english import (
+    PatternWords,
+    condition,
+    operand,
+    pattern_sentence,
+    together,
+    words,
+)
 from statediff.contract.language.kinds import comparable, describe, suggest, type_of, type_of_field
 from statediff.contract.language.syntax import (
     UNWRITTEN,
@@ -276,7 +283,7 @@ def bind_condition(
     node = binder.expression(path, text, {})
     if node is None:
         return None
-    sentence = phrase(node)
+    sentence = condition(node)
     if stage is Stage.FORBID:
         sentence = f"It must not be that {sentence}"
     elif stage is Stage.ANSWER:
@@ -306,13 +313,10 @@ class _Conditions:
     def sentence(self, type_name: str, own: str) -> str:
         """What selects the changes of a type, in English."""
         where = self.where[type_name]
-        parts = [] if where is None else [phrase(where, own)]
+        parts = [] if where is None else [condition(where, own)]
         for pairs, verb in ((self.froms[type_name], "was"), (self.sets[type_name], "becomes")):
-            parts += [
-                f"its {str(path).replace('_', ' ')} {verb} {phrase(node, own)}"
-                for path, node in pairs
-            ]
-        return " and ".join(parts)
+            parts += [f"its {words(str(path))} {verb} {operand(node, own)}" for path, node in pairs]
+        return together(parts)
 
 
 @dataclass(frozen=True)
@@ -401,7 +405,7 @@ class PatternBinder:
             low=low,
             high=high,
             is_every=every,
-            that="" if that is None else phrase(that, own),
+            that="" if that is None else condition(that, own),
             cascade=cascade,
         )
         sentence = pattern_sentence(words)

@@ -39,8 +39,6 @@ def _kind(section: str, stage: Stage | None, judged: JudgedAs, heading: str) -> 
     )
 
 
-FORBID: Final = _kind(
-    "forbid", Stage.FORBID, JudgedAs.FORBIDDEN, "What must not happen, whatever else does"
-)
-REQUIRE: Final = _kind("require", Stage.REQUIRE, JudgedAs.REQUIRED, "What must have happened")
-ALLOW: Final = _kind("allow", None, JudgedAs.ALLOWED, "What else may change")
+FORBID: Final = _kind("forbid", Stage.FORBID, JudgedAs.FORBIDDEN, "Forbidden")
+REQUIRE: Final = _kind("require", Stage.REQUIRE, JudgedAs.REQUIRED, "Required")
+ALLOW: Final = _kind("allow", None, JudgedAs.ALLOWED, "Everything else")

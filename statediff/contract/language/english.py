@@ -1,6 +1,7 @@
-"""An English sentence for every clause, from its typed form: what a reviewer reads.
+"""An English sentence for every clause, from its typed form: what an owner reads and signs.
 
-Wording only; nothing here decides anything.
+A condition that English says in one go is said in English; of any other the expression is shown, as
+the contract has it. Wording only; nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from statediff.contract.language.syntax import (
     Variable,
     walk,
 )
+from statediff.contract.language.written import UNSAID, text_of
 from statediff.model.paths import Item, Step
 from statediff.model.schema import Kind
 from statediff.model.values import printable, show
@@ -66,10 +68,25 @@ _WHEN = {
 
 _SAID: Final = {"email": "e-mail address"}
 _PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "in", "of", "on", "to", "with"})
-_PLURALS: Final = {"staff": "staff", "news": "news", "entry": "entries", "person": "people"}
-_SAME: Final = ("alias", "lens", "news", "series", "species", "staff")
-_IRREGULAR: Final = {**{word: word for word in _SAME}, "people": "person", "children": "child"}
+_SAME: Final = ("data", "media", "news", "series", "species", "staff")
+_PLURALS: Final = {
+    **{word: word for word in _SAME},
+    "analysis": "analyses", "axis": "axes", "basis": "bases", "child": "children",
+    "crisis": "crises", "hypothesis": "hypotheses", "index": "indexes", "leaf": "leaves",
+    "man": "men", "person": "people", "quiz": "quizzes", "shelf": "shelves", "woman": "women",
+}  # fmt: skip
+_IRREGULAR: Final = {
+    **{many: one for one, many in _PLURALS.items() if one != "basis"},
+    "indices": "index", "matrices": "matrix", "vertices": "vertex", "alias": "alias",
+    "lens": "lens", "gas": "gas", "gases": "gas", "sms": "sms", "movies": "movie",
+    "cookies": "cookie", "caches": "cache", "statuses": "status", "buses": "bus",
+    "bonuses": "bonus", "viruses": "virus", "campuses": "campus", "axes": "axis",
+}  # fmt: skip
+_AN: Final = re.compile(r"[aeio]|u(?!ni|s|t[ei]|r[aeio])|hour|honou?r|heir", re.IGNORECASE)
+_A: Final = re.compile(r"eu|one\b|once\b", re.IGNORECASE)
 _LAST_WORD: Final = re.compile(r"^(.*?)([_ .]?)([^_ .]*)$", re.DOTALL)
+LONGEST: Final = 24
+"""Words of a condition that is said in English."""
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -91,7 +108,7 @@ def singular(name: str) -> str:
         last = _IRREGULAR[last]
     elif last.endswith("ies") and len(last) > 4:
         last = last[:-3] + "y"
-    elif last.endswith(("xes", "ches", "shes", "sses")):
+    elif last.endswith(("xes", "ches", "shes", "sses", "zzes")):
         last = last[:-2]
     elif len(last) > 2 and last.endswith("s") and not last.endswith(("ss", "us", "is")):
         last = last[:-1]
@@ -106,17 +123,78 @@ def kind(type_name: str) -> str:
 def plural(noun: str) -> str:
     """More than one of them."""
     last = noun.rpartition(" ")[2]
-    if last in _PLURALS:
-        return noun.removesuffix(last) + _PLURALS[last]
+    if last.lower() in _PLURALS:
+        return noun.removesuffix(last) + _PLURALS[last.lower()]
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def a(noun: str) -> str:
+    """One of them, not yet known: `an invoice`, `a user`."""
+    article = "an" if _AN.match(noun) and not _A.match(noun) else "a"
+    return f"{article} {noun}"
 
 
 def either(names: Iterable[str]) -> str:
     """`a, b or c`."""
     listed = [words(name) for name in names]
     return " or ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
+
+
+def condition(node: Node, own: str = "it") -> str:
+    """What is to hold, each part in English or as its expression; `own` is what `it` is called."""
+    parts = node.parts if isinstance(node, And) else (node,)
+    return together(_in_one_go(part, own) for part in parts)
+
+
+def together(parts: Iterable[str]) -> str:
+    """Conditions that all hold: `a and b`, or `a; b; c; and d` where there are many."""
+    listed = tuple(parts)
+    return (
+        " and ".join(listed) if len(listed) < 4 else "; ".join((*listed[:-1], f"and {listed[-1]}"))
+    )
+
+
+def operand(node: Node, own: str = "it") -> str:
+    """A value, in English or as its expression; `own` is what `it` is called."""
+    said, written = phrase(node, own), text_of(node)
+    is_plain = _is_plain(node, own) and len(said.split()) <= LONGEST
+    return said if is_plain or UNSAID in written else f"`{printable(written)}`"
+
+
+def _in_one_go(node: Node, own: str) -> str:
+    flag = node.child if isinstance(node, Not) else node
+    if not isinstance(flag, FieldOf):
+        return operand(node, own)
+    said, field = phrase(flag, own), words(flag.field)
+    if flag.field.startswith("is_") and said == f"its {field}":
+        return f"it {field if flag is node else field.replace('is', 'is not', 1)}"
+    return f"{said} is {'true' if flag is node else 'false'}"
+
+
+def _is_plain(node: Node, own: str) -> bool:
+    """Whether it is said without a name for something, a negation around it, or an inner list."""
+    parts = tuple(walk(node))
+    loops = [part for part in parts if isinstance(part, Comprehension)]
+    is_named = any(len(each.loops) > 1 or _inner(each, own) == own for each in loops)
+    is_nested = any(isinstance(part, Or) and _has(part, Or, And) for part in parts)
+    is_far = any(isinstance(part, Lookup) and _is_far(part) for part in parts)
+    is_odd = is_named or is_nested or is_far or len(loops) > 1
+    return not (is_odd or _has(node, Not, Reaches) or isinstance(node, Not | Reaches))
+
+
+def _is_far(node: Lookup) -> bool:
+    """Whether the entity is found by something that has to be found out first."""
+    keys = [key.child if isinstance(key, Canonical) else key for key in node.keys]
+    entity = node.collection.entity if isinstance(node.collection, Entities) else ""
+    if len(keys) == 1 and isinstance(keys[0], AnswerOf) and keys[0].name == entity:
+        return False
+    return not all(isinstance(key, Const | InputOf | FieldOf) for key in keys)
+
+
+def _has(node: Node, *kinds: type[Node]) -> bool:
+    return any(isinstance(part, kinds) for part in walk(node) if part is not node)
 
 
 def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind of node)
@@ -129,7 +207,7 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case Const(value=value):
             return show(value)
         case InputOf(name=name, value=value):
-            return f"{show(value)} (the given {words(name)})"
+            return f"{show(value)} (input {words(name)})"
         case AnswerOf(name=name):
             return f"the reported {words(name)}"
         case Variable():
@@ -150,7 +228,10 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             verb = "is among the" if op == "in" else "is not among the"
             return f"{of(left)} {verb} {of(right)}"
         case Compare(op=op, left=left, right=right):
-            return f"{of(left)} {_RELATIONS[op]} {of(right)}"
+            relation = _RELATIONS[op]
+            if isinstance(left, FieldOf) and singular(left.field) != left.field:
+                relation = relation.replace("is", "are", 1)
+            return f"{of(left)} {relation} {of(right)}"
         case And(parts=parts):
             return " and ".join(of(p) for p in parts)
         case Or(parts=parts):
@@ -341,13 +422,24 @@ def _range(source: Node, own: str, quantity: str, name: str) -> str:
 
 VERBS = {
     "create": "created",
-    "update": "updated",
+    "update": "changed",
     "delete": "deleted",
     "link": "linked",
     "unlink": "unlinked",
     "relink": "relinked",
-    "any": "changed in any way",
+    "any": "created, changed or deleted",
 }
+
+
+_DOING: Final = {
+    "create": "Creating", "update": "Changing", "delete": "Deleting", "link": "Linking",
+    "unlink": "Unlinking", "relink": "Relinking", "any": "Creating, changing or deleting",
+}  # fmt: skip
+
+
+def doing(operation: str, type_name: str) -> str:
+    """The doing of it, as the subject of a sentence: `Creating an invoice`."""
+    return f"{_DOING[operation]} {a(kind(type_name))}"
 
 
 _RELATION_VERBS = {
@@ -382,22 +474,28 @@ def pattern_sentence(of: PatternWords) -> str:
     verb = VERBS[of.operation]
     if of.relation is not None:
         verb = _RELATION_VERBS[of.operation].format(words(of.relation))
-    only = f" in its {either(of.fields)}" if of.fields else ""
+    fields = either(of.fields) if of.fields else ""
     condition = f", where {of.where}" if of.where else ""
     if of.section == "forbid":
         times = f"No {noun}" if of.low <= 1 else f"Fewer than {_number(of.low)} {nouns}"
-        text = f"{times} may be {verb}{only}{condition}"
+        text = f"{times} may be {verb}{condition}"
+        if fields and of.low <= 1:
+            text = f"No {_whose(noun, '')} {fields} may change{condition}"
+        elif fields:
+            text = f"{times} may change in {fields}{condition}"
     elif of.section == "allow":
-        article = "An" if noun[:1] in "aeio" else "A"
-        many = f"{article} {noun}"
+        many = a(noun)
         if of.high is not None:
-            many = f"At most {_number(of.high)} {noun if of.high == 1 else nouns}"
-        text = f"{many} may be {verb}{only}{condition}"
+            many = f"at most {_number(of.high)} {noun if of.high == 1 else nouns}"
+        many = many[:1].upper() + many[1:]
+        text = f"{many} may {f'change in {fields}' if fields else f'be {verb}'}{condition}"
     elif of.is_every:
-        text = f"Every {noun}{condition}{',' if condition else ''} must be {verb}{only}"
+        what = f"change in {fields}" if fields else f"be {verb}"
+        text = f"Every {noun}{condition}{',' if condition else ''} must {what}"
     else:
         noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
-        text = f"{quantity(of.low, of.high)} {noun} must be {verb}{only}{condition}"
+        what = f"change in {fields}" if fields else f"be {verb}"
+        text = f"{quantity(of.low, of.high)} {noun} must {what}{condition}"
     text += (f", such that {of.that}" if of.that else "") + "."
     for name, most in of.cascade:
         text += f" With each, the system itself may add or remove up to {most} {words(name)}."
@@ -406,8 +504,7 @@ def pattern_sentence(of: PatternWords) -> str:
 
 def derived_sentence(type_name: str, field: str, value: str) -> str:
     """The sentence of a derived field."""
-    own = f"{words(field)} of every {kind(type_name)}"
-    return f"The system keeps the {own} equal to {value}."
+    return f"{words(field)} of each {kind(type_name)} = {value} (kept by the system)."
 
 
 def branches_sentence(names: list[str], disputed_because: str) -> str:
