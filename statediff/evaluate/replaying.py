@@ -163,13 +163,13 @@ def _moved(
 
     Nothing of a bundle without roots. `BundleError`.
     """
+    mappings = resolution["mappings"]
+    if len(mappings) != len(every):
+        raise BundleError("resolution.json: not as many mappings as matchings")
     if bundle.manifest["format"] == WITHOUT_ROOTS:
         if "roots" in captures or ROOTS in bundle.files:
             raise BundleError(f"manifest.json: a bundle with state roots is of format {FORMAT}")
         return [()] * len(every)
-    mappings = resolution["mappings"]
-    if len(mappings) != len(every):
-        raise BundleError("resolution.json: not as many mappings as matchings")
     document = _document(bundle, ROOTS)
     try:
         bound_states(_binding(bundle, captures, resolution, document))
@@ -199,7 +199,7 @@ def _binding(bundle: Bundle, captures: Any, resolution: Any, document: Any) -> d
     ]
     found = {f"{name}/{at}": value for name, values in lists for at, value in enumerate(values)}
     rests = {"manifest.json#": bundle.manifest, "captures.json#": captures, "roots.json#": document}
-    return found | {name: [rest] for name, rest in rests.items()}
+    return found | {name: [rest, []] for name, rest in rests.items()}
 
 
 def _touched(moments: IntermediateStates) -> Touched:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +21,7 @@ from statediff.errors import BundleError, NotReplayable
 from statediff.evidence.canonical import write
 from statediff.evidence.counterexample import COUNTEREXAMPLE, counterexample, types_read
 from statediff.evidence.package import Bundle
-from statediff.evidence.verify import TIERS, Leaf
+from statediff.evidence.verify import TIERS, Leaf, Rejected, cuts_of
 
 Json = Any
 _Owner = tuple[str, str] | None
@@ -40,6 +41,7 @@ SUMMARY: Final = "summary#"
 DERIVED: Final = (SUMMARY, COUNTEREXAMPLE)
 """The places of the pieces that are derived from the others."""
 _TEXTS: Final = (".yaml",)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
 """Files without values of any source: what was asked for, and when."""
 
@@ -128,7 +130,8 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
     rests = {path: copy.deepcopy(at.pop(path)) for path in sorted(at) if path.endswith("#")}
     documents: dict[str, Json] = {}
     try:
-        for path, (document, lengths) in rests.items():
+        for path, rest in rests.items():
+            lengths, document = cuts_of(rest, path.removesuffix("#")), rest[0]
             holders = {
                 "/".join(steps[:depth])
                 for steps in (pointer.split("/") for pointer, _ in lengths)
@@ -144,7 +147,7 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
         missing = sorted(set(manifest["files"]) - set(documents))
     except KeyError as error:
         raise NotReplayable(f"this copy withholds {error.args[0]}") from None
-    except (TypeError, ValueError, IndexError) as error:
+    except (Rejected, TypeError, ValueError, IndexError) as error:
         raise BundleError(f"the leaves contradict themselves: {error!r}") from error
     if missing:
         raise NotReplayable(f"this copy withholds {missing[0]}")
@@ -219,6 +222,8 @@ def _arrays(
 def _place(document: Json, pointer: str, values: list[Json]) -> None:
     place = document
     for step in pointer.split("/")[1:]:
+        if isinstance(place, list) and not _NUMBER.fullmatch(step):
+            raise ValueError(f"{pointer} is no pointer")
         place = place[int(step)] if isinstance(place, list) else place[step]
     if place != [] or not isinstance(place, list):
         raise ValueError(f"{pointer} is no emptied array")

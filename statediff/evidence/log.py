@@ -164,7 +164,7 @@ def _registered(number: int, said: Mapping[str, str], where: str) -> Registered:
     trials, listed = said.get("trials", ""), said.get("names", "")
     names = tuple(listed.split(" ")) if listed else ()
     is_number = trials.isascii() and trials.isdigit() and len(trials) <= len(str(MAX_TRIALS))
-    if not is_number or len(names) not in (0, int(trials)) or len(set(names)) < len(names):
+    if not is_number or len(names) not in (0, int(trials)) or len({*names, ""}) <= len(names):
         raise BundleError(f"{where}: a registration says how many trials, and names all or none")
     return Registered(number, said.get("run", ""), int(trials), names)
 

@@ -40,6 +40,7 @@ const MAX_BYTES = 512 * 1024 * 1024;
 const MAX_HEAD_BYTES = 1024 * 1024; // of what is read before a signature was checked
 const MAX_MORE_BYTES = 64 * 1024; // of a proof, and of a time stamp
 const MAX_STEPS = 63; // of a proof
+const MAX_SAID = 4000; // characters of a text in an entry of a log
 const EARLY = 300_000_000n; // microseconds that clocks may differ by
 const PRIME = 2n ** 255n - 19n;
 const EIGHTH = 0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n;
@@ -371,6 +372,9 @@ async function checkEntry(entry, envelope, manifest) {
   const isOver =
     entry.about === manifest.tree.root && entry.digest === hex(await sha256(envelope)) &&
     entry.form === "statediff/entry/1" && entry.kind === "seal";
+  if ([entry.at, ...Object.values(entry.said)].some((each) => [...each].length > MAX_SAID)) {
+    reject(`${where}: a text of more than ${MAX_SAID} characters`);
+  }
   if (!isOver) reject(`${where}: not over this envelope`);
   const contract = `${manifest.contract}@${manifest.contract_version}`;
   if (entry.said.contract !== contract || entry.said.verdict !== manifest.verdict) {
@@ -423,10 +427,10 @@ async function noteSigner(note, origin, lines, known) {
     let seconds = 0n;
     for (const data of timed) {
       seconds = BigInt(`0x${hex(data.slice(0, 8)) || "0"}`);
+      if (seconds > LATEST) reject(`${PROOF}: signed at no time`);
       const message = text.encode(`cosignature/v1\ntime ${seconds}\n${note}`);
       await requireFit(signer, data.slice(8), message, PROOF);
     }
-    if (seconds > LATEST) reject(`${PROOF}: signed at no time`);
     checkTime(signer, seconds * 1_000_000n, PROOF);
     return { signer: signer.name, at: seconds * 1_000_000n };
   }
@@ -455,13 +459,20 @@ function der(data) {
   return found;
 }
 
-function part(data, number, tag) {
+/** The contents of the elements with these tags; with `MORE_PARTS` last, others may follow. */
+function parts(data, ...tags) {
   const found = der(data);
-  if (found.length <= number || found[number][0] !== tag) reject(`${STAMP}: no answer with a token`);
-  return found[number][1];
+  const isOpen = tags.at(-1) === MORE_PARTS;
+  if (isOpen) tags.pop();
+  const isMeant = tags.every((tag, at) => found[at]?.[0] === tag);
+  if (!isMeant || (!isOpen && found.length > tags.length)) reject(`${STAMP}: no answer with a token`);
+  return found.slice(0, tags.length).map(([, content]) => content);
 }
 
-const [INTEGER, OCTETS, NAME_OF, TIME, SEQUENCE, OWN] = [0x02, 0x04, 0x06, 0x18, 0x30, 0xa0];
+const MORE_PARTS = -1;
+const [INTEGER, OCTETS, NAME_OF, TIME, SEQUENCE, SET, OWN] = [
+  0x02, 0x04, 0x06, 0x18, 0x30, 0x31, 0xa0,
+];
 const KINDS_OF_STAMPS = [
   "2a864886f70d010702", "2a864886f70d0109100104", "608648016503040201",
 ].join();
@@ -469,23 +480,23 @@ const KINDS_OF_STAMPS = [
 /** When the time stamp says that the envelope was there; its signature is not checked. */
 async function stampedAt(token, envelope) {
   if (token.length > MAX_MORE_BYTES) reject(`${STAMP}: more than ${MAX_MORE_BYTES} bytes`);
-  if (der(token).length !== 1) reject(`${STAMP}: not one answer of an authority`);
-  const answer = part(token, 0, SEQUENCE);
-  const content = part(answer, 1, SEQUENCE);
-  const signed = part(part(content, 1, OWN), 0, SEQUENCE);
-  const told = part(signed, 2, SEQUENCE);
-  const info = part(part(part(told, 1, OWN), 0, OCTETS), 0, SEQUENCE);
-  const imprint = part(info, 2, SEQUENCE);
-  const names = [part(content, 0, NAME_OF), part(told, 0, NAME_OF)];
-  names.push(part(part(imprint, 0, SEQUENCE), 0, NAME_OF));
-  const status = hex(part(part(answer, 0, SEQUENCE), 0, INTEGER));
-  if (!["00", "01"].includes(status) || names.map(hex).join() !== KINDS_OF_STAMPS) {
+  const [answer] = parts(token, SEQUENCE);
+  const [state, content] = parts(answer, SEQUENCE, SEQUENCE);
+  const [status] = parts(state, INTEGER, MORE_PARTS);
+  const [kind, wrapped] = parts(content, NAME_OF, OWN);
+  const [signed] = parts(wrapped, SEQUENCE);
+  const [, , told] = parts(signed, INTEGER, SET, SEQUENCE, MORE_PARTS);
+  const [sort, quoted] = parts(told, NAME_OF, OWN);
+  const [source] = parts(quoted, OCTETS);
+  const [info] = parts(source, SEQUENCE);
+  const [, , imprint, , at] = parts(info, INTEGER, NAME_OF, SEQUENCE, INTEGER, TIME, MORE_PARTS);
+  const [algorithm, digest] = parts(imprint, SEQUENCE, OCTETS);
+  const names = [kind, sort, ...parts(algorithm, NAME_OF, MORE_PARTS)];
+  if (!["00", "01"].includes(hex(status)) || names.map(hex).join() !== KINDS_OF_STAMPS) {
     reject(`${STAMP}: not a time stamp over a SHA-256`);
   }
-  if (hex(part(imprint, 1, OCTETS)) !== hex(await sha256(envelope))) {
-    reject(`${STAMP}: over another envelope`);
-  }
-  const time = String.fromCharCode(...part(info, 4, TIME).slice(0, 30));
+  if (hex(digest) !== hex(await sha256(envelope))) reject(`${STAMP}: over another envelope`);
+  const time = String.fromCharCode(...at.slice(0, 30));
   const found = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\.\d{1,9})?Z$/.exec(time);
   if (!found) reject(`${STAMP}: it says no time`);
   const [, year, month, day, hour, minute, second] = found;
@@ -532,7 +543,7 @@ function cutsOf(rest, name) {
     Array.isArray(cut) && cut.length === 2 && typeof cut[0] === "string" &&
     Number.isSafeInteger(cut[1]) && cut[1] >= 0 && cut[1] <= MAX_LEAVES;
   const isRest = Array.isArray(rest) && rest.length === 2 && Array.isArray(rest[1]);
-  if (!isRest || !rest[1].every(isCut)) {
+  if (!isRest || !rest[1].every(isCut) || new Map(rest[1]).size !== rest[1].length) {
     reject(`leaves.json: ${name}# is not [document, [[pointer, length], ...]]`);
   }
   return rest[1];
@@ -633,7 +644,8 @@ const place = (...names) => canonical(names);
 
 function restOf(at, path) {
   const found = at.get(path);
-  if (!Array.isArray(found) || !isObject(found[0])) reject(`${path}: is missing`);
+  cutsOf(found, path.slice(0, -1));
+  if (!isObject(found[0])) reject(`${path}: is no object`);
   return found[0];
 }
 
@@ -730,20 +742,22 @@ async function openingOf(entry, paths, types) {
 }
 
 const ROW = /^fragments\.json#\/([0-9]+)\/rows\/[0-9]+$/;
-const PART = /^(?:captures\.json#\/enumerations|resolution\.json#\/mappings)\/([0-9]+)\/[0-9]+$/;
+const COVERED = /^captures\.json#\/enumerations\/([0-9]+)\/[0-9]+$/;
+const MAPPED = /^resolution\.json#\/mappings\/([0-9]+)\/[0-9]+$/;
 
 /** The types that a matching says nothing of, on one side, and those that it has rekeyed. */
 function exempt(at) {
   const dark = new Set();
   const rekeyed = new Set();
   for (const [path, value] of at) {
-    const found = PART.exec(path);
-    if (found && Array.isArray(value) && value.length === 3) {
+    const covered = COVERED.exec(path);
+    const mapped = MAPPED.exec(path);
+    if (covered && Array.isArray(value) && value.length === 3) {
       const [side, name, cover] = value;
       const isDark = Array.isArray(cover) && cover.length === 2 && cover[0] === "unobserved";
-      if (isText(side) && isText(name) && isDark) dark.add(place(found[1], name));
-    } else if (found && isObject(value) && isText(value.type)) {
-      rekeyed.add(place(found[1], value.type));
+      if (isText(side) && isText(name) && isDark) dark.add(place(covered[1], name));
+    } else if (mapped && isObject(value) && isText(value.type)) {
+      rekeyed.add(place(mapped[1], value.type));
     }
   }
   return [dark, rekeyed];

@@ -141,9 +141,8 @@ _TAG: Final = re.compile(rf"({'|'.join(TIERS)})/[a-z]+")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?\+00:00", re.ASCII)
 _BINDING: Final = ("captures.json#", "manifest.json#", "resolution.json#/map", "roots.json#")
 _ROW: Final = re.compile(r"fragments\.json#/([0-9]+)/rows/[0-9]+")
-_PART: Final = re.compile(
-    r"(?:captures\.json#/enumerations|resolution\.json#/mappings)/([0-9]+)/[0-9]+"
-)
+_COVERED: Final = re.compile(r"captures\.json#/enumerations/([0-9]+)/[0-9]+")
+_MAPPED: Final = re.compile(r"resolution\.json#/mappings/([0-9]+)/[0-9]+")
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,200}")
 """Names of people and roles: no control character, no end of a line, no half of a character."""
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -489,8 +488,9 @@ def _bits(data: bytes) -> str:
 
 def _rest(at: Mapping[str, Any], path: str) -> dict[str, Any]:
     found = at.get(path)
-    if not isinstance(found, list) or not found or not isinstance(found[0], dict):
-        _reject(f"{path}: is missing")
+    cuts_of(found, path.removesuffix("#"))
+    if not isinstance(found, list) or not isinstance(found[0], dict):
+        _reject(f"{path}: is no object")
     return found[0]
 
 
@@ -596,7 +596,7 @@ def _check_fragments(
     for place, head in types.items():
         owners.setdefault(head[1], []).append(place)
     dark, rekeyed = _exempt(at)
-    cuts = dict(_cuts(at["fragments.json#"], "fragments.json")) if "fragments.json#" in at else {}
+    cuts = dict(cuts_of(at["fragments.json#"], "fragments.json")) if "fragments.json#" in at else {}
     seen: set[tuple[str, str, bytes, str]] = set()
     for path, row in at.items():
         found = _ROW.fullmatch(path)
@@ -639,11 +639,10 @@ def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str]], set[tuple[str,
     """The types that a matching says nothing of, on one side, and those that it has rekeyed."""
     dark, rekeyed = set(), set()
     for path, value in at.items():
-        found = _PART.fullmatch(path)
         match value:
-            case [str(), str(name), ["unobserved", _]] if found:
+            case [str(), str(name), ["unobserved", _]] if found := _COVERED.fullmatch(path):
                 dark.add((found[1], name))
-            case {"type": str(name)} if found:
+            case {"type": str(name)} if found := _MAPPED.fullmatch(path):
                 rekeyed.add((found[1], name))
             case _:
                 pass
@@ -820,6 +819,8 @@ _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
 _ORIGIN: Final = re.compile(r"[!-*,-~]{1,200}")
 _SIGNED_BY: Final = "\u2014 "
 _TIME_BYTES: Final = 8
+_MAX_SAID: Final = 4000
+"""Characters of a text in an entry."""
 _LATEST: Final = 253_402_300_799
 """The last second that a date can say."""
 
@@ -842,6 +843,8 @@ def _check_entry(entry: Any, envelope: bytes, manifest: Mapping[str, Any]) -> No
     keys = dict.fromkeys(("about", "at", "digest", "form", "kind"), str)
     _shape(entry, {**keys, "said": dict}, where)
     _shape(entry["said"], dict.fromkeys(("by", "contract", "verdict"), str), where)
+    if any(len(text) > _MAX_SAID for text in (entry["at"], *entry["said"].values())):
+        _reject(f"{where}: a text of more than {_MAX_SAID} characters")
     contract = f"{manifest['contract']}@{manifest['contract_version']}"
     expected = {
         "about": manifest["tree"]["root"], "digest": hashlib.sha256(envelope).hexdigest(),
@@ -904,10 +907,10 @@ def _note_signer(
         seconds = 0
         for signature in timed:
             seconds = int.from_bytes(signature[:_TIME_BYTES], "big")
+            if seconds > _LATEST:
+                _reject(f"{PROOF}: signed at no time: {seconds}")
             message = f"cosignature/v1\ntime {seconds}\n{text}".encode()
             _require_fit(signer, signature[_TIME_BYTES:], message, PROOF)
-        if seconds > _LATEST:
-            _reject(f"{PROOF}: signed at no time: {seconds}")
         at = datetime.fromtimestamp(seconds, UTC)
         check_time(signer, at, PROOF)
         return signer.name, at
@@ -918,33 +921,38 @@ def _stamped_at(token: bytes, envelope: bytes) -> datetime:
     """When the time stamp says that the envelope was there; its signature is not checked."""
     if len(token) > MAX_MORE_BYTES:
         _reject(f"{STAMP}: more than {MAX_MORE_BYTES} bytes")
-    if len(_der(token)) != 1:
-        _reject(f"{STAMP}: not one answer of an authority")
-    answer = _part(token, 0, _SEQUENCE)
-    content = _part(answer, 1, _SEQUENCE)
-    signed = _part(_part(content, 1, _OWN), 0, _SEQUENCE)
-    told = _part(signed, 2, _SEQUENCE)
-    info = _part(_part(_part(told, 1, _OWN), 0, _OCTETS), 0, _SEQUENCE)
-    imprint = _part(info, 2, _SEQUENCE)
-    names = [_part(content, 0, _NAME_OF), _part(told, 0, _NAME_OF)]
-    names.append(_part(_part(imprint, 0, _SEQUENCE), 0, _NAME_OF))
-    status = _part(_part(answer, 0, _SEQUENCE), 0, _INTEGER)
+    [answer] = _parts(token, _SEQUENCE)
+    state, content = _parts(answer, _SEQUENCE, _SEQUENCE)
+    [status] = _parts(state, _INTEGER, has_more=True)
+    kind, wrapped = _parts(content, _NAME_OF, _OWN)
+    [signed] = _parts(wrapped, _SEQUENCE)
+    *_, told = _parts(signed, _INTEGER, _SET, _SEQUENCE, has_more=True)
+    sort, quoted = _parts(told, _NAME_OF, _OWN)
+    [text] = _parts(quoted, _OCTETS)
+    [info] = _parts(text, _SEQUENCE)
+    *_, imprint, _, time = _parts(
+        info, _INTEGER, _NAME_OF, _SEQUENCE, _INTEGER, _TIME, has_more=True
+    )
+    algorithm, digest = _parts(imprint, _SEQUENCE, _OCTETS)
+    [name] = _parts(algorithm, _NAME_OF, has_more=True)
+    names = [kind, sort, name]
     if status not in (b"\x00", b"\x01") or names != [_SIGNED_DATA, _TST_INFO, _SHA256]:
         _reject(f"{STAMP}: not a time stamp over a SHA-256")
-    if _part(imprint, 1, _OCTETS) != hashlib.sha256(envelope).digest():
+    if digest != hashlib.sha256(envelope).digest():
         _reject(f"{STAMP}: over another envelope")
-    return _general_time(_part(info, 4, _TIME))
+    return _general_time(time)
 
 
-def _part(data: bytes, number: int, tag: int) -> bytes:
-    """The content of an element of these, which is of that kind."""
+def _parts(data: bytes, *tags: int, has_more: bool = False) -> list[bytes]:
+    """The contents of the elements with these tags; others follow only where `has_more`."""
     found = _der(data)
-    if len(found) <= number or found[number][0] != tag:
+    kinds = [tag for tag, _ in found]
+    if kinds[: len(tags)] != list(tags) or (len(kinds) > len(tags) and not has_more):
         _reject(f"{STAMP}: not an answer with a token")
-    return found[number][1]
+    return [content for _, content in found[: len(tags)]]
 
 
-_INTEGER, _OCTETS, _NAME_OF, _TIME, _SEQUENCE, _OWN = 0x02, 0x04, 0x06, 0x18, 0x30, 0xA0
+_INTEGER, _OCTETS, _NAME_OF, _TIME, _SEQUENCE, _SET, _OWN = 0x02, 0x04, 0x06, 0x18, 0x30, 0x31, 0xA0
 _SIGNED_DATA: Final = bytes.fromhex("2a864886f70d010702")
 _TST_INFO: Final = bytes.fromhex("2a864886f70d0109100104")
 _SHA256: Final = bytes.fromhex("608648016503040201")
@@ -1142,18 +1150,21 @@ def _check_whole(seen: _Seen) -> None:
     for name in PARTS:
         if f"{name}#" not in seen.said:
             _reject(f"leaves.json: nothing but raw captures is withheld, and {name} is missing")
-        for pointer, length in _cuts(seen.said[f"{name}#"], name):
+        for pointer, length in cuts_of(seen.said[f"{name}#"], name):
             if any(f"{name}#{pointer}/{number}" not in seen.paths for number in range(length)):
                 _reject(f"leaves.json: nothing but raw captures is withheld; {name} is incomplete")
 
 
-def _cuts(rest: Any, name: str) -> list[tuple[str, int]]:
-    """(pointer, length) of every array that was cut out of a file; a rest is [document, these]."""
+def cuts_of(rest: Any, name: str) -> list[tuple[str, int]]:
+    """(pointer, length) of every array that was cut out of a file; a rest is [document, these].
+
+    Raises `Rejected`.
+    """
     match rest:
         case [_, [*cuts]] if all(
             isinstance(cut, list) and [type(each) for each in cut] == [str, int]
             and 0 <= cut[1] <= MAX_LEAVES for cut in cuts
-        ):  # fmt: skip
+        ) and len(dict(cuts)) == len(cuts):  # fmt: skip
             return [(pointer, length) for pointer, length in cuts]
     raise Rejected(f"leaves.json: {name}# is not [document, [[pointer, length], ...]]")
 
@@ -1174,7 +1185,7 @@ def _check_agreement(manifest: Mapping[str, Any], said: Mapping[str, Any]) -> No
     if "judgement.json#" in said:
         judgement, cuts = (
             said["judgement.json#"][0],
-            _cuts(said["judgement.json#"], "judgement.json"),
+            cuts_of(said["judgement.json#"], "judgement.json"),
         )
         if not isinstance(judgement, dict) or judgement.get("verdict") != verdict:
             _reject(f"judgement.json: it does not say the manifest's {verdict}")
@@ -1189,7 +1200,7 @@ def _check_agreement(manifest: Mapping[str, Any], said: Mapping[str, Any]) -> No
                 _reject(f"{place[:80]!r}: not what the summary says of it")
     if "manifest.json#" in said:
         inner = said["manifest.json#"]
-        _cuts(inner, "manifest.json")
+        cuts_of(inner, "manifest.json")
         for name in FACTS:
             if not isinstance(inner[0], dict) or inner[0].get(name) != manifest[name]:
                 _reject(f"manifest.json: `{name}` is not what the sealed bundle says")

@@ -21,6 +21,8 @@ def contract(files: Files, *edits: tuple[str, str], name: str = "n.yaml") -> str
 
 @pytest.mark.usefixtures("files")
 def test_a_released_version_is_signed_off_by_somebody_else(statediff: Call, files: Files) -> None:
+    none = statediff("contract", "release", "c.yaml", "--by", "Ada", "--on", "2026-02-30")
+    assert (none.code, "'2026-02-30' is no day" in none.err) == (2, True)
     said = statediff("contract", "release", "c.yaml", *BY, "--json")
     assert said.code == 0
     assert said.json["contract"] == "notes/close-ticket@1.0.0"

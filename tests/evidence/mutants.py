@@ -27,16 +27,22 @@ from statediff.evidence.seal import Sealed, from_archive
 Files = Mapping[str, bytes]
 
 
+_SIGNED = "\n\u2014 ".encode()
+
+
 @cache
 def seeds() -> tuple[tuple[str, Files, tuple[v.Signer, ...]], ...]:
     """Every public vector that is genuine, which is what mutants are made of.
 
-    None with a time stamp: who signed that is seen with the authority's certificates alone.
+    None with a time stamp: who signed that is seen with the authority's certificates alone. None
+    with more signatures on a checkpoint than the log's two: those of strangers say nothing.
     """
     return tuple(
         (name, dict(files), v.read_trust(trust))
         for name, files, trust, expected in read_vectors()
-        if expected != "INVALID" and v.STAMP not in files
+        if expected != "INVALID"
+        and v.STAMP not in files
+        and files.get(v.PROOF, b"").count(_SIGNED) in (0, 2)
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from statediff.contract.authoring.versions import read_releases
-from statediff.errors import BundleError, ContractError, InputError, NotReplayable
+from statediff.errors import BundleError, ContractError, InputError, NotReplayable, UsageError
 from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import (
@@ -52,8 +52,8 @@ def _bundle(files: Files, trust: Trust, options: Options) -> Answer:
         "states": found.states and dict(found.states),
     }
     if "log" in files:
-        assert found.states is not None
-        entries = roots_entries(read_log(files["log"]), found.manifest["trial"], found.states)
+        trial, states = found.manifest["trial"], found.states or {}
+        entries = roots_entries(read_log(files["log"]), trial, states)
         said["logged"] = list(entries)
     unmet = list(Demands(**{k: x for k, x in options.items() if k in DEMANDS}).unmet(found))
     return ("UNMET" if unmet else found.status), said
@@ -120,7 +120,10 @@ def _proof(files: Files, trust: Trust, options: Options) -> Answer:
 
 def _consistency(files: Files, trust: Trust, _options: Options) -> Answer:
     old, new = (read_checkpoint(files[name], trust) for name in ("old", "new"))
-    return "ACCEPTED", {"later": check_consistent(old, new, files.get("proof"))}
+    try:
+        return "ACCEPTED", {"later": check_consistent(old, new, files.get("proof"))}
+    except UsageError as error:  # who asks has to say what shows it
+        raise BundleError(str(error)) from error
 
 
 def _log(files: Files, trust: Trust, options: Options) -> Answer:

@@ -25,6 +25,20 @@ KEY = "ab" * 32
 
 # What each vector is there for: it must be refused for that, and not because it is wrong by chance.
 WHY = {
+    "summary#: codes is not of its kind":
+        "says-a-summary-of-codes-that-are-no-list",
+    "summary#: clauses is not of its kind":
+        "says-a-summary-of-clauses-that-are-no-list",
+    "envelope.json: the key of Bo was not valid at 2026-03-01 12:00:00+00:00":
+        "signed-together-by-ada-and-bo-who-is-over",
+    "log.tlog-proof: the key of Ada was not valid at 2026-03-01 12:00:05+00:00":
+        "log-proof-of-which-the-last-time-does-not-count",
+    "log.tlog-proof: signed at no time: 1099511627776":
+        "log-proof-of-which-one-time-is-none",
+    "log.tlog-proof: '— ":
+        "log-proof-with-a-signature-by-no-origin",
+    "log.tlog-proof: entry: a text of more than 4000 characters":
+        "log-proof-of-an-entry-of-4001-characters",
     "a sealed bundle has exactly the files envelope.json, leaves.json, manifest.json, and may have":
         "a-file-missing a-file-too-many",
     "envelope.json: not canonical JSON: ": "envelope-cut-short envelope-with-a-mark envelope-empty",
@@ -92,11 +106,13 @@ WHY = {
     "envelope.json: key '' is not trusted": "key-empty",
     "envelope.json: Ada is not trusted as evaluator": "trusting-ada-reviews",
     "envelope.json: the key of Ada was not valid at 2026-03-01 12:00:00+00:00":
+        "signed-together-by-ada-who-is-over-and-bo "
         "trusting-ada-later trusting-ada-until-noon",
     "envelope.json: sig is not base64": "signature-unpadded",
     "envelope.json: sig is not the one base64 of its bytes":
         "signature-with-a-space signature-url-safe",
     "envelope.json: the signature of Ada does not fit":
+        "signature-that-fits-eight-times "
         "signature-by-another-key signature-without-its-frame signature-over-another-kind "
         "signature-plus-the-order signature-of-zeros signature-cut-short signature-empty",
     "trust file: one key stands twice": "trusting-ada-twice",
@@ -194,6 +210,7 @@ WHY = {
     "manifest.json: `verdict` is not what the sealed bundle says":
         "says-an-inner-manifest-of-another-verdict",
     "leaves.json: fragments.json# is not [document, [[pointer, length], ...]]":
+        "says-a-cut-twice "
         "says-a-rest-without-its-cuts says-a-cut-of-another-form says-a-cut-of-less-than-none "
         "says-a-cut-that-is-true",
     "leaves.json: trace.json# is not [document, [[pointer, length], ...]]":
@@ -242,11 +259,15 @@ WHY = {
         "trusting-a-time-with-milliseconds trusting-a-time-that-is-a-number "
         "trusting-a-time-that-is-false trusting-a-time-that-is-empty",
     "trust file: until: ": "trusting-a-time-that-is-none trusting-a-time-in-the-year-0",
-    "roots.json#: is missing":
+    "leaves.json: roots.json# is not [document, [[pointer, length], ...]]":
+        "states-with-roots-without-their-cuts "
         "states-with-no-roots",
     "leaves.json: nothing but raw captures is withheld, and captures.json is missing":
         "states-with-no-captures",
     "fragments.json: what changed of 'item' is not all there":
+        "states-with-a-changed-type-of-which-nothing-is-there "
+        "states-with-an-enumeration-in-place-of-a-mapping "
+        "states-with-a-mapping-in-place-of-an-enumeration "
         "states-with-a-row-left-out-on-one-side states-with-a-row-left-out-on-both-sides",
     "fragments.json#/0/rows/0: not the row that the state roots have":
         "states-with-another-value-in-a-row states-with-a-row-that-is-not-there-any-more "
@@ -295,7 +316,7 @@ WHY = {
     "roots.json: nodes are no bytes":
         "roots-with-nodes-in-capitals",
     "roots.json: a row is where something else is":
-        "roots-with-a-leaf-of-a-row-too "
+        "roots-with-an-empty-row-at-another-leaf roots-with-an-empty-row-below-a-node "
         "roots-with-a-node-for-all",
     "envelope.json: expected 2":
         "signed-together-by-one-where-two-are-asked "
@@ -317,6 +338,7 @@ WHY = {
     "trust file: threshold is not of its kind":
         "trusting-a-threshold-that-is-true trusting-a-threshold-that-is-a-word",
     "log.tlog-proof: entry: not over this envelope":
+        "log-proof-of-an-entry-of-another-form "
         "log-proof-of-another-bundle log-proof-of-another-envelope "
         "log-proof-of-another-root log-proof-of-another-kind-of-record",
     "log.tlog-proof: entry: expected exactly about, at, digest, form, kind, said":
@@ -331,12 +353,14 @@ WHY = {
     "log.tlog-proof: of ":
         "log-proof-of-long-before",
     "log.tlog-proof: the entry is not in the log of its checkpoint":
+        "log-proof-with-another-size "
         "log-proof-with-another-index log-proof-with-an-index-beyond "
         "log-proof-without-a-step log-proof-with-a-step-twice "
         "log-proof-with-steps-in-another-order",
     "log.tlog-proof: no index of an entry, or too many steps":
         "log-proof-with-a-leading-zero log-proof-with-64-steps",
     "log.tlog-proof: expected the lines of the entry and of its index":
+        "log-proof-with-another-word-for-its-index log-proof-with-another-word-for-its-entry "
         "log-proof-without-an-index log-proof-with-another-first-line "
         "log-proof-that-is-empty",
     "log.tlog-proof: '":
@@ -346,12 +370,17 @@ WHY = {
     "log.tlog-proof: entry: the bytes are not in canonical form":
         "log-proof-with-an-entry-that-is-not-canonical",
     "log.tlog-proof: it has no checkpoint":
+        "log-proof-with-an-empty-line-in-its-checkpoint "
+        "log-proof-with-a-checkpoint-of-two-lines log-proof-without-an-empty-line "
         "log-proof-without-a-checkpoint log-proof-without-signatures "
         "log-proof-without-its-last-newline",
     "log.tlog-proof: Ada does not say when it was signed":
+        "log-proof-of-which-the-first-key-says-no-time "
         "log-proof-signed-without-a-time log-proof-with-the-time-of-a-stranger",
     "log.tlog-proof: the signature of Ada does not fit":
-        "log-proof-with-another-size log-proof-with-a-further-line",
+        "log-proof-of-which-one-signature-does-not-fit "
+        "log-proof-of-which-one-time-does-not-fit "
+        "log-proof-with-a-further-line",
     "log.tlog-proof: its checkpoint has no origin and number of entries":
         "log-proof-with-an-origin-that-is-none",
     "log.tlog-proof: 'Ada signed this' is no line of a signature":
@@ -367,18 +396,24 @@ WHY = {
     "stamp.tsr: over another envelope":
         "stamp-over-another-envelope",
     "stamp.tsr: not a time stamp over a SHA-256":
+        "stamp-over-other-content "
         "stamp-that-was-refused stamp-over-a-weaker-digest stamp-of-another-kind",
     "stamp.tsr: of ":
         "stamp-of-long-before",
     "stamp.tsr: it says no time":
+        "stamp-with-a-month-that-is-none stamp-with-a-second-too-many stamp-in-the-year-0 "
+        "stamp-with-a-point-alone stamp-with-ten-digits-of-a-fraction "
         "stamp-of-no-time stamp-of-local-time stamp-without-seconds",
     "stamp.tsr: not an answer with a token":
-        "stamp-without-a-token",
+        "stamp-with-more-behind-its-inner-content stamp-with-more-behind-its-info "
+        "stamp-with-more-behind-its-token stamp-with-more-behind-its-signed-data "
+        "stamp-with-more-behind-its-content stamp-with-more-behind-its-octets "
+        "stamp-with-more-behind-its-digest "
+        "stamp-without-a-token stamp-twice stamp-that-is-empty",
     "stamp.tsr: not DER":
+        "stamp-with-its-last-element-cut-short "
         "stamp-cut-short stamp-that-is-text stamp-of-indefinite-length "
         "stamp-with-a-long-length",
-    "stamp.tsr: not one answer of an authority":
-        "stamp-twice stamp-that-is-empty",
     "stamp.tsr: more than 65536 bytes":
         "stamp-that-is-too-large",
     "a sealed bundle has exactly the files envelope.json, leaves.json, manifest.json, and "
@@ -386,6 +421,7 @@ WHY = {
         "stamp-of-another-name",
 }  # fmt: skip
 SIGNERS = {
+    "signed-together-by-both-whose-trust-is-in-another-order": ("Ada", "Bo"),
     "signed-together-by-both": ("Ada", "Bo"),
     "signed-together-by-two-of-three": ("Ada", "Eve"),
 }

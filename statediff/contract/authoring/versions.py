@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from statediff.contract.parts import Part
 from statediff.contract.yaml.reader import Document, read_document
@@ -23,11 +24,25 @@ FILE: Final = "released.yaml"
 FORMAT: Final = "statediff/released/1"
 _DAY: Final = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 
+
+def _day(text: str) -> str:
+    try:
+        date.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"there is no such day: {error}") from error
+    return text
+
+
 Person = Annotated[
     str,
     Field(min_length=2, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", description="a name"),
 ]
-Day = Annotated[str, Field(pattern=_DAY, description="a day, e.g. 2026-01-31, in quotes")]
+Day = Annotated[
+    str,
+    Field(pattern=_DAY, description="a day, e.g. 2026-01-31, in quotes"),
+    AfterValidator(_day),
+]
+Name = Annotated[str, Field(pattern=r"^[^@]+@[^@]+$", description="contract@version")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="a SHA-256 in hex")]
 
 
@@ -84,7 +99,7 @@ class ReleasesDocument(Part):
 
     released: Literal["statediff/released/1"]
     contracts: Annotated[
-        dict[str, Release], Field(description="a mapping of contract@version to its release")
+        dict[Name, Release], Field(description="a mapping of contract@version to its release")
     ] = Field(default_factory=dict)
 
 
@@ -202,5 +217,9 @@ def add_sign_off(releases: Releases, name: str, digest: str, review: SignOff) ->
 
 
 def _require_day(on: str) -> None:
-    if re.fullmatch(_DAY, on) is None:
+    try:
+        is_day = re.fullmatch(_DAY, on) is not None and bool(_day(on))
+    except ValueError:
+        is_day = False
+    if not is_day:
         raise UsageError(f"{on!r} is no day; write it like 2026-01-31")
