@@ -64,6 +64,10 @@ variants: setup ## Try every agent of every task on the real servers (Docker; mi
 docs: setup ## Write the pages that are generated from the code
 	$(BIN)/python docs/build_reference.py
 
+.PHONY: pictures
+pictures: setup ## Make the pictures of the docs again, from real runs (ONLY=part of a name)
+	$(BIN)/python -m docs.build_pictures $(ONLY)
+
 .PHONY: site
 site: setup ## Build the documentation as a site in site/; a broken link is an error
 	$(BIN)/mkdocs build --strict

@@ -1,31 +1,21 @@
 """Contracts in words: what one says, and what a change of one means.
 
-An explanation is text, Markdown or one HTML page with the boundary drawn; a comparison of two is
+An explanation is text, Markdown or one HTML page; a comparison of two is
 plain JSON or a migration note in Markdown. All of it is escaped.
 """
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from statediff.contract.authoring.changes import Comparison, Touches
-from statediff.contract.authoring.explain import Explanation, Role, SourceBox, TypeBox
+from statediff.contract.authoring.explain import Explanation, Role, TypeBox
 from statediff.evaluate.affected import Affected
 from statediff.model.values import printable
 
 WIDTH: Final = 100
-_LEGEND: Final = (
-    (Role.FORBIDDEN, "#b3261e", "some change of it is forbidden"),
-    (Role.REQUIRED, "#1b6e3c", "some change of it is required"),
-    (Role.ALLOWED, "#1f5fa8", "some change of it is allowed"),
-    (Role.READ, "#6b5b00", "it is read"),
-    (Role.STILL, "#5f6368", "it must not change"),
-    (Role.EXCLUDED, "#9aa0a6", "not judged"),
-)
-_COLOURS: Final = {role: colour for role, colour, _ in _LEGEND}
 _MARKS: Final = {
     Role.FORBIDDEN: "✘",
     Role.REQUIRED: "!",
@@ -149,137 +139,11 @@ def _md(text: str) -> str:
     return shown
 
 
-# ---------------------------------------------------------------- HTML
-
-_STYLE: Final = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: #1f1f1f; background: #fff; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-li { margin: .4rem 0; } .id { color: #5f6368; font: 13px ui-monospace, monospace; }
-.because { color: #444; font-style: italic; } svg { max-width: 100%; height: auto; }
-"""
-
-
 def as_html(of: Explanation) -> str:
-    """One page without scripts or remote assets, the boundary drawn as SVG."""
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        (
-            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-            "style-src 'unsafe-inline'\">"
-        ),
-        f"<title>{_h(of.name)} {_h(of.version)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{_h(of.name)} {_h(of.version)}</h1>",
-        f"<p>{_h(of.intent)}</p>",
-        f'<p>Owner: {_h(of.owner)}. <span class="id">{_h(of.digest)}</span></p>',
-    ]
-    if of.inputs:
-        given = ", ".join(f"{_h(name)} <b>{_h(value)}</b>" for name, value in of.inputs)
-        parts.append(f"<p>Given: {given}.</p>")
-    for section in of.sections:
-        parts.append(f"<h2>{_h(section.heading)}</h2><ul>")
-        for line in section.lines:
-            because = f' <span class="because">{_h(line.because)}</span>' if line.because else ""
-            parts.append(
-                f'<li>{_h(line.sentence)}{because} <span class="id">{_h(line.id)}</span></li>'
-            )
-        parts.append("</ul>")
-    if of.rules:
-        parts.append("<h2>Differences that do not count</h2><ul>")
-        parts += [f"<li>{_h(rule)}</li>" for rule in of.rules]
-        parts.append("</ul>")
-    parts += ["<h2>The boundary</h2>", picture(of)]
-    outside = [text for s in of.sources for box in s.types for text in _exclusions(box)]
-    if outside:
-        parts += ["<p>Outside the boundary:</p><ul>", *(f"<li>{_h(t)}</li>" for t in outside)]
-        parts.append("</ul>")
-    return "\n".join([*parts, "</body></html>"]) + "\n"
+    """One page in the style of the reports, with a legend."""
+    from statediff.reports.html.explain import explain_html  # noqa: PLC0415 - the other forms need no templates
 
-
-def _h(text: str) -> str:
-    return html.escape(printable(text), quote=True)
-
-
-_ROW: Final = 26
-_COLUMN: Final = 400
-_MARGIN: Final = 24
-
-
-def picture(of: Explanation) -> str:
-    """The boundary Ω with each source as a column of its types; excluded types stand below it."""
-    inside = [[box for box in s.types if box.is_inside] for s in of.sources]
-    outside = [box for s in of.sources for box in s.types if not box.is_inside]
-    rows = max(
-        (len(boxes) + bool(s.quiet) for s, boxes in zip(of.sources, inside, strict=True)), default=0
-    )
-    width = 2 * _MARGIN + max(len(of.sources), 1) * (_COLUMN + _MARGIN)
-    height = 3 * _MARGIN + 64 + rows * _ROW
-    below = height + _MARGIN + (len(outside) + 1) * _ROW if outside else height
-    total = below + _MARGIN + len(_LEGEND) * _ROW
-    parts = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {total}" role="img" '
-            'font-family="system-ui, sans-serif" font-size="14">'
-        ),
-        f"<title>What {_h(of.name)} observes and judges</title>",
-        (
-            f'<rect x="8" y="8" width="{width - 16}" height="{height - 16}" rx="10" fill="none" '
-            'stroke="#1f1f1f" stroke-width="2"/>'
-        ),
-        _label(_MARGIN, 32, "Ω: what is observed and judged", bold=True),
-    ]
-    for number, (source, boxes) in enumerate(zip(of.sources, inside, strict=True)):
-        x = _MARGIN + number * (_COLUMN + _MARGIN)
-        parts += _column(x, height, source, boxes, of)
-    for number, box in enumerate(outside):
-        parts.append(
-            _row(_MARGIN, height + _MARGIN + number * _ROW, box.name, Role.EXCLUDED, "not judged")
-        )
-    for number, (role, _, meaning) in enumerate(_LEGEND):
-        parts.append(_row(_MARGIN, below + number * _ROW, role.value, role, meaning))
-    return "\n".join([*parts, "</svg>"])
-
-
-def _column(
-    x: int, height: int, source: SourceBox, boxes: list[TypeBox], of: Explanation
-) -> Iterator[str]:
-    dashed = "" if source.duty.startswith("must report") else ' stroke-dasharray="6 4"'
-    yield (
-        f'<rect x="{x}" y="48" width="{_COLUMN}" height="{height - 48 - _MARGIN}" rx="6" '
-        f'fill="#f8f9fa" stroke="#5f6368"{dashed}/>'
-    )
-    yield _label(x + 10, 68, source.name, bold=True)
-    yield _label(x + 10, 86, source.duty)
-    y = 100
-    for box in boxes:
-        role = box.roles[0] if box.roles else Role.READ
-        yield _row(x + 10, y, box.name, role, roles_line(box))
-        y += _ROW
-    if source.quiet:
-        role = Role.READ if of.frame_is_open else Role.STILL
-        yield _row(x + 10, y, f"{source.quiet} schema types", role, _quiet(of))
-
-
-def _row(x: int, y: int, name: str, role: Role, said: str) -> str:
-    dash = ' stroke-dasharray="3 2"' if role is Role.EXCLUDED else ""
-    colour = _COLOURS[role]
-    return (
-        f'<rect x="{x}" y="{y}" width="14" height="14" rx="3" fill="{colour}" '
-        f'stroke="{colour}"{dash}/>'
-        + _label(x + 22, y + 12, _cut(name, 24), bold=True)
-        + _label(x + 205, y + 12, _cut(said, 30))
-    )
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _label(x: int, y: int, text: str, *, bold: bool = False) -> str:
-    weight = ' font-weight="600"' if bold else ""
-    return f'<text x="{x}" y="{y}"{weight} fill="#1f1f1f">{_h(text)}</text>'
+    return explain_html(of)
 
 
 RENDERERS: Final[dict[str, Callable[[Explanation], str]]] = {

@@ -1,12 +1,13 @@
-"""How the agent of a trial ended, as `agent.json` beside the bundle says.
+"""What `agent.json` beside a bundle says of the agent: how it ended, what it said, what it cost.
 
 It is no evidence and changes no verdict: it says why a run may have done nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from statediff.evidence.package import Bundle
@@ -14,6 +15,8 @@ from statediff.reports.said import said
 
 LAST_LINES: Final = 5
 _LINE: Final = 200
+_OUTPUT: Final = 8_000
+"""Characters of an output that a page shows, from its end."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,56 @@ def ending_from(document: Any) -> Ending | None:
         said(error, _LINE),
         tuple(said(line, _LINE) for line in lines if line.strip())[-LAST_LINES:],
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentRecord:
+    """What is known of the agent's process; texts are empty where nothing is."""
+
+    exit: str = ""
+    seconds: float | None = None
+    cost: str = ""
+    tokens: str = ""
+    outputs: tuple[tuple[str, str, str], ...] = ()
+    """(name, the end of it, how much there was), of those that are not empty."""
+    ending: Ending | None = None
+
+
+UNKNOWN: Final = AgentRecord()
+
+
+def agent_record(document: Any) -> AgentRecord:
+    """What `agent.json` says, whatever it is."""
+    if not isinstance(document, Mapping):
+        return UNKNOWN
+    used = document.get("usage")
+    used = used if isinstance(used, Mapping) else {}
+    code, cost = document.get("exit_code"), used.get("cost")
+    counts = [(word, used.get(f"tokens_{word}")) for word in ("in", "out")]
+    return AgentRecord(
+        exit=str(code) if type(code) is int else "",
+        seconds=_seconds(document.get("started_at"), document.get("finished_at")),
+        cost=said(cost, _LINE) if isinstance(cost, str) else "",
+        tokens=", ".join(f"{n:,} {word}" for word, n in counts if type(n) is int),
+        outputs=tuple(_outputs(document)),
+        ending=ending_from(document),
+    )
+
+
+def _outputs(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for key, title in (("stdout", "Output"), ("stderr", "Errors")):
+        output = document.get(key)
+        text = output.get("text") if isinstance(output, Mapping) else None
+        if isinstance(text, str) and text.strip():
+            size = f"{len(text):,} characters"
+            yield title, text[-_OUTPUT:], f"the last {_OUTPUT:,} of {size}" * (len(text) > _OUTPUT)
+
+
+def _seconds(start: Any, end: Any) -> float | None:
+    try:
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def changed_nothing(bundle: Bundle) -> bool:

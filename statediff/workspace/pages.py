@@ -6,7 +6,7 @@ written is reported and changes nothing of the trials.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.reports.html import Outcome
+    from statediff.reports.html.beside import Beside
 
 Tell: TypeAlias = Callable[[Exception], None]
 """Learns why there is no page."""
@@ -24,11 +25,10 @@ def keep_trial_report(bundle: Bundle, folder: Path, tell: Tell) -> Path | None:
     """The page of the bundle in `folder` lies beside it; None, and `tell` learns why, if not."""
     from statediff.errors import BundleError
     from statediff.reports.html import trial_html
-    from statediff.workspace.runfolders import ending_of
 
     path = page_of(folder)
     try:
-        page = trial_html(bundle, str(folder), ending_of(folder))
+        page = trial_html(bundle, str(folder), beside_of(folder))
         return path if _keep(path, page, tell) else None
     except BundleError as error:
         tell(error)
@@ -64,6 +64,49 @@ def page_of(bundle_folder: Path) -> Path:
     return whole.with_name(NAME) if whole.name == "bundle" else Path(f"{whole}.html")
 
 
+def beside_of(folder: Path, *, has_links: bool = True) -> Beside:
+    """What a page shows beside its bundle in `folder`, with the link to its run's page.
+
+    The page of the run links each to its neighbors, once they are known.
+    """
+    from dataclasses import replace
+
+    from statediff.reports.html.beside import NOTHING
+    from statediff.workspace.runfolders import agent_of, is_run
+
+    trial = folder.absolute().parent
+    is_in_run = folder.name == "bundle" and trial.parent.name == "trials"
+    run = trial.parent.parent
+    links = _links(run, [], 0) if has_links and is_in_run and is_run(run) else NOTHING
+    return replace(links, agent=agent_of(folder))
+
+
+def _links(run: Path, trials: Sequence[str], at: int) -> Beside:
+    from statediff.reports.html.beside import Beside, run_neighbor, trial_neighbor
+
+    return Beside(
+        run=run_neighbor(run.name),
+        earlier=trial_neighbor(trials[at - 1]) if at else None,
+        later=trial_neighbor(trials[at + 1]) if trials[at + 1 :] else None,
+    )
+
+
+def _link_trials(run: Path, tell: Tell) -> None:
+    """The page of each trial leads to the run's and to those of its neighbors."""
+    from statediff.reports.html.beside import relink
+    from statediff.reports.html.run import natural
+
+    kept = run / "trials"
+    found = (each.name for each in kept.iterdir() if _is_report(each / NAME))
+    names = sorted(found, key=natural)
+    for at, trial in enumerate(names):
+        path = kept / trial / NAME
+        page = path.read_bytes().decode("utf-8", "replace")
+        linked = relink(page, _links(run, names, at))
+        if linked != page:
+            _keep(path, linked, tell)
+
+
 @dataclass(frozen=True)
 class Page:
     """A page that was written, and what it is of: `size` in bytes."""
@@ -82,6 +125,8 @@ def run_page(folder: Path, out: Path | None, tell: Tell, *, with_trials: bool) -
 
     facts = run_facts(folder)
     found = list(_outcomes(folder, tell, with_pages=with_trials, linked=out is None))
+    if out is None and found:
+        _link_trials(folder, tell)
     path = out or folder / NAME
     text = run_html(
         folder.absolute().name,
@@ -99,7 +144,7 @@ def _outcomes(
     """Every trial whose folder is there, and whether its bundle is there and cannot be read."""
     from statediff.errors import BundleError, InputError
     from statediff.reports.html import fault, outcome, trial_html
-    from statediff.workspace.runfolders import ending_of, trials
+    from statediff.workspace.runfolders import trials
 
     for trial in trials(folder):
         if trial.bundle is None:
@@ -107,7 +152,7 @@ def _outcomes(
             continue
         try:
             if with_pages:
-                page = trial_html(trial.bundle, str(trial.folder), ending_of(trial.folder))
+                page = trial_html(trial.bundle, str(trial.folder), beside_of(trial.folder))
                 _keep(page_of(trial.folder), page, tell)
             has_page = linked and _is_report(page_of(trial.folder))
             found = outcome(trial.bundle, trial.name, str(trial.folder), linked=has_page)

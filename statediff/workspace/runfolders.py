@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
-    from statediff.reports.ending import Ending
+    from statediff.reports.ending import AgentRecord, Ending
 
 FAULT_NAME: Final = "fault.txt"
 AGENT_NAME: Final = "agent.json"
@@ -83,15 +83,20 @@ def read_trial(trial: Path) -> TrialFolder:
 
 def ending_of(bundle_folder: Path) -> Ending | None:
     """How the agent of the trial failed, if it did and `agent.json` beside the bundle says so."""
+    return agent_of(bundle_folder).ending
+
+
+def agent_of(bundle_folder: Path) -> AgentRecord:
+    """What `agent.json` beside the bundle says of the agent."""
     from statediff.errors import StatediffError
     from statediff.evidence.canonical import read
-    from statediff.reports.ending import ending_from
+    from statediff.reports.ending import agent_record
 
     try:
         place = bundle_folder.absolute().parent / AGENT_NAME
-        return ending_from(read(_bounded(place).removesuffix(b"\n"), str(place)))
+        return agent_record(read(_bounded(place).removesuffix(b"\n"), str(place)))
     except StatediffError:
-        return None
+        return agent_record(None)
 
 
 def run_facts(folder: Path) -> dict[str, Any]:

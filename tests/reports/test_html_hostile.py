@@ -17,7 +17,9 @@ from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle
 from statediff.model.trace import Action, Trace
 from statediff.model.values import Map, decode, encode
+from statediff.reports.ending import agent_record
 from statediff.reports.html import fault, outcome, run_html, trial_html
+from statediff.reports.html.beside import Beside, run_neighbor, trial_neighbor
 from statediff.reports.html.cells import cell
 from statediff.reports.html.page import visible
 from tests.judging import CUT, TIMELINE, item, run, state, user
@@ -31,6 +33,7 @@ ATTACK = (
 )
 HIDING = "\u202e\u2066\u200b\ufeff\u0000\u2028\U000e0041"
 SHOWN = ("<script>pwned=1</script>", "{{7*7}}{% raw %}${7*7}", "&lt;b&gt;&#x3c;i&#x3e;", "\\u202e")
+OURS = r"#[a-z0-9-]+|trials/[^/]+/report\.html|\.\./[^/]+/report\.html|\.\./\.\./report\.html"
 KEPT = frozenset({
     "HOLDS", "FAILS", "UNKNOWN", "MATCH", "DIVERGE", "INCONCLUSIVE", "forbid", "frame", "require",
     "answer", "create", "update", "delete", "before", "after", "PRESENT", "ABSENT", "UNOBSERVED",
@@ -111,8 +114,15 @@ def forged(kind: str) -> Bundle:
     return Bundle(manifest, files)
 
 
+BESIDE = Beside(
+    agent=agent_record({
+        "exit_code": 1, "error": ATTACK, "started_at": ATTACK, "finished_at": 7,
+        "stdout": {"text": ATTACK}, "stderr": {"text": ATTACK * 200}, "usage": {"cost": ATTACK},
+    }),
+    run=run_neighbor(ATTACK), earlier=trial_neighbor("../" + ATTACK), later=trial_neighbor("/../y"),
+)  # fmt: skip
 PAGES = {
-    **{f"real-{kind}": trial_html(real(kind)) for kind in ("forbidden", "unknown")},
+    **{f"real-{kind}": trial_html(real(kind), beside=BESIDE) for kind in ("forbidden", "unknown")},
     **{f"forged-{kind}": trial_html(forged(kind)) for kind in ("forbidden", "unknown")},
     "run": run_html(
         ATTACK, [outcome(forged("forbidden"), ATTACK, linked=True), fault(ATTACK, ATTACK)], 3,
@@ -147,7 +157,7 @@ def test_nothing_of_it_runs_loads_or_hides(
         == []
     )
     links = made.page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
-    assert all(re.fullmatch(r"#[a-z0-9-]+|trials/[^/]+/report\.html", link) for link in links)
+    assert all(re.fullmatch(OURS, link, re.DOTALL) for link in links)
     for element in made.page.query_selector_all("a[href^='#'], summary, .tools button")[:40]:
         element.evaluate("e => { e.focus(); e.click(); }")
     assert made.page.evaluate("typeof pwned") == "undefined"

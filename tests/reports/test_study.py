@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import asdict, replace
 
 import pytest
@@ -95,7 +96,11 @@ def test_an_ordering_that_does_not_hold_is_said():
 def test_the_page_holds_every_number_and_nothing_that_a_run_wrote_acts(found: Study):
     page = study_html(found)
     assert study_html(found) == page
-    assert page.count("<svg") == 3  # no case is a twin
+    assert page.count('role="img"') == 3  # no case is a twin
+    legend = page[page.index('<section id="legend">') : page.index('<section id="evaluators">')]
+    for text in ("statediff, the whole judge", "one part gone", "accepts harm", "95 %"):
+        assert text in legend
+    assert not re.search("[α-ωΑ-Ω]", page)
     assert "<script>x" not in page
     assert "\x1b" not in page + study_text(found) + table(found)
     assert "\u202e" not in page + study_text(found)

@@ -17,7 +17,7 @@ from statediff.cli.options import CopyTrustOption, JsonFlag, PageOptions, StoreO
 from statediff.cli.output import emit, print_result, progress, results, shown
 from statediff.errors import BundleError, UsageError
 from statediff.reports.said import said
-from statediff.workspace.pages import Page, page_of, run_page, write_page
+from statediff.workspace.pages import Page, beside_of, page_of, run_page, write_page
 from statediff.workspace.stores import bundle_at
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ def _make(target: Path, out: Path | None, view: CopyView) -> Page:
     from statediff.evidence.seal import is_sealed
     from statediff.reports.html import trial_html
     from statediff.workspace.bundles import load_bundle
-    from statediff.workspace.runfolders import ending_of
 
     if is_sealed(target):
         path = out or page_of(target)
@@ -93,7 +92,9 @@ def _make(target: Path, out: Path | None, view: CopyView) -> Page:
     bundle, folder = load_bundle(target)
     path = out or page_of(folder)
     size = write_page(
-        path, trial_html(bundle, str(folder), ending_of(folder)), is_asked=out is not None
+        path,
+        trial_html(bundle, str(folder), beside_of(folder, has_links=out is None)),
+        is_asked=out is not None,
     )
     return Page(path, "trial", size, 1)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statediff.evidence.package import Bundle
-from statediff.reports.ending import Ending
+from statediff.reports.html.beside import NOTHING, Beside
 from statediff.reports.html.page import MARK, render
 from statediff.reports.html.run import Outcome, fault, outcome, run_view
 from statediff.reports.html.trial import trial_view
@@ -31,9 +31,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def trial_html(bundle: Bundle, where: str = "the bundle", ending: Ending | None = None) -> str:
+def trial_html(bundle: Bundle, where: str = "the bundle", beside: Beside = NOTHING) -> str:
     """The page of one trial; `BundleError` (naming `where`) if the bundle contradicts itself."""
-    return render("trial.html", replace(trial_view(bundle, where), ending=ending))
+    return render("trial.html", replace(trial_view(bundle, where), beside=beside))
 
 
 def sealed_html(

@@ -31,6 +31,12 @@ class Action:
     changes: str
     breaks: tuple[str, ...]
 
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether nothing is known of the call but what it changed."""
+        cells = (*(cell for _, cell in self.arguments), self.result)
+        return all(cell.kind == "unobserved" and cell.note == cells[0].note for cell in cells)
+
 
 def action_view(doing: Doing) -> Action:
     """A call as a page shows it."""

@@ -23,6 +23,7 @@ from statediff.model.values import (
     show,
     show_key,
 )
+from statediff.reports.html.tree import Line, both_trees, tree
 
 Json = Any
 TEXT: Final = 600
@@ -31,6 +32,8 @@ VALUE: Final = 300
 """Characters of a value that are shown."""
 NAME: Final = 120
 """Characters of a name that are shown."""
+BRANCHES: Final = 40
+"""Characters from which on an object or a list is shown as a tree as well."""
 INSIDE: Final = 12
 """Characters from which on a difference inside a value is marked: 4200 and 3900 are two numbers."""
 
@@ -45,6 +48,10 @@ class Cell:
     """The size of what was cut, or why there is no value."""
     parts: tuple[str, str, str] | None = None
     """Of a value that differs inside: what begins alike, what differs, what ends alike."""
+    tree: tuple[Line, ...] = ()
+    """An object or a list of some size, level by level."""
+    is_pair: bool = False
+    """Whether the tree shows where it differs from another."""
 
 
 def cut(text: object, limit: int = TEXT) -> str:
@@ -77,12 +84,19 @@ def cell(observed: Observed, limit: int = VALUE) -> Cell:
         case _:
             pass
     text, is_whole = _begin(_pieces(observed), limit)
-    return Cell(text) if is_whole else Cell(text + "…", note=f"shortened; {_size(observed)}")
+    lines = tree(observed) if len(text) > BRANCHES else ()
+    if is_whole:
+        return Cell(text, tree=lines)
+    return Cell(text + "…", note=f"shortened; {_size(observed)}", tree=lines)
 
 
 def both_cells(before: Observed, after: Observed, limit: int = VALUE) -> tuple[Cell, Cell]:
     """Two values that differ, each bounded around the first difference, which is marked."""
-    return _marked(*_both(before, after, limit))
+    first, second = both_trees(before, after)
+    one, two = _marked(*_both(before, after, limit))
+    if max(len(one.text), len(two.text)) <= BRANCHES or not first or not second:
+        return one, two
+    return replace(one, tree=first, is_pair=True), replace(two, tree=second, is_pair=True)
 
 
 def _marked(one: Cell, two: Cell) -> tuple[Cell, Cell]:

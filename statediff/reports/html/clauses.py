@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from statediff.contract.binding.bound import Contract
@@ -54,6 +54,7 @@ class Entity:
     """What became of it as a whole: created, deleted, or nothing to say."""
     more: str
     captured: tuple[Captured, ...]
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ class Finding:
     more_deltas: str
     done_by: str
     """The calls that it is about."""
+    anchor: str
+    """Its place on the page."""
     above: str
     """The clause whose finding has shown the same entities already; empty where none has."""
 
@@ -183,19 +186,27 @@ def _clause(
 ) -> Clause:
     return Clause(
         name(clause["clause"]), cut(clause["sentence"], 1500), words.truth(clause["truth"]),
-        tuple(_finding(f, witnesses, makers, shown) for f in first(findings, MAX_FINDINGS)),
+        tuple(
+            _finding(f, at, witnesses, makers, shown)
+            for at, f in enumerate(first(findings, MAX_FINDINGS), start=1)
+        ),
         rest(findings, MAX_FINDINGS, "findings of this clause"), clause["truth"] != "HOLDS",
     )  # fmt: skip
 
 
 def _finding(
-    finding: Json, witnesses: Witnesses, makers: Makers, shown: dict[tuple[str, ...], str]
+    finding: Json,
+    number: int,
+    witnesses: Witnesses,
+    makers: Makers,
+    shown: dict[tuple[str, ...], str],
 ) -> Finding:
     witness = finding["witness"]
     at = tuple(map(str, finding["deltas"]))
     clause = name(finding["clause"])
     above = "" if not at else shown.setdefault(at, clause)
     above = "" if above == clause else above
+    anchor = f"finding-{clause}-{number}"
     return Finding(
         sign=words.truth(finding["truth"]),
         sentence=cut(finding["sentence"]),
@@ -208,7 +219,13 @@ def _finding(
             Comparison(cut(c["text"]), cut(c["left"]), name(c["operator"]), cut(c["right"]))
             for c in witness["comparisons"]
         ),
-        entities=() if above else tuple(witnesses.entities(witness["rows"])),
+        entities=()
+        if above
+        else tuple(
+            replace(entity, anchor=f"{anchor}-{each}")
+            for each, entity in enumerate(witnesses.entities(witness["rows"]), start=1)
+        ),
+        anchor=anchor,
         above=above,
         evidence=_named(finding["evidence"]),
         deltas=tuple((name(at), anchor_of(at)) for at in first(finding["deltas"], MAX_NAMED)),

@@ -10,7 +10,7 @@ draws them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from statediff.evidence.documents import key_from
@@ -21,9 +21,11 @@ from statediff.reports.html.changes import OPERATIONS, STANDINGS, Standings, ran
 from statediff.reports.html.words import Sign
 
 Json = Any
-MAX_ENTITIES: Final = 18
-MAX_NEIGHBORS: Final = 14
-MAX_EDGES: Final = 60
+MAX_ENTITIES: Final = 60
+MAX_NEIGHBORS: Final = 40
+MAX_EDGES: Final = 240
+CROWD: Final = 7
+"""Entities from which on references show only of the entity that is pointed at or has the focus."""
 ROW: Final = 74
 """Height of one row of the picture."""
 BOX: Final = 54
@@ -58,6 +60,8 @@ class Path:
     by: str
     words: str
     """The path in a sentence, for anyone who does not see it."""
+    references: tuple[Reference, ...] = ()
+    """Of a crowded picture: those that lead from or to it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Reference:
     x: int
     y: int
     words: str
+    ends: tuple[str, ...] = ()
+    """The drawn entities that it leads from and to."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,8 @@ class Picture:
     references: tuple[Reference, ...]
     legend: tuple[Sign, ...]
     left_out: tuple[str, ...]
+    is_crowded: bool
+    """Whether references show one entity at a time."""
 
 
 @dataclass(frozen=True)
@@ -134,15 +142,24 @@ def picture(
         for i, at in enumerate(kept)
     }
     curves = [_curve(link, rows, boxes) for link in links if link.to in rows or link.to in boxes]
+    shown = tuple(curves[:MAX_EDGES])
+    is_crowded = len(drawn) >= CROWD
+    paths = [_path(entity, at) for at, entity in enumerate(drawn)]
+    if is_crowded:
+        paths = [
+            replace(path, references=tuple(r for r in shown if entity.id in r.ends))
+            for path, entity in zip(paths, drawn, strict=True)
+        ]
     height = TOP + ROW * max(len(drawn), 1 + round((len(kept) - 1) * gap / ROW) if kept else 1)
     return Picture(
         WIDTH if kept else AROUND_X - 40 if curves else AFTER_X + BOX_WIDTH + 4,
         height,
-        tuple(_path(entity, at) for at, entity in enumerate(drawn)),
+        tuple(paths),
         tuple(boxes.values()),
-        tuple(curves[:MAX_EDGES]),
+        shown,
         tuple(s for s in STANDINGS if any(e.standing is s for e in every)),
         tuple(_left_out(every[MAX_ENTITIES:], len(around) - len(kept), len(curves) - MAX_EDGES)),
+        is_crowded,
     )
 
 
@@ -223,11 +240,13 @@ def _curve(link: _Link, rows: Mapping[str, int], boxes: Mapping[str, Box]) -> Re
         y1 = TOP + rows[link.to] * ROW + BOX // 2
         bend = x0 + 46 + min(60, abs(y1 - y0) // 4)
         curve = f"M{x0} {y0 + 8} C{bend} {y0 + 8} {bend} {y1 - 8} {x0} {y1 - 8}"
-        return Reference(curve, _fit(link.field, 16), x0 + 44, (y0 + y1) // 2, words)
+        middle = (y0 + y1) // 2
+        return Reference(curve, _fit(link.field, 16), x0 + 44, middle, words, (link.start, link.to))
     y1 = boxes[link.to].y + BOX // 2
     middle = (x0 + AROUND_X) // 2
     curve = f"M{x0} {y0} C{middle} {y0} {middle} {y1} {AROUND_X} {y1}"
-    return Reference(curve, _fit(link.field, 16), middle, (y0 + y1) // 2 - 5, words)
+    above = (y0 + y1) // 2 - 5
+    return Reference(curve, _fit(link.field, 16), middle, above, words, (link.start,))
 
 
 # ---------------------------------------------------------------- boxes and words

@@ -122,7 +122,7 @@ def run_view(
     title: str, outcomes: Iterable[Outcome], scheduled: int, facts: Iterable[tuple[str, str]]
 ) -> Run:
     """The view of a run; counts are over all trials that were scheduled, run or not."""
-    listed = sorted(outcomes, key=lambda o: (_ORDER.index(o.sign.style), _natural(o.trial)))
+    listed = sorted(outcomes, key=lambda o: (_ORDER.index(o.sign.style), natural(o.trial)))
     scheduled = max(scheduled, len(listed))
     signs = [o.sign for o in listed] + [words.NOT_RUN] * (scheduled - len(listed))
     counted = _counted(signs)
@@ -160,7 +160,8 @@ def _counted(signs: Sequence[Sign]) -> tuple[tuple[Sign, int], ...]:
     return tuple((sign, signs.count(sign)) for sign in _GRAVITY if sign in signs)
 
 
-def _natural(text: str) -> tuple[tuple[int, int, str], ...]:
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """What names with numbers in them are sorted by."""
     parts = re.split(r"([0-9]{1,18})", text)
     return tuple((1, int(p), "") if p.isascii() and p.isdigit() else (0, 0, p) for p in parts)
 

@@ -39,6 +39,24 @@ _MEASURES: Final = (
 _SAID: Final = dict(_MEASURES)
 
 
+LEGEND: Final = (
+    (Tone.OURS, "statediff, the whole judge"),
+    (Tone.GOOD, "another evaluator, where more is better"),
+    (Tone.BAD, "another evaluator, where less is better"),
+    (Tone.PLAIN, "statediff with one part gone (an ablation)"),
+)
+"""What the color of a bar means; each bar has its evaluator's name beside it as well."""
+MEANINGS: Final = (
+    ("agrees", "its verdict is that of the label, among runs labeled correct or incorrect"),
+    ("accepts harm", "it says MATCH of a run that is incorrect"),
+    ("rejects a twin", "it says DIVERGE of a right run that is only written otherwise"),
+    ("rejects other right runs", "it says DIVERGE of any other right run"),
+    ("passes unseen", "it says MATCH of a run whose outcome could not be seen"),
+    ("inconclusive", "it leaves the run undecided"),
+    ("interval", "the line across a bar's end: 95 %, bootstrap over tasks and then runs"),
+)
+
+
 @dataclass(frozen=True)
 class Cell:
     """One share in words."""
@@ -114,6 +132,8 @@ class StudyView:
     title: str
     lead: str
     facts: tuple[tuple[str, str], ...]
+    legend: tuple[tuple[Tone, str], ...]
+    meanings: tuple[tuple[str, str], ...]
     evaluators: tuple[tuple[str, str], ...]
     domains: tuple[DomainView, ...]
     errors: tuple[tuple[str, str, str], ...]
@@ -138,6 +158,8 @@ def study_view(found: Study) -> StudyView:
             ("Seed", str(found.seed)),
             *_untried(found),
         ),
+        LEGEND,
+        MEANINGS,
         tuple((each, about) for each, about in found.about.items() if each in used),
         tuple(_domain(at, domain) for at, domain in enumerate(found.domains, start=1)),
         tuple((name(c), name(e), cut(why)) for c, e, why in found.errors[:MAX_ERRORS]),

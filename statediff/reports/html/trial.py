@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -16,10 +17,10 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, decode, show
 from statediff.reports.attribution import Makers
-from statediff.reports.ending import Ending
 from statediff.reports.graph import trial_content
 from statediff.reports.html import words
 from statediff.reports.html.actions import MAX_MEMBERS, Action, action_view
+from statediff.reports.html.beside import NOTHING, Beside
 from statediff.reports.html.cells import (
     VALUE,
     Cell,
@@ -30,7 +31,15 @@ from statediff.reports.html.cells import (
     place,
     rest,
 )
-from statediff.reports.html.changes import Change, Group, Standings, change, counts, groups
+from statediff.reports.html.changes import (
+    Change,
+    Group,
+    Standings,
+    anchor_of,
+    change,
+    counts,
+    groups,
+)
 from statediff.reports.html.clauses import (
     Allowed,
     Canonical,
@@ -92,6 +101,15 @@ class Said:
 
     name: str
     value: Cell
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn: what the user said, how many calls it led to, and the agent's reply."""
+
+    text: str
+    calls: int
+    reply: Cell
 
 
 @dataclass(frozen=True)
@@ -165,8 +183,13 @@ class Trial:
     more_contract: str
     reads: ReadSide | None
     """What the run read, where the contract says something of it."""
-    ending: Ending | None = None
-    """How the agent failed, if it did."""
+    turns: tuple[Message, ...] = ()
+    """What the user and the agent said, where the log has it."""
+    more_turns: str = ""
+    duration: str = ""
+    """How long the agent worked; empty where nobody measured it."""
+    beside: Beside = NOTHING
+    """What is not in the bundle: the agent's process, and the pages beside this one."""
     seal: Seal | None = None
     """The sealed copy that the page is made from and carries."""
 
@@ -236,6 +259,9 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         numbers=tuple(_number(*entry, judged["metrics"]) for entry in words.NUMBERS),
         contract=lines[:MAX_LINES],
         more_contract=rest(lines, MAX_LINES, "lines of the contract"),
+        turns=tuple(_messages(trace)),
+        more_turns=rest(trace["turns"] or (), MAX_MEMBERS, "turns"),
+        duration=_duration(timeline),
         reads=read_side(bundle.files["contract.yaml"], judged, trace, answer),
     )  # fmt: skip
 
@@ -250,7 +276,10 @@ def _changes(
         total=len(deltas),
         counts=counts(standings.of(d) for d in deltas),
         unexplained=tuple(
-            change(d, standings.of(d), standings.clauses(d), rule_of)
+            replace(
+                change(d, standings.of(d), standings.clauses(d), rule_of),
+                anchor=anchor_of(d["id"]),
+            )
             for d in first(loose, MAX_UNEXPLAINED)
         ),
         more_unexplained=rest(loose, MAX_UNEXPLAINED, "such changes"),
@@ -378,6 +407,28 @@ def _steps(timeline: Json) -> Iterator[tuple[str, str]]:
         for step in TIMELINE:
             moment = decode(timeline[step])
             yield STEPS[step], "not recorded" if moment is None else show(moment)
+
+
+def _messages(trace: Json) -> Iterator[Message]:
+    turns = trace["turns"] or []
+    ends = [*(turn["calls_before"] for turn in turns[1:]), len(trace["actions"])]
+    for turn, end in list(zip(turns, ends, strict=False))[:MAX_MEMBERS]:
+        reply = answer_from(turn["reply"])
+        told = Cell("no reply", "null") if isinstance(reply, NoAnswer) else cell(reply, 2_000)
+        yield Message(cut(turn["message"], 2_000), end - turn["calls_before"], told)
+
+
+def _duration(timeline: Json) -> str:
+    ends = (
+        [decode(timeline[f"agent_{step}_at"]) for step in ("started", "finished")]
+        if timeline
+        else []
+    )
+    match ends:
+        case [datetime() as start, datetime() as end]:
+            return f"{(end - start).total_seconds():,.3f} s"
+        case _:
+            return ""
 
 
 def _receipt(trial: Json) -> str:

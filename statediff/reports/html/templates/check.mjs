@@ -7,6 +7,7 @@ const RFC8032 = {
     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da" +
     "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00",
 };
+const RESULT_NAMES = { outcome: "State", task: "Answer", tool: "Tool calls" };
 const WORDS = { HOLDS: "holds", FAILS: "fails", UNKNOWN: "unknown" };
 
 const at = (id) => document.getElementById(id);
@@ -132,10 +133,10 @@ function panel(status, why, manifest, leaves) {
     list.append(made("li", "", chip(each.truth), " ", made("code", "", visible(each.clause)),
       ` ${visible(each.stage)}`));
   }
-  const named = Object.entries(results).filter(([, each]) => each !== null);
+  const named = Object.entries(results).filter(([name, each]) => Object.hasOwn(RESULT_NAMES, name) && each !== null);
   body.append(made("section", "",
     made("h2", "", "The clauses"), list,
-    made("p", "", ...named.flatMap(([name, each]) => [`${name} `, chip(each), " "])),
+    made("p", "", ...named.flatMap(([name, each]) => [`${RESULT_NAMES[name]} `, chip(each), " "])),
     made("p", "note", `Codes: ${codes.map(visible).join(", ")}`),
     ...(values.has("counterexample#") ? exampleParts(values.get("counterexample#")) : []),
     table("The trial", ["trial", "kernel", "statediff", "sealed_at"].map((name) => [name, visible(manifest[name])])),

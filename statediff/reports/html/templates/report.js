@@ -9,6 +9,19 @@
   };
   addEventListener("hashchange", show);
   if (location.hash) show();
+  const said = document.createElement("span");
+  said.className = "skip";
+  said.setAttribute("role", "status");
+  document.body.append(said);
+  document.addEventListener("click", async (event) => {
+    const link = event.target.closest?.("a.anchor");
+    if (!link || !navigator.clipboard) return;
+    try {
+      await navigator.clipboard.writeText(link.href);
+      said.textContent = "Link copied";
+      link.classList.add("copied");
+    } catch { /* the address bar has it */ }
+  });
   for (const command of document.querySelectorAll("pre.command")) {
     if (!navigator.clipboard) break;
     const copy = document.createElement("button");
