@@ -52,9 +52,10 @@ format: setup ## Format the code and apply the safe fixes
 	$(BIN)/ruff check --fix .
 
 .PHONY: fuzz
-fuzz: setup ## Run the properties with many random examples, and 100,000 fuzzed contract files
+fuzz: setup ## Run the properties with many random examples, 100,000 contract files, 200 trials beside others
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --timeout=0
 	$(BIN)/python -m tests.contract.drafts --apps 500 --workers $(WORKERS)
+	$(BIN)/python -m benchmarks.crowd --trials 200 --seed $(or $(SEED),1)
 
 .PHONY: variants
 variants: setup ## Try every agent of every task on the real servers (Docker; minutes)

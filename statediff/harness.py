@@ -2,10 +2,12 @@
 
 1. The sandbox is reset, and the reset is proven; without a receipt that says so nothing runs.
 2. Feeds are attached, where there are any; capture before.
-3. The agent acts, with the prompt, the inputs its prompt names, and where the systems are.
+3. The agent acts, with the prompt, the inputs its prompt names, and where the systems are. Where
+   the sandbox declares others, they work from just before that until the agent ends.
 4. Settle: what is in flight arrives, or is named as unsettled.
 5. Capture after, with what the feeds saw: by feed where one establishes the state, else by scan, or
-   by both (`capture/guard.py`). The feeds are detached, whatever happened.
+   by both (`capture/guard.py`). The feeds are detached, whatever happened. Of a run beside others
+   only the agent's own part is judged (`capture/own_part.py`).
 6. Judge and package (`evaluate`), the roots of both states being in a log first, if there is one.
 
 Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
@@ -18,7 +20,7 @@ from __future__ import annotations
 import platform
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -34,12 +36,19 @@ from statediff.atomic import write_atomically
 from statediff.capture.bounds import bound_captures
 from statediff.capture.feed import Watch, actions_of_history
 from statediff.capture.guard import NO_SCANS, GuardedCapture, Scans, SourceCheck, capture_after
+from statediff.capture.own_part import OwnPart, OwnParts, own_parts
 from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.contract.binding.bind import plain_value
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.parts import placeholders
-from statediff.errors import AdapterError, EnvironmentFailure, SandboxError, StorageError
+from statediff.errors import (
+    AdapterError,
+    EnvironmentFailure,
+    SandboxError,
+    StorageError,
+    UsageError,
+)
 from statediff.evaluate import (
     KERNEL,
     ContractFile,
@@ -64,8 +73,9 @@ from statediff.model.state import ChunkStore
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.reads.gate import Library
+from statediff.systems.base.others import Others
 from statediff.systems.base.privacy import unreadable_memory
-from statediff.systems.base.protocol import Receipt, Sandbox, Settled
+from statediff.systems.base.protocol import Crowded, Receipt, Sandbox, Settled
 
 AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
@@ -141,6 +151,9 @@ class ObservedTrial:
     """Systems that ended under the agent, with the cause."""
     checks: tuple[SourceCheck, ...] = ()
     """How each source's state after was established."""
+    further: tuple[OwnPart, ...] = ()
+    """Beside others: the captures in which the agent's first transaction found what they changed,
+    and those in which what depends on that is unobserved."""
 
 
 @dataclass(frozen=True)
@@ -188,26 +201,41 @@ def run_trial(
             turns=contract if contract.content.turns else None,
         ),
     )
-    facts = trial_facts(sandbox, observed, agent.name, plan)
+    judged = partial(
+        evaluate,
+        contract,
+        trace=observed.run.trace,
+        answer=observed.run.answer,
+        timeline=observed.timeline,
+        facts=trial_facts(sandbox, observed, agent.name, plan),
+    )
+    observed = _settled_reading(observed, judged)
     bounded = bound_captures(observed.before, observed.after)
     roots = Roots.of(*bounded, plan.secret)
     if plan.register is not None:
         plan.register(plan.id, roots.by_side)
-    evaluated = evaluate(
-        contract,
-        observed.before,
-        observed.after,
-        trace=observed.run.trace,
-        answer=observed.run.answer,
-        timeline=observed.timeline,
-        facts=facts,
-        roots=roots,
-    )
+    evaluated = judged(observed.before, observed.after, roots=roots)
     _require_served(observed, evaluated.judgement)
     _require_answerable(observed, evaluated.judgement)
     bundle_folder = plan.folder / "bundle"
     save(evaluated.bundle, bundle_folder)
     return JudgedTrial(observed, evaluated, bundle_folder)
+
+
+def _settled_reading(observed: ObservedTrial, judged: Callable[..., Evaluated]) -> ObservedTrial:
+    """The trial with the captures to judge it by.
+
+    If the two admissible readings of what others changed lead to different verdicts, these are the
+    captures in which that is unobserved.
+    """
+    if not observed.further:
+        return observed
+    found, unsure = observed.further
+    verdicts = [judged(each.before, each.after).judgement.verdict for each in (observed, found)]
+    if verdicts[0] is verdicts[1]:
+        return observed
+    _save_captures(observed.folder, unsure.before, unsure.after, observed.checks)
+    return replace(observed, before=unsure.before, after=unsure.after)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +258,10 @@ def undo(
     """The contract's compensations, run with the agent's own access after a trial.
 
     The sandbox is as the trial left it. The calls are recorded in `undoing.jsonl` of its folder.
+    `UsageError` where others worked in it: what is left could be theirs.
     """
+    if observed.receipt.others:
+        raise UsageError(f"others worked in {sandbox.name}: what is left could be theirs")
     calls = undoing_calls(contract, observed.before, observed.after)
     made = []
     with Recorder(observed.folder / "undoing.jsonl", clock, principal=None) as recorder:
@@ -309,7 +340,8 @@ def observe_trial(
         facts = _facts(sandbox, receipt, agent.name, plan)
         timeline = Timeline(receipt.verified_at, clock(), clock())
         user = _conversation(hooks, sandbox, before, store, clock, facts, timeline, veil)
-        with unreadable_memory():
+        others = _others(sandbox, plan, user)
+        with unreadable_memory(), others or nullcontext():
             run = agent.run(replace(told, user=user), clock)
         run = _veiled(run if user is None else user.end(run), veil)
         if run.is_at_large:
@@ -327,19 +359,44 @@ def observe_trial(
         )
         # Under an agent that failed, what was killed may be seen to end only later.
         failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
-    guarded, run = _with_turns(guarded, run, user, folder)
-    _save_captures(folder, before, guarded)
+    parts = _own_parts(before, guarded.capture, others, folder, store)
+    guarded = replace(guarded, capture=parts.left.after)
+    guarded, run = _with_turns(guarded, run, user, folder, others)
+    _save_captures(folder, parts.left.before, guarded.capture, guarded.checks)
+    further = [part for part in (parts.found, parts.open) if part is not None]
     return ObservedTrial(
         id=plan.id,
         folder=folder,
-        receipt=receipt,
-        before=before,
+        receipt=replace(receipt, others=others.counts() if others else ()),
+        before=parts.left.before,
         after=guarded.capture,
         timeline=timeline,
         run=run,
         failed=failed,
         checks=guarded.checks,
+        further=tuple(further),
     )
+
+
+def _others(sandbox: Sandbox, plan: TrialPlan, user: Conversation | None) -> Others | None:
+    """Who works beside the agent; nobody where the sandbox declares nobody."""
+    others = sandbox.others(f"{plan.seed}/{plan.id}") if isinstance(sandbox, Crowded) else None
+    if others is not None and user is not None:
+        raise UsageError(
+            f"a contract with `turns` is judged after each of them, and in {sandbox.name} others "
+            "work beside the agent: take a sandbox without `others`"
+        )
+    return others
+
+
+def _own_parts(
+    before: Capture, after: Capture, others: Others | None, folder: Path, store: ChunkStore
+) -> OwnParts:
+    """The agent's own part of the run; what others did is in `others.json` of the folder."""
+    if others is None:
+        return OwnParts(left=OwnPart(before, after))
+    _save(folder / "others.json", others.as_json(before, after))
+    return own_parts(before, after, others.work(), others.amounts, store)
 
 
 def _conversation(
@@ -370,11 +427,18 @@ def _conversation(
 
 
 def _with_turns(
-    guarded: GuardedCapture, run: AgentRun, user: Conversation | None, folder: Path
+    guarded: GuardedCapture,
+    run: AgentRun,
+    user: Conversation | None,
+    folder: Path,
+    others: Others | None,
 ) -> tuple[GuardedCapture, AgentRun]:
     """The capture after and the run, with what was observed, and with the turns if there were."""
     after = guarded.capture
-    trace = replace(run.trace, observed=actions_of_history(after.history, run.trace))
+    # What nobody else made there is the agent's, unless an earlier trial's program may run still.
+    known = frozenset() if others is None or AT_LARGE else {work.source for work in others.work()}
+    observed = actions_of_history(after.history, run.trace, frozenset(known))
+    trace = replace(run.trace, observed=observed)
     if user is not None:
         after, trace = user.with_turns(after, trace)
         _write(folder / "trace.jsonl", trace_lines(replace(trace, observed=())))
@@ -505,13 +569,14 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
     )
 
 
-def _save_captures(folder: Path, before: Capture, guarded: GuardedCapture) -> None:
-    after = guarded.capture
+def _save_captures(
+    folder: Path, before: Capture, after: Capture, checks: Sequence[SourceCheck]
+) -> None:
     captures = {
         "before": documents.capture_document(before),
         "after": documents.capture_document(after),
         "during": seen_document(after.history),
-        "checks": [_check_document(check) for check in guarded.checks],
+        "checks": [_check_document(check) for check in checks],
     }
     _save(folder / "captures.json", captures)
     _save(folder / "states.json", states_document((before, after)))

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from statediff.contract.document.sandboxfile import (
+    OtherEntry,
     SandboxDocument,
     ToolEntry,
     VariantEntry,
@@ -101,6 +102,10 @@ class SandboxPack:
     """All there are, the embedded one first."""
     tools: tuple[ToolEntry, ...] = ()
     """The tools of its own, beside those of its systems."""
+    others: Mapping[str, OtherEntry] = field(default_factory=dict)
+    """Who works in it while an agent does, by name, and what they do."""
+    amounts: frozenset[tuple[str, str]] = frozenset()
+    """(type, field) of the fields to which several add."""
 
     @property
     def is_outside(self) -> bool:
@@ -307,6 +312,10 @@ def read_pack(path: Path, variant: str = EMBEDDED) -> SandboxPack:
         if tool.on is not None and tool.on not in sources:
             message = f"`on: {tool.on}` names no source of this sandbox"
             raise ContractError((document.problem(("tools", at_tool, "on"), message),))
+    for other, entry in content.others.items():
+        if entry.on not in systems:
+            message = f"`on: {entry.on}` names no system of this sandbox"
+            raise ContractError((document.problem(("others", other, "on"), message),))
     return SandboxPack(
         name=name,
         version=content.version,
@@ -319,6 +328,8 @@ def read_pack(path: Path, variant: str = EMBEDDED) -> SandboxPack:
         variant=variant,
         variants=known,
         tools=content.tools,
+        others=content.others,
+        amounts=frozenset((t, f) for t, _, f in (a.rpartition(".") for a in content.amounts)),
     )
 
 

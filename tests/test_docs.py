@@ -33,6 +33,7 @@ PAGES = (
     "isolation",
     "judge",
     "metatest",
+    "others",
     "own-system",
     "pytest",
     "python",

@@ -71,6 +71,8 @@ class Feed(Protocol):
         """Nothing of the feed is left on the source; may be called at any time, and again."""
 
 
+AGENT: Final = "agent"
+"""The principal of whatever nobody else in a sandbox can have done."""
 CONTRADICTION = (
     "contradiction: the feed ends in another state than the one that was read after the run; the "
     "source is at fault, and nothing it said of the run is used"
@@ -172,10 +174,13 @@ def unseen(source: str, cause: str, clock: Clock) -> History:
     return History((unread(f"during/{source}", source, clock(), cause, kind=ReadingKind.FEED),))
 
 
-def actions_of_history(history: History, trace: Trace) -> tuple[Action, ...]:
+def actions_of_history(
+    history: History, trace: Trace, by_agent: frozenset[str] = frozenset()
+) -> tuple[Action, ...]:
     """The transactions of the run as actions: all that is known where nobody recorded calls.
 
     Of a source to which calls say that they wrote there are none: they are those calls' to name.
+    `by_agent` are sources in which everybody else's transactions are known and left out.
     """
     recorded = () if trace.is_agent_influenced else trace.actions
     named = {mark.source for action in recorded for mark in action.transactions or ()}
@@ -186,6 +191,7 @@ def actions_of_history(history: History, trace: Trace) -> tuple[Action, ...]:
             transaction.source,
             arguments=unknown,
             result=unknown,
+            principal=AGENT if transaction.source in by_agent else None,
             finished_at=transaction.committed_at,
             transactions=(Mark(transaction.source, transaction.id),),
         )

@@ -61,6 +61,9 @@ def reservations(trial: Json) -> list[str]:
     if not isinstance(receipt, dict):
         return []
     found = ["the agent's own trace is trusted"] if receipt.get("trace") == "trusted" else []
+    if beside := receipt.get("others"):
+        who = ", ".join(f"{said(name, VALUE_LIMIT)} ({n})" for name, n in sorted(beside.items()))
+        found.append(f"beside others, whose transactions are not judged: {who}")
     if earlier := receipt.get("at_large"):
         first = said(str(earlier[0]), VALUE_LIMIT)
         found.append(f"a program of an earlier trial ({first}) may have acted in this one")

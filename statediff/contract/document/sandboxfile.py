@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, Final, Literal
@@ -210,6 +211,79 @@ class ToolEntry(Part):
         return frozenset(found.union(*(BRACED.findall(text) for text in texts)))
 
 
+class Draw(Part):
+    """How a value is chosen each time: one of a list, a number from a range, a row of a query."""
+
+    one_of: Annotated[
+        tuple[str | int, ...] | None, Described(min_length=1, description="a list of values")
+    ] = None
+    from_: Annotated[int | None, Described(alias="from")] = None
+    to: int | None = None
+    sql: Statement | None = None
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Draw:
+        ways = [self.one_of is not None, self.from_ is not None, self.sql is not None]
+        if sum(ways) != 1 or (self.from_ is None) != (self.to is None):
+            raise ValueError("needs one of `one_of`, `from` with `to`, and `sql`")
+        if self.from_ is not None and self.to is not None and self.to < self.from_:
+            raise ValueError("`to` is less than `from`")
+        return self
+
+
+class OperationEntry(Part):
+    """What somebody beside the agent does in one transaction, with values chosen at random."""
+
+    draw: Annotated[
+        dict[ArgumentName, Statement | Draw],
+        Described(
+            default_factory=dict,
+            description="a mapping of arguments to how each is chosen; a text is a query of SQL, "
+            "whose first column is chosen from",
+        ),
+    ]
+    sql: Statement | Annotated[tuple[Statement, ...], Described(min_length=1)]
+    weight: Annotated[
+        int, Described(ge=1, le=1000, description="how often it is done beside others")
+    ] = 1
+
+    @model_validator(mode="after")
+    def _names_what_it_draws(self) -> OperationEntry:
+        known: set[str] = set()
+        for name, draw in self.draw.items():
+            query = draw if isinstance(draw, str) else draw.sql
+            _refuse_unknown((query,) if query else (), known)
+            known.add(name)
+        _refuse_unknown(self.statements, known)
+        return self
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        return (self.sql,) if isinstance(self.sql, str) else self.sql
+
+
+def _refuse_unknown(statements: Iterable[str], known: AbstractSet[str]) -> None:
+    for statement in statements:
+        for found in MARK.finditer(statement):
+            if found[2]:
+                raise ValueError("an argument is `:name`, not `?`")
+            if found[1] and found[1] not in known:
+                raise ValueError(f"there is no argument `{found[1]}`")
+
+
+class OtherEntry(Part):
+    """Somebody who works in the sandbox while the agent does."""
+
+    on: Identifier
+    per_second: Annotated[
+        float, Described(gt=0, le=1000, description="operations in a second, on average")
+    ] = 20.0
+    operations: Annotated[
+        dict[Identifier, OperationEntry],
+        Described(min_length=1, description="a mapping of operations to what each of them does"),
+    ]
+
+
 Sources = Annotated[
     dict[Identifier, SourceEntry],
     Described(description="a mapping of sources to their kinds and what they are made of"),
@@ -242,6 +316,19 @@ class SandboxDocument(Part):
     tools: Annotated[
         tuple[ToolEntry, ...],
         Described(description="a list of tools of its own that agents are offered"),
+    ] = ()
+    others: Annotated[
+        dict[Identifier, OtherEntry],
+        Described(
+            default_factory=dict,
+            description="a mapping of who else works in it while the agent does, to what they do",
+        ),
+    ]
+    amounts: Annotated[
+        tuple[Annotated[str, Described(pattern=r"^[^.\s]+(\.[^.\s]+)?\.[^.\s]+$")], ...],
+        Described(
+            description="a list of fields, TYPE.FIELD, to which several add, e.g. product.stock"
+        ),
     ] = ()
     variants: Annotated[
         dict[Identifier, VariantEntry],

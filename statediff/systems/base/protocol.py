@@ -23,6 +23,7 @@ from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source
 from statediff.contract.document.sandboxfile import ToolEntry
 from statediff.packs import PackSource
+from statediff.systems.base.others import Others
 
 RECEIPT_FORM: Final = "statediff.receipt/1"
 
@@ -70,6 +71,8 @@ class Receipt:
     `statediff.agents.isolation.KINDS`. `none`: it could reach what the evaluator's user can."""
     is_trace_trusted: bool = False
     """The caller answers for the agent's own log of its calls (`--trust-trace`)."""
+    others: tuple[tuple[str, int], ...] = ()
+    """Who worked in it while the agent did, and how many transactions each made."""
     at_large: tuple[str, ...] = ()
     """Earlier trials of which a program may run still, and could have acted in this one."""
 
@@ -96,6 +99,7 @@ class Receipt:
             "ok": self.ok,
             "isolation": self.isolation,
             **({"trace": "trusted"} if self.is_trace_trusted else {}),
+            **({"others": dict(self.others)} if self.others else {}),
             **({"at_large": list(self.at_large)} if self.at_large else {}),
             "entities": self.entities,
             "proofs": [
@@ -221,6 +225,14 @@ class Settled:
     settled_at: datetime
     unsettled: tuple[tuple[str, str], ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
+
+
+@runtime_checkable
+class Crowded(Protocol):
+    """A sandbox in which others may work while the agent does."""
+
+    def others(self, seed: str) -> Others | None:
+        """Who works in it as just reset, once they are entered; None where nobody does."""
 
 
 class Sandbox(Protocol):

@@ -17,9 +17,10 @@ from typing import Self
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source
-from statediff.errors import SandboxError
+from statediff.errors import SandboxError, UsageError
 from statediff.packs import SandboxPack
 from statediff.systems.base.folders import make_folder, remove
+from statediff.systems.base.others import Others, SharedSystem, Writer
 from statediff.systems.base.protocol import (
     Access,
     Drift,
@@ -118,6 +119,25 @@ class EmbeddedSandbox:
     def feeds(self) -> tuple[Feed, ...]:
         found = [feed for system in self._systems().values() for feed in system.feeds()]
         return tuple(sorted(found, key=lambda feed: feed.source))
+
+    def others(self, seed: str) -> Others | None:
+        """Who works in it beside the agent, and does not yet; None where nobody does.
+
+        `UsageError` where one is to work in a system in which nobody else can.
+        """
+        if not self.pack.others:
+            return None
+        writers: dict[str, Writer] = {}
+        for name, entry in self.pack.others.items():
+            system = self._systems()[entry.on]
+            if not isinstance(system, SharedSystem):
+                kind = next(s.kind for s in self.pack.sources if s.name == entry.on)
+                raise UsageError(
+                    f"{self.name}: {name} is to work in {entry.on}, which is of the kind {kind}; "
+                    "others can work in sources of the kind sqlite"
+                )
+            writers[name] = system.writer()
+        return Others(self.pack.others, writers, self.pack.amounts, seed)
 
     def settle(self, clock: Clock, wait_seconds: float = 2.0) -> Settled:
         deadline = time.monotonic() + wait_seconds

@@ -34,6 +34,7 @@ from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.loading import load_dump, load_file, run_script
 from statediff.systems.sqlite.scan import is_of_the_file
 from statediff.systems.sqlite.source import SqliteSource, stands_on_link, strange_side_file
+from statediff.systems.sqlite.writer import SqliteWriter
 
 PAGE_BYTES: Final = 4096
 FILE_MODE: Final = 0o600
@@ -79,6 +80,13 @@ class EmbeddedDatabase:
     def feeds(self) -> tuple[Feed, ...]:
         """What sees every commit of a run; attached after `verify`, detached before `reset`."""
         return (self._feed,)
+
+    def writer(self) -> SqliteWriter:
+        """A connection of somebody beside the agent."""
+        try:
+            return SqliteWriter(self.source, self.file)
+        except sqlite3.Error as error:
+            raise SandboxError(f"{self.source}: nobody can write to it: {error}") from error
 
     def unplug(self, source: str) -> None:
         """The file is gone until the next reset."""
