@@ -7,6 +7,7 @@ differ (triggers, foreign keys, who may write), `Database` has a word for what t
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -81,6 +82,23 @@ class Database:
 
     def close(self) -> None:
         self._connection.close()
+
+    @contextmanager
+    def meanwhile(self, table: str, column: str, row: str, value: object) -> Iterator[None]:
+        """A field of one row holds the value until the block is over, then what it held before.
+
+        Each is a transaction of its own, and no log has them.
+        """
+        with self:
+            found = self.execute(f"SELECT {column} FROM {table} WHERE {row}").fetchall()
+        [held] = found
+        statement = f"UPDATE {table} SET {column} = ? WHERE {row}"
+        with self:
+            self.execute(statement, (value,))
+        yield
+        with self:
+            self.execute(statement, (held[0],))
+        self.close()
 
     def only_read(self) -> None:
         """This connection changes nothing from here on."""

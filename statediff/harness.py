@@ -30,23 +30,23 @@ from statediff._version import __version__
 from statediff.agents.conversation import Conversation, Scene, Simulated, spoken
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
-from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial, Trusted
+from statediff.agents.trial import Agent, AgentRun, Isolated, Trial, Trusted
 from statediff.agents.veil import Veil, live_veil
-from statediff.atomic import write_atomically
 from statediff.capture.bounds import bound_captures
 from statediff.capture.feed import Watch, actions_of_history
 from statediff.capture.guard import NO_SCANS, GuardedCapture, Scans, SourceCheck, capture_after
+from statediff.capture.looks import Looks
 from statediff.capture.own_part import OwnPart, OwnParts, own_parts
 from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.contract.binding.bind import plain_value
+from statediff.contract.binding.bound import Contract
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.parts import placeholders
 from statediff.errors import (
     AdapterError,
     EnvironmentFailure,
     SandboxError,
-    StorageError,
     UsageError,
 )
 from statediff.evaluate import (
@@ -58,14 +58,12 @@ from statediff.evaluate import (
     evaluate,
     schema_of,
 )
+from statediff.evaluate.along import followed
 from statediff.evaluate.libraries import library_of
 from statediff.evaluate.undoing import UndoingCall, left_by_undoing, undoing_calls
 from statediff.evidence import documents
-from statediff.evidence.canonical import write
-from statediff.evidence.histories import seen_document
 from statediff.evidence.package import RUN_FORM, save
 from statediff.evidence.roots import NO_SECRET, Roots
-from statediff.evidence.states import states_document
 from statediff.evidence.traces import trace_lines
 from statediff.model.delta import Delta
 from statediff.model.readings import Capture, Timeline
@@ -76,8 +74,14 @@ from statediff.reads.gate import Library
 from statediff.systems.base.others import Others
 from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.protocol import Crowded, Receipt, Sandbox, Settled
+from statediff.trial_folder import (
+    make_folder,
+    save_captures,
+    save_document,
+    save_run,
+    write_file,
+)
 
-AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
 AT_LARGE: Final[list[str]] = []
 """Trials of this process of which a program may run still: it escaped what ends programs."""
@@ -127,6 +131,8 @@ class Hooks:
     before_capture_after: Callable[[Sandbox], None] | None = None
     library: Callable[[Capture], Library | None] | None = None
     """What the agent may read of the state before, where a contract says so."""
+    followed: Callable[[Capture], frozenset[str]] | None = None
+    """The sources of which the contract asks what was between the ends."""
     turns: ContractFile | None = None
     """The contract for whose user the harness speaks."""
     simulated: Simulated | None = None
@@ -181,8 +187,11 @@ def run_trial(
     A contract that does not fit the state is refused (`ContractError`) before the agent runs.
     """
 
+    def bound(before: Capture) -> Contract:
+        return compile_contract(contract, schema_of(before)).contract
+
     def check(running: Sandbox, before: Capture) -> None:
-        compile_contract(contract, schema_of(before))
+        bound(before)
         if hooks.before_agent is not None:
             hooks.before_agent(running, before)
 
@@ -198,6 +207,7 @@ def run_trial(
             hooks,
             before_agent=check,
             library=partial(library_of, contract),
+            followed=lambda before: followed(bound(before)),
             turns=contract if contract.content.turns else None,
         ),
     )
@@ -234,7 +244,7 @@ def _settled_reading(observed: ObservedTrial, judged: Callable[..., Evaluated]) 
     verdicts = [judged(each.before, each.after).judgement.verdict for each in (observed, found)]
     if verdicts[0] is verdicts[1]:
         return observed
-    _save_captures(observed.folder, unsure.before, unsure.after, observed.checks)
+    save_captures(observed.folder, unsure.before, unsure.after, observed.checks)
     return replace(observed, before=unsure.before, after=unsure.after)
 
 
@@ -307,7 +317,7 @@ def _proven(sandbox: Sandbox, agent: Agent, clock: Clock, folder: Path) -> Recei
         is_trace_trusted=isinstance(agent, Trusted) and agent.is_trace_trusted,
         at_large=tuple(AT_LARGE),
     )
-    _save(folder / "receipt.json", receipt.as_json())
+    save_document(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
         raise SandboxError(_not_proven(receipt))
     return receipt
@@ -326,7 +336,7 @@ def observe_trial(
 ) -> ObservedTrial:
     """Steps 1 to 5. Each step's record is in the trial's folder before the next begins."""
     folder = plan.folder
-    _make(folder)
+    make_folder(folder)
     receipt = _proven(sandbox, agent, clock, folder)
     with ExitStack() as stack:
         watch = stack.enter_context(Watch(sandbox.feeds(), clock))
@@ -335,7 +345,8 @@ def observe_trial(
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
         library = None if hooks.library is None else hooks.library(before)
-        told = replace(_trial(sandbox, task, plan.seed), library=library)
+        looks = _looks(hooks, sandbox, before, store, clock)
+        told = replace(_trial(sandbox, task, plan.seed), library=library, looks=looks)
         veil = live_veil(told.urls.values())
         facts = _facts(sandbox, receipt, agent.name, plan)
         timeline = Timeline(receipt.verified_at, clock(), clock())
@@ -346,10 +357,10 @@ def observe_trial(
         run = _veiled(run if user is None else user.end(run), veil)
         if run.is_at_large:
             AT_LARGE.append(plan.id)
-        _save_run(folder, agent, run)
+        save_run(folder, agent, run)
         settled = sandbox.settle(clock, SETTLE_SECONDS)
         timeline = _timeline(receipt, run, settled)
-        _save(folder / "timeline.json", documents.timeline_document(timeline))
+        save_document(folder / "timeline.json", documents.timeline_document(timeline))
         if hooks.before_capture_after is not None:
             hooks.before_capture_after(sandbox)
         sources = _read_so(sandbox.sources(), readers)
@@ -359,10 +370,12 @@ def observe_trial(
         )
         # Under an agent that failed, what was killed may be seen to end only later.
         failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
+    if looks is not None:
+        guarded = replace(guarded, capture=looks.add_history(guarded.capture, run.trace))
     parts = _own_parts(before, guarded.capture, others, folder, store)
     guarded = replace(guarded, capture=parts.left.after)
     guarded, run = _with_turns(guarded, run, user, folder, others)
-    _save_captures(folder, parts.left.before, guarded.capture, guarded.checks)
+    save_captures(folder, parts.left.before, guarded.capture, guarded.checks)
     further = [part for part in (parts.found, parts.open) if part is not None]
     return ObservedTrial(
         id=plan.id,
@@ -395,8 +408,18 @@ def _own_parts(
     """The agent's own part of the run; what others did is in `others.json` of the folder."""
     if others is None:
         return OwnParts(left=OwnPart(before, after))
-    _save(folder / "others.json", others.as_json(before, after))
+    save_document(folder / "others.json", others.as_json(before, after))
     return own_parts(before, after, others.work(), others.amounts, store)
+
+
+def _looks(
+    hooks: Hooks, sandbox: Sandbox, before: Capture, store: ChunkStore, clock: Clock
+) -> Looks | None:
+    """What is read after each call; None where no clause asks, or feeds have it."""
+    wanted = frozenset[str]() if hooks.followed is None else hooks.followed(before)
+    wanted -= {feed.source for feed in sandbox.feeds()}
+    found = [source for source in sandbox.sources() if source.name in wanted]
+    return Looks(found, before, store, clock) if found else None
 
 
 def _conversation(
@@ -441,7 +464,7 @@ def _with_turns(
     trace = replace(run.trace, observed=observed)
     if user is not None:
         after, trace = user.with_turns(after, trace)
-        _write(folder / "trace.jsonl", trace_lines(replace(trace, observed=())))
+        write_file(folder / "trace.jsonl", trace_lines(replace(trace, observed=())))
     return replace(guarded, capture=after), replace(run, trace=trace)
 
 
@@ -458,8 +481,8 @@ def write_run(
     else the run rests on, are JSON without floats. Raises `StorageError` if the folder already
     holds a run.
     """
-    _make(folder)
-    _save(
+    make_folder(folder)
+    save_document(
         folder / "run.json",
         {
             **(pins or {}),
@@ -550,38 +573,6 @@ def _veiled(run: AgentRun, veil: Veil) -> AgentRun:
     )
 
 
-def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
-    _write(folder / "trace.jsonl", trace_lines(run.trace))
-    _save(folder / "answer.json", documents.answer_document(run.answer))
-    _save(
-        folder / "agent.json",
-        {
-            "form": AGENT_FORM,
-            "agent": agent.name,
-            "started_at": run.started_at.isoformat(),
-            "finished_at": run.finished_at.isoformat(),
-            "exit_code": run.exit_code,
-            "error": run.error,
-            "stdout": _output(run.stdout),
-            "stderr": _output(run.stderr),
-            **({} if run.usage is None else {"usage": run.usage.as_json()}),
-        },
-    )
-
-
-def _save_captures(
-    folder: Path, before: Capture, after: Capture, checks: Sequence[SourceCheck]
-) -> None:
-    captures = {
-        "before": documents.capture_document(before),
-        "after": documents.capture_document(after),
-        "during": seen_document(after.history),
-        "checks": [_check_document(check) for check in checks],
-    }
-    _save(folder / "captures.json", captures)
-    _save(folder / "states.json", states_document((before, after)))
-
-
 def _readers(sources: Sequence[Source], stack: ExitStack) -> dict[str, PageReader]:
     """By name, those that can be read by pages; what they keep goes with the stack."""
     return {
@@ -593,44 +584,3 @@ def _readers(sources: Sequence[Source], stack: ExitStack) -> dict[str, PageReade
 
 def _read_so(sources: Sequence[Source], readers: Mapping[str, PageReader]) -> list[Source]:
     return [readers.get(source.name, source) for source in sources]
-
-
-def _check_document(check: SourceCheck) -> dict[str, Any]:
-    return {
-        "source": check.source,
-        "by": [way for way in ("feed", "pages", "scan") if getattr(check, f"by_{way}")],
-        "doubts": [{"type": doubt.type, "cause": doubt.cause} for doubt in check.doubts],
-        "disagreement": list(check.disagreement),
-    }
-
-
-def _output(output: Output) -> dict[str, Any]:
-    return {
-        "text": output.text,
-        "bytes_seen": output.bytes_seen,
-        "bytes_kept": output.bytes_kept,
-    }
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError as error:
-        raise StorageError(
-            f"{folder} exists already; nothing in it is overwritten. Choose another name"
-        ) from error
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be made: {error.strerror}") from error
-
-
-def _save(path: Path, document: Any) -> None:
-    _write(path, write(document) + b"\n")
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written: {error.strerror}; free some space or choose another folder"
-        ) from error

@@ -349,7 +349,8 @@ TWINS = {
     ),
     "the file is rebuilt": "sql('VACUUM', 'REINDEX', 'ANALYZE', 'DROP TABLE sqlite_stat1')",
     "a key goes there and back": (
-        "sql('UPDATE notes SET id = 5 WHERE id = 901', 'UPDATE notes SET id = 901 WHERE id = 5')"
+        "sql('BEGIN', 'UPDATE notes SET id = 5 WHERE id = 901',"
+        " 'UPDATE notes SET id = 901 WHERE id = 5', 'COMMIT')"
     ),
     "everything is rolled back": "sql('BEGIN', 'DELETE FROM notes', 'ROLLBACK')",
     "the log is folded into the file": "sql('PRAGMA wal_checkpoint(TRUNCATE)')",

@@ -67,7 +67,9 @@ class FunctionAgent:
         answer: Value | NoAnswer
         try:
             say = say_to(trial.user, partial(read_trace, trial.trace_path))
-            returned = awaited(self.function(replace(trial, clock=clock, say=say, user=None)))
+            returned = awaited(
+                self.function(replace(trial, clock=clock, say=say, user=None, looks=None))
+            )
         except (Exception, SystemExit) as raised:  # noqa: BLE001 — an agent may raise anything; that is a fact about the run
             error = f"the agent raised {type(raised).__name__}: {raised}"[:2000]
             answer = NoAnswer(error)
@@ -111,7 +113,7 @@ def _by_tools(
     """What may be read is read through the gate; the systems behind it are not given."""
     urls = {name: url for name, url in trial.urls.items() if name not in library.sources}
     user = heard(trial.user, recorder.so_far)
-    table = tool_table(trial.urls, recorder, library, trial.tools)
+    table = tool_table(trial.urls, recorder, library, trial.tools, looks=trial.looks)
 
     def call(name: str, arguments: Mapping[str, Any]) -> Any:
         reply = table.call(name, dict(arguments))

@@ -50,7 +50,7 @@ class LoopAgent:
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         started_at = clock()
         with recording(clock) as recorder:
-            table = tool_table(trial.urls, recorder, trial.library, trial.tools)
+            table = tool_table(trial.urls, recorder, trial.library, trial.tools, looks=trial.looks)
             recorder.user(trial.prompt)
             talk = _Talk(self, table, trial.prompt)
             error = talk.through()

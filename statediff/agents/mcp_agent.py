@@ -73,7 +73,7 @@ class McpAgent:
     def _by_own_tools(self, trial: Trial, clock: Clock, recorder: Recorder) -> AgentRun:
         user = trial.user
         talk = () if user is None else (reply_tool(user, recorder.so_far),)
-        table = tool_table(trial.urls, recorder, trial.library, trial.tools, talk)
+        table = tool_table(trial.urls, recorder, trial.library, trial.tools, talk, trial.looks)
         with serving_http(mcp_server("statediff", table)) as url:
             try:
                 return self._run_program(trial, clock, url)

@@ -16,6 +16,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -23,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, ValidationError
 
 from statediff.agents.recorder import Recorder
+from statediff.capture.looks import Looks, Marks
 from statediff.errors import UsageError
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
@@ -56,9 +58,15 @@ class Reply:
 class ToolTable:
     """The tools by name. Once closed, it makes no further call."""
 
-    def __init__(self, tools: Iterable[Tool[Any]], recorder: Recorder) -> None:
+    def __init__(
+        self, tools: Iterable[Tool[Any]], recorder: Recorder, looks: Looks | None = None
+    ) -> None:
+        """With `looks`, systems are read after each call that may write, one call at a time."""
         self.tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
         self.recorder = recorder
+        self._looks = looks
+        if looks is not None:
+            looks.attach()
         self._is_closed = False
         self._running = 0
         self._idle = threading.Condition()
@@ -75,18 +83,21 @@ class ToolTable:
             tool, taken, problem = self._check(name, arguments)
             if tool is not None and tool.is_talk:
                 return _said(tool, taken)
-            kind = ActionClass.UNKNOWN if tool is None else tool.class_of(taken)
-            call = self.recorder.begin(
-                name,
-                arguments,
-                class_=kind,
-                principal=None if tool is None else tool.principal,
-                context=context,
-                messages=messages,
-            )
-            if tool is None:
-                return self._refuse(call, problem)
-            return self._make(call, tool, taken)
+            may_write = tool is not None and not tool.is_harmless
+            with self._looks.alone() if self._looks and may_write else nullcontext():
+                call = self.recorder.begin(
+                    name,
+                    arguments,
+                    class_=ActionClass.UNKNOWN if tool is None else tool.class_of(taken),
+                    principal=None if tool is None else tool.principal,
+                    context=context,
+                    messages=messages,
+                )
+                if self._looks and not may_write:
+                    self._looks.harmless(call)
+                if tool is None:
+                    return self._refuse(call, problem)
+                return self._make(call, tool, taken)
         finally:
             with self._idle:
                 self._running -= 1
@@ -110,13 +121,22 @@ class ToolTable:
             result = _shorten(done.result)
             text = json.dumps(result, ensure_ascii=False, allow_nan=False)
         except ToolError as error:
+            self._look(call, tool, None)
             return self._refuse(call, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a system's driver makes of a hostile call is that call's error; the trial goes on
+            self._look(call, tool, None)
             return self._refuse(call, f"{type(error).__name__}: {error}")
         if tool.is_harmless:
             done = Done(done.result, (), ActionClass.READ)
-        self.recorder.end(call, result=result, class_=done.action_class, transactions=done.marks)
+        marks = self._look(call, tool, done.marks)
+        self.recorder.end(call, result=result, class_=done.action_class, transactions=marks)
         return Reply(text)
+
+    def _look(self, call: str, tool: Tool[Any], marks: Marks) -> Marks:
+        """What the call wrote, now that the systems were read, where somebody asks for that."""
+        if self._looks is None or tool.is_harmless:
+            return marks
+        return self._looks.after(call, tool.name, marks, is_one_step=tool.is_one_step)
 
     def _refuse(self, call: str, problem: str) -> Reply:
         text = printable(problem[:MAX_SAID])
@@ -172,10 +192,12 @@ def tool_table(
     library: Library | None = None,
     offered: Offered | None = None,
     further: Iterable[Tool[Any]] = (),
+    looks: Looks | None = None,
 ) -> ToolTable:
     """The tools for all systems at these URLs; `UsageError` where no system has tools.
 
-    `offered` says which verbs of a source there are, and which tools the sandbox declares.
+    `offered` says which verbs of a source there are, and which tools the sandbox declares;
+    `looks` what is read after each call.
 
     A library takes the place of the reading tools of the systems whose content it holds. `further`
     tools are offered besides.
@@ -198,7 +220,7 @@ def tool_table(
     names = [tool.name for tool in every]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"two tools are called {twice[0]!r}; rename the one that is declared")
-    return ToolTable(every, recorder)
+    return ToolTable(every, recorder, looks)
 
 
 def _offered(source: str, url: str, verbs: tuple[str, ...] | None) -> tuple[Tool[Any], ...]:

@@ -22,6 +22,7 @@ from statediff.model.values import Value
 
 if TYPE_CHECKING:  # they load more than a function in a process of its own needs
     from statediff.agents.own_log import OwnLog
+    from statediff.capture.looks import Looks
     from statediff.capture.source import Clock
     from statediff.reads.gate import Library
     from statediff.systems.base.protocol import Offered
@@ -161,6 +162,8 @@ class Trial:
     place: Path | None = None
     """The folder below which all of the sandbox's files are, `folder` too; None: nobody knows."""
 
+    looks: Looks | None = field(default=None, repr=False, compare=False)
+    """What is read after each call of a tool; an adapter hands it to its tools."""
     clock: Clock | None = field(default=None, repr=False, compare=False)
     """By which `log` says when a call was made; None: this machine's."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from statediff.errors import StatediffError
 from statediff.later import later
@@ -88,6 +88,13 @@ class PagedSource(Source, Protocol):
 
     def by_pages(self) -> PageReader:
         """The same source, read so; the caller closes it."""
+
+
+@runtime_checkable
+class SettledSource(Source, Protocol):
+    """A source in which what a call of a tool wrote is there when the call is over."""
+
+    settles_at_once: ClassVar[bool]
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from statediff.contract.binding.bound import Contract
-from statediff.contract.clauses.conduct import Order
+from statediff.contract.clauses.conduct import AfterCalls, Always, Order
 from statediff.contract.clauses.patterns import Pattern
 from statediff.diff import diff
 from statediff.evaluate.contracts import Compiled
@@ -27,6 +27,7 @@ from statediff.model.view import View
 from statediff.policy.attribution.changes import is_marked
 from statediff.policy.history.intermediate_states import Commit, IntermediateStates
 from statediff.policy.judge import label
+from statediff.policy.run import states_read
 
 
 def compared(
@@ -61,6 +62,25 @@ def asked(contract: Contract, timelines: Timelines, trace: Trace) -> frozenset[s
             found |= {step.first.type, step.then.type}
     required = {rule.source for rule in contract.evidence if rule.needs_history}
     return frozenset(found).union(*(x.types for x in timelines.lines if x.source in required))
+
+
+def followed(contract: Contract) -> frozenset[str]:
+    """The sources of which some clause asks what was between the ends, or who changed it."""
+    clauses = [*contract.forbid, *contract.require, *contract.allow]
+    for branch in contract.branches:
+        clauses += (*branch.forbid, *branch.require, *branch.allow)
+    types: set[str] = set()
+    for clause in clauses:
+        if isinstance(clause, Pattern):
+            types |= set(clause.types if clause.during_run or clause.by is not None else ())
+        elif clause.during_run:
+            types |= {read.type for read in clause.reads if read.root == "after"}
+    for step in contract.steps:
+        if isinstance(step, (Order, Always, AfterCalls)):
+            types |= states_read(step)
+    schema = contract.schema
+    required = {rule.source for rule in contract.evidence if rule.needs_history}
+    return frozenset(required).union(*(schema.sources_of(name) for name in types))
 
 
 @dataclass(frozen=True)

@@ -51,12 +51,13 @@ from statediff.policy.frame import (
     frame_within,
     readings_parted,
 )
+from statediff.policy.history import commit_order
 from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.history.states_after_calls import with_states_after_calls
 from statediff.policy.matching import Change, JudgingContext, changes
 from statediff.policy.metrics import metrics
 from statediff.policy.retries import repeated, with_compensation
-from statediff.policy.run import CallContext
+from statediff.policy.run import CallContext, states_read
 from statediff.policy.sections import ClauseRunner
 from statediff.policy.steps import step, turn
 from statediff.policy.transition import ID as TRANSITION
@@ -310,6 +311,8 @@ def _conduct(trial: _Trial) -> list[Finding]:
     def begin(clause: Asserted) -> None:
         trial.evidence.begin(clause.id)
         trial.evidence.hear(clause.reads)
+        if run.moments.order.made and len(run.moments.moving(states_read(clause))) > 1:
+            trial.evidence.hear(commit_order.READS)
         run.steps = 0
 
     findings: list[Finding] = []

@@ -33,8 +33,16 @@ from statediff.model.trace import ActionClass, NoAnswer, Turn
 from statediff.model.values import Value, show_key
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import fails, unknown
-from statediff.policy.history.intermediate_states import IntermediateStates
-from statediff.policy.run import CallContext, at_call, broken, decided, states_read, undefined_at
+from statediff.policy.history.intermediate_states import Cut, IntermediateStates
+from statediff.policy.run import (
+    CallContext,
+    Outcome,
+    at_call,
+    broken,
+    decided,
+    states_read,
+    undefined_at,
+)
 from statediff.policy.witness import shown
 
 _STAGE: Final = Stage.STEPS
@@ -65,7 +73,7 @@ def _always(clause: Always, run: CallContext) -> Finding:
     """FAILS on any state in which it does not hold; HOLDS only over all of them.
 
     Where several sources moved, each of their moments is tried with nothing known of the others,
-    and, if that leaves it open, every state that some order of their commits leads through.
+    and, if that leaves it open, every state that a possible order of their commits leads through.
     """
     types = states_read(clause)
     ends = (("before", run.context.before), ("after", run.context.after))
@@ -85,12 +93,21 @@ def _always(clause: Always, run: CallContext) -> Finding:
             (causes if side in ("before", "after") else within).update(found.why)
     if within and is_complete and len(run.moments.moving(types)) > 1:
         every = run.moments.together(types)
-        if every is not None and all(
-            run.outcome(clause.node, clause.reads, {}, place).mask == TRUE for place in every
-        ):
+        tried = [] if every is None else [(cut, _at(clause, run, cut)) for cut in every]
+        for cut, found in tried:
+            if cut.is_certain and not found.mask & TRUE:
+                where = Reason.SIDE(side=cut.side)
+                return broken(
+                    clause.id, _STAGE, FindingCode.INVARIANT_BROKEN, where, found, clause.text
+                )
+        if tried and all(found.mask == TRUE for _, found in tried):
             within = set()
     number = len(between) + len(ends)
     return decided(clause.id, _STAGE, causes | within, Reason.IN_ALL_STATES(number=number))
+
+
+def _at(clause: Always, run: CallContext, cut: Cut) -> Outcome:
+    return run.outcome(clause.node, clause.reads, {}, (cut.side, cut.view))
 
 
 def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
@@ -212,13 +229,7 @@ def _order(clause: Order, run: CallContext) -> Finding:
     first, then = (_commits(kind, moments) for kind in (clause.first, clause.then))
     causes: set[Cause] = set()
     if first.source != then.source:
-        # Which of two sources committed first is not known.
-        if then.ever == FALSE:
-            return decided(clause.id, _STAGE, (), Reason.NEITHER_HAPPENED())
-        if then.ever == TRUE and first.ever == FALSE:
-            never = Reason.NEVER_FIRST(then=clause.then.type, first=clause.first.type)
-            return fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, never)
-        return unknown(clause.id, _STAGE, [Reason.ORDER_OF(sources=(first.source, then.source))])
+        return _order_of_two(clause, first, then, run)
     done = FALSE
     for number, (one, two) in enumerate(zip(first.masks, then.masks, strict=True), start=1):
         done = TRUE if TRUE in (done, one) else done | one
@@ -228,6 +239,33 @@ def _order(clause: Order, run: CallContext) -> Finding:
         if two & TRUE and done != TRUE:
             causes.add(Reason.NOT_ALL_OBSERVED(first=clause.first.type, then=clause.then.type))
     return decided(clause.id, _STAGE, causes, Reason.IN_ORDER())
+
+
+def _order_of_two(clause: Order, first: _Commits, then: _Commits, run: CallContext) -> Finding:
+    """Which of two sources committed first is known only where a complete log has the calls."""
+    if then.ever == FALSE:
+        return decided(clause.id, _STAGE, (), Reason.NEITHER_HAPPENED())
+    if then.ever == TRUE and first.ever == FALSE:
+        never = Reason.NEVER_FIRST(then=clause.then.type, first=clause.first.type)
+        return fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, never)
+    precedes, possible = run.moments.order.precedes, first.possible
+    causes: set[Cause] = set()
+    for late, mask in then.possible.items():
+        if any(one == TRUE and precedes(early, late) for early, one in possible.items()):
+            continue
+        if mask == TRUE and all(precedes(late, early) for early in possible):
+            return _too_early(clause, late, run)
+        causes.add(Reason.ORDER_OF(sources=(first.source, then.source)))
+    return decided(clause.id, _STAGE, causes, Reason.IN_ORDER())
+
+
+def _too_early(clause: Order, commit: tuple[str, int], run: CallContext) -> Finding:
+    source, number = commit
+    came = Reason.CAME_FIRST(number=number, source=source, then=clause.then.type)
+    made = run.moments.order.call(commit)
+    call = next(call for call in run.calls if call.key == (made,))
+    what = Reason.AT(place=shown_call(call), what=came)
+    return at_call(fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, what), call)
 
 
 @dataclass(frozen=True)
@@ -240,6 +278,12 @@ class _Commits:
     @property
     def ever(self) -> int:
         return TRUE if TRUE in self.masks else reduce(or_, self.masks, FALSE)
+
+    @property
+    def possible(self) -> dict[tuple[str, int], int]:
+        """(source, number) of each transaction in which it may have happened → whether it did."""
+        numbered = enumerate(self.masks, start=1)
+        return {(self.source, number): mask for number, mask in numbered if mask & TRUE}
 
 
 def _commits(what: Happens, moments: IntermediateStates) -> _Commits:

@@ -226,7 +226,12 @@ class HeldTrial:
     def tools(self) -> ToolTable:
         """The sandbox's tools. From the first look on, the trace is what they record."""
         if self._table is None:
-            self._table = tool_table(self.trial.urls, self._recorder, offered=self.trial.tools)
+            self._table = tool_table(
+                self.trial.urls,
+                self._recorder,
+                offered=self.trial.tools,
+                looks=self.trial.looks,
+            )
             self._recorder.user(self.trial.prompt)
         return self._table
 

@@ -26,7 +26,7 @@ class Toolsmith:
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         started_at = clock()
         with recording(clock) as recorder:
-            table = tool_table(trial.urls, recorder)
+            table = tool_table(trial.urls, recorder, looks=trial.looks)
 
             def call(tool: str, **arguments: Any) -> Any:
                 reply: Reply = table.call(tool, arguments)

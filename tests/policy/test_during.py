@@ -10,6 +10,7 @@ import pytest
 from statediff.errors import AdapterError
 from statediff.evaluate import replay
 from statediff.model.readings import History
+from statediff.model.trace import Mark, Trace
 from tests.histories import course, seen, told, without_history
 from tests.judging import (
     CUT,
@@ -20,8 +21,10 @@ from tests.judging import (
     INCONCLUSIVE,
     ITEM,
     MATCH,
+    NO_TRACE,
     UNKNOWN,
     USER,
+    at,
     capture,
     finding,
     item,
@@ -31,6 +34,7 @@ from tests.judging import (
     truths,
     user,
 )
+from tests.traces import call, cut, log, own
 
 NO_GRANT = "forbid: [{id: c, link: grant, during: run}]\n"
 NONE: Any = {"user": [user(1)], "item": [item(1)]}
@@ -258,7 +262,13 @@ def two(*given: Any, **more: Any) -> Any:
 
 
 def of_two(
-    body: str, items: list[Any], users: list[Any], *, gap: str | None = None, feeds: str = "ab"
+    body: str,
+    items: list[Any],
+    users: list[Any],
+    *,
+    gap: str | None = None,
+    feeds: str = "ab",
+    trace: Trace = NO_TRACE,
 ) -> Any:
     """Source `a` has the items, `b` the users; each went through these states, ends included."""
     kinds = {"a": ("item", ITEM, items), "b": ("user", USER, users)}
@@ -271,7 +281,7 @@ def of_two(
         if source in feeds:
             history.append((source, seen(source, states[1:], gap)))
     after = told(capture("after", *sides[1]), *history)
-    done = run(body, capture("before", *sides[0]), after)
+    done = run(body, capture("before", *sides[0]), after, trace=trace)
     assert replay(done.bundle) == done.judgement
     found = finding(done.judgement, "c")
     assert truths(done.judgement)["c"] is found.truth
@@ -366,6 +376,68 @@ def test_the_order_of_effects_in_two_sources_is_open_unless_one_never_happened()
     never = of_two(body, [[], []], [[], U])
     assert (never.truth, never.code) == (FAILS, "effects-out-of-order")
     assert two(body, [[], A], [[], []]) is HOLDS
+
+
+def calls(*made: str, apart: float = 1) -> Trace:
+    """A complete log: one call after the other, `a1` the one that made transaction t1 of `a`."""
+    return log(
+        *(
+            replace(
+                call("write"),
+                started_at=at(11 + number),
+                finished_at=at(12 + number - apart / 2),
+                transactions=tuple(Mark(name[0], f"t{name[1:]}") for name in each.split()),
+            )
+            for number, each in enumerate(made)
+        )
+    )
+
+
+ORDER = "steps:\n  - {id: c, effect: create item, before: create user}\n"
+ORDER += "frame: {open: the test is about steps}\n"
+
+
+@pytest.mark.parametrize(
+    ("log_", "truth"),
+    [
+        (calls("a1", "b1"), HOLDS),
+        (calls("b1", "a1"), FAILS),
+        (calls("a1 b1"), UNKNOWN),  # one call made both
+        (calls("a1", "b1", apart=-2), UNKNOWN),  # the second began before the first had ended
+        (calls("a1", "b1", apart=0), UNKNOWN),  # the clock shows one instant
+        (calls("b1", "a1", apart=0), UNKNOWN),
+        (calls("b1"), UNKNOWN),  # nobody says who made the other
+        (cut(calls("a1", "b1")), UNKNOWN),
+        (cut(calls("b1", "a1")), UNKNOWN),
+        (own(calls("b1", "a1")), UNKNOWN),
+    ],
+)
+def test_a_complete_log_of_calls_orders_the_effects_of_two_sources(log_: Trace, truth: Any) -> None:
+    found = of_two(ORDER, [[], A], [[], U], trace=log_)
+    assert found.truth is truth
+    if truth is FAILS:
+        assert found.sentence == 'call-1 ("write"): in transaction 1 of b: user came first'
+        assert "call-1" in found.evidence
+
+
+def test_no_effect_comes_before_the_first_of_the_others_whichever_follow() -> None:
+    many = ([[], A, []], [[], U, [user(1), user(2)]])
+    assert of_two(ORDER, *many, trace=calls("a1", "b1", "a2", "b2")).truth is HOLDS
+    assert of_two(ORDER, *many, trace=calls("b1", "a1", "a2", "b2")).truth is FAILS
+    assert of_two(ORDER, *many, trace=calls("a2 a1", "b1", "b2")).truth is HOLDS
+
+
+def test_an_invariant_over_two_sources_is_decided_from_a_complete_log_of_calls() -> None:
+    body = ALWAYS.replace("EXPR", 'all(u.role == "user" for u in now.user) or now.item[1].n < 0')
+    states = [A, B, A], [U, V, U]
+    covered = calls("a1", "b1", "b2", "a2")
+    assert of_two(body, *states, trace=covered).truth is HOLDS
+    assert of_two(body, *states, trace=cut(covered)).truth is UNKNOWN
+    bare = of_two(body, *states, trace=calls("b1", "a1", "b2", "a2"))
+    assert (bare.truth, bare.code) == (FAILS, "invariant-broken")
+    assert bare.sentence.startswith("before, moment 1 of b: ")
+    # One step of the two is not ordered: it may have been right, and may not.
+    assert of_two(body, *states, trace=calls("a1 b1", "b2", "a2")).truth is UNKNOWN
 
 
 def test_a_type_that_two_sources_deliver_has_no_course_of_its_own() -> None:

@@ -105,7 +105,10 @@ def test_states_of_two_sources_are_tried_with_each_other_up_to_a_number() -> Non
     known = moments(transactions("a", "item", "doc", "item"), transactions("b", "user"))
     tried = known.together({"item", "user"})
     assert tried is not None
-    assert [side for side, _ in tried] == [
+    assert [(cut.side, cut.is_certain) for cut in tried if cut.is_certain] == [
+        ("before, before", True), ("after, after", True),
+    ]  # fmt: skip
+    assert [cut.side for cut in known.together({"item", "user"}) or ()] == [
         "before, before", "before, after", "moment 1 of a, before", "moment 1 of a, after",
         "after, before", "after, after",
     ]  # fmt: skip

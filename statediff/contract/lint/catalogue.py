@@ -320,7 +320,7 @@ _ALL: Final = (
         (
             "no-history",
             "a clause needs what happened during the run; no source delivers it",
-            "judge the end points, or use a source with a change feed",
+            "judge the end points, use a source with a change feed, or an agent that acts by tools",
         ),
     ),
     *_codes(

@@ -4,17 +4,18 @@
 and what the run had changed once it was through, as if the run had ended there. So neither a write
 that is undone, nor one that is made in two transactions and undone, escapes.
 
-No order of the commits of two sources is known. A moment of one source shows of every other source
-only what never changed; where a clause needs more, all orders must agree.
+No feed tells the order of the commits of two sources. A moment of one source shows of every other
+source only what never changed; where a clause needs more, all orders must agree, but for those that
+a complete log of calls rules out (`commit_order`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Diff, Doubt
@@ -24,10 +25,13 @@ from statediff.model.state import Coverage, Enumeration
 from statediff.model.timelines import NO_TIMELINES, SourceTimeline, Timelines
 from statediff.model.values import Key, key_order
 from statediff.model.view import View
+from statediff.policy.history.commit_order import NO_ORDER, CommitOrder
 from statediff.policy.matching import Change, JudgingContext, changes
 
 MAX_ORDERS: Final = 512
 """States of several sources that are tried with each other; with more, their order stays open."""
+MAX_CUTS: Final = 65_536
+"""Of which the log may rule out all but so many."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,15 @@ class Stretch:
     is_own: bool
 
 
+class Cut(NamedTuple):
+    """A state of several sources, each after one of its steps."""
+
+    side: str
+    view: View
+    is_certain: bool
+    """Whether every possible order of the commits leads through it."""
+
+
 @dataclass(frozen=True)
 class IntermediateStates:
     """The states between the ends, as far as a history tells.
@@ -65,6 +78,7 @@ class IntermediateStates:
     views: Mapping[str, View] = field(default_factory=dict)
     commits: Mapping[str, tuple[Commit, ...]] = field(default_factory=dict)
     after: Mapping[str, View] = field(default_factory=dict)
+    order: CommitOrder = NO_ORDER
 
     def gaps(self, types: Iterable[str]) -> set[Cause]:
         """Why these types may have been otherwise in between as well."""
@@ -100,25 +114,50 @@ class IntermediateStates:
         """The state that one step left: what its source tells, and what never changed."""
         return self.where({timeline.source: number})
 
-    def together(self, types: Iterable[str]) -> Iterator[tuple[str, View]] | None:
-        """Every state that some order of the commits leads through; None where they are too many.
+    def together(self, types: Iterable[str]) -> Iterator[Cut] | None:
+        """Every state that a possible order of the commits leads through; None: too many to try.
 
         Nothing is left out only where no line has a gap.
         """
         names = frozenset(types)
-        ways = [
-            (line, [0, *(n for n, s in enumerate(line.steps, start=1) if s.touched & names)])
-            for line in self.moving(names)
+        lines = self.moving(names)
+        steps = [
+            [0, *(n for n, s in enumerate(line.steps, start=1) if s.touched & names)]
+            for line in lines
         ]
-        if math.prod(len(numbers) for _, numbers in ways) > MAX_ORDERS:
+        if math.prod(map(len, steps)) > MAX_CUTS:
+            return None
+        every = itertools.product(*(range(len(numbers)) for numbers in steps))
+        known = [at for at in every if self._is_possible(lines, steps, at)]
+        if len(known) > MAX_ORDERS:
             return None
         return (
-            (
-                ", ".join(line.side(n) for (line, _), n in zip(ways, at, strict=True)),
-                self.where({line.source: n for (line, _), n in zip(ways, at, strict=True)}),
+            Cut(
+                ", ".join(
+                    line.side(numbers[n]) for line, numbers, n in zip(lines, steps, at, strict=True)
+                ),
+                self.where(
+                    {
+                        line.source: numbers[n]
+                        for line, numbers, n in zip(lines, steps, at, strict=True)
+                    }
+                ),
+                all(_is_before(at, other) or _is_before(other, at) for other in known),
             )
-            for at in itertools.product(*(numbers for _, numbers in ways))
+            for at in known
         )
+
+    def _is_possible(
+        self, lines: Sequence[SourceTimeline], steps: Sequence[list[int]], at: Sequence[int]
+    ) -> bool:
+        """Whether no commit that is still to come there is known to precede one that was made."""
+        made = [(x.source, numbers[n]) for x, numbers, n in zip(lines, steps, at, strict=True) if n]
+        ahead = [
+            (x.source, numbers[n + 1])
+            for x, numbers, n in zip(lines, steps, at, strict=True)
+            if n + 1 < len(numbers)
+        ]
+        return not any(self.order.precedes(one, other) for one in ahead for other in made)
 
     def stretches(self, types: Iterable[str], context: JudgingContext) -> Iterator[Stretch]:
         """What each transaction changed and what had changed by then, for the lines of the types.
@@ -250,6 +289,10 @@ class Composed:
     def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
         part = self._parts.get(type_name)
         return iter(()) if part is None else part.rows(type_name, fields)
+
+
+def _is_before(one: Sequence[int], other: Sequence[int]) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True))
 
 
 def _entity(place: Change | Doubt) -> Any:

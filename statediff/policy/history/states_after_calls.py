@@ -18,6 +18,7 @@ from statediff.model.timelines import SourceTimeline
 from statediff.model.trace import Action, Trace
 from statediff.model.view import View
 from statediff.policy.attribution.claims import Claim
+from statediff.policy.history.commit_order import commit_order
 from statediff.policy.history.intermediate_states import IntermediateStates
 
 Claims = Mapping[tuple[str, int], Claim]
@@ -26,8 +27,8 @@ Claims = Mapping[tuple[str, int], Claim]
 def with_states_after_calls(
     moments: IntermediateStates, trace: Trace, claims: Claims
 ) -> IntermediateStates:
-    """The moments with the states that calls and turns left."""
-    return replace(moments, after=Left(trace, moments, claims))
+    """The moments with the states that calls and turns left, and with the order of commits."""
+    return replace(moments, after=Left(trace, moments, claims), order=commit_order(trace, claims))
 
 
 class Left(Mapping[str, View]):

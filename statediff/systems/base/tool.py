@@ -63,6 +63,9 @@ class Tool(Generic[Taken]):
     """The account with which the system sees it; None where the system knows none."""
     is_harmless: bool = False
     """The system itself lets it change nothing: a call that succeeded is a read."""
+    is_one_step: bool = False
+    """A call undoes nothing of its own and leaves nothing at work: what is there after it is all
+    that it did."""
     is_talk: bool = False
     """It reaches no system: what is said by it is recorded as a reply, and not as a call."""
 

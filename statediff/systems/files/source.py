@@ -87,6 +87,7 @@ class FilesSource:
     """
 
     not_observed: ClassVar[tuple[str, ...]] = NOT_OBSERVED
+    settles_at_once: ClassVar[bool] = True
 
     def __init__(
         self, name: str, path: Path, refine: Refine | None = None, limits: Limits | None = None

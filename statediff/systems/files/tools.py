@@ -87,7 +87,8 @@ def file_tools(
         kind: ActionClass,
     ) -> Tool[Any]:
         is_read = kind is ActionClass.READ
-        return Tool(tool_name(source, verb), text, arguments, act, kind, is_harmless=is_read)
+        name = tool_name(source, verb)
+        return Tool(name, text, arguments, act, kind, is_harmless=is_read, is_one_step=True)
 
     where = f"the folder {source}"
     overwrite = f"Writes a file of {where}; folders on the way are made, and what it held is lost."

@@ -68,6 +68,7 @@ class GitSource:
     first read: an agent cannot have another layout read than the one before.
     """
 
+    settles_at_once: ClassVar[bool] = True
     not_observed: ClassVar[tuple[str, ...]] = (
         "what well-formed reflogs tell but that of the stash, and the message of the last commit",
         "how objects are stored, which packs `info/packs` lists, and objects that nothing leads to",

@@ -140,6 +140,7 @@ def repository_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
             act,
             kind,
             is_harmless=kind is read,
+            is_one_step=True,
         )
         for verb, text, arguments, act, kind in listed
     )

@@ -58,6 +58,7 @@ def mail_tools(source: str, url: str) -> tuple[Tool[Sent], ...]:
             Sent,
             send,
             ActionClass.NOTIFICATION,
+            is_one_step=True,
         ),
     )
 

@@ -80,6 +80,7 @@ class _Learned:
 class RedmineSource:
     """The Redmine whose database and files lie in the folder `home` as a source."""
 
+    settles_at_once: ClassVar[bool] = True
     not_observed: ClassVar[tuple[str, ...]] = (
         "when somebody signed in or used a token last, when a setting was stored",
         "sessions and feed keys of the account that the agent was given",

@@ -111,6 +111,7 @@ def database_tools(
             Execute,
             execute,
             lambda asked: classify(";\n".join(asked.statements), dialect).action_class,
+            is_one_step=True,
         ),
     )
 

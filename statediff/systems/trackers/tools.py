@@ -105,7 +105,8 @@ def tracker_tools(source: str, connect: Callable[[], Tracker]) -> tuple[Tool[Any
             result = act(tracker, taken)
             return result if is_read else Done(result, tracker.made(source))
 
-        return Tool(tool_name(source, verb), text, arguments, marked, kind, is_harmless=is_read)
+        name = tool_name(source, verb)
+        return Tool(name, text, arguments, marked, kind, is_harmless=is_read, is_one_step=True)
 
     return (
         tool(

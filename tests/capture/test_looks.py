@@ -1,0 +1,166 @@
+"""States between the calls of tools, of folders and repositories, which have no feed."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from statediff.agents.command import CommandAgent
+from statediff.capture.looks import Looks
+from statediff.capture.take import take
+from statediff.evaluate import parse_contract, replay
+from statediff.harness import TrialPlan, run_trial
+from statediff.model.readings import NO_FEED
+from statediff.model.state import MemoryChunks
+from statediff.model.trace import Mark
+from statediff.model.verdict import Truth, Verdict
+from statediff.systems.files.source import FilesSource
+from tests.agents.by_tools import Toolsmith
+from tests.tasks import sandboxes
+from tests.traces import call, cut, log, own
+
+HEAD = """contract: tests/between
+version: 1.0.0
+owner: tests
+intent: what the test says
+"""
+FILES = HEAD + "sandbox: accounts\n"
+REPO = HEAD + "sandbox: repo\n"
+KEPT = "noop: true\nevidence: {exports: {history: required}}\n"
+KEPT_REPO = "noop: true\nevidence: {origin: {history: required}}\n"
+NOT_FOR_A_MOMENT = "noop: true\nforbid: [{id: c, create: report, during: run}]\n"
+OPEN = "noop: true\nframe: {open: the test is about one clause}\n"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory):
+    with sandboxes(tmp_path_factory.mktemp) as started:
+        yield started
+
+
+def tried(running, tmp_path, text, act):
+    contract = parse_contract(text.encode(), "c.yaml")
+    agent = Toolsmith(lambda call, _: act(call)) if callable(act) else act
+    done = run_trial(
+        running(contract.content.sandbox), contract, agent, TrialPlan("t", tmp_path / "t"),
+        clock=lambda: datetime.now(UTC), store=MemoryChunks(),
+    )  # fmt: skip
+    assert done.observed.run.error is None
+    assert replay(done.evaluated.bundle) == done.evaluated.judgement
+    return done
+
+
+def a_file_and_back(call):
+    call("exports_write", path="salaries.csv", content="1,2")
+    call("exports_delete", path="salaries.csv")
+
+
+def a_branch_and_back(call):
+    call("origin_create_branch", name="feature/mine", at="main")
+    call("origin_delete_branch", name="feature/mine")
+
+
+@pytest.mark.parametrize(
+    ("text", "act", "makers"),
+    [
+        (FILES + KEPT, a_file_and_back, {"call-1", "call-2"}),
+        (FILES + NOT_FOR_A_MOMENT, a_file_and_back, {"call-1"}),
+        (REPO + KEPT_REPO, a_branch_and_back, {"call-1", "call-2"}),
+    ],
+)
+def test_what_was_done_and_undone_by_tools_is_named_with_its_call(
+    running, tmp_path, text, act, makers
+):
+    judgement = tried(running, tmp_path, text, act).evaluated.judgement
+    assert (judgement.verdict, judgement.deltas) == (Verdict.DIVERGE, ())
+    failing = [f for f in judgement.findings if f.truth is Truth.FAILS]
+    changed = {name for finding in failing for name in finding.deltas}
+    assert {d.action for d in judgement.during if d.id in changed} == makers
+
+
+@pytest.mark.parametrize(
+    ("text", "act"),
+    [
+        (FILES + KEPT, lambda call: call("exports_list")),
+        (FILES + NOT_FOR_A_MOMENT, lambda _: None),
+        (REPO + KEPT_REPO, lambda call: call("origin_refs")),
+    ],
+)
+def test_a_complete_log_of_calls_that_left_nothing_clears(running, tmp_path, text, act):
+    assert tried(running, tmp_path, text, act).evaluated.judgement.verdict is Verdict.MATCH
+
+
+def test_who_reaches_the_folder_past_the_tools_is_never_cleared(running, tmp_path):
+    program = CommandAgent(("true",), 30.0)
+    judgement = tried(running, tmp_path, FILES + NOT_FOR_A_MOMENT, program).evaluated.judgement
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert judgement.truth_of("c") is Truth.UNKNOWN
+
+
+def test_a_change_that_no_call_left_is_a_gap(running, tmp_path):
+    url = running("accounts").access().urls["exports"]
+
+    def act(call):
+        call("exports_list")
+        Path(unquote(url.removeprefix("file://")), "late").write_text("1")
+
+    text = FILES + "forbid: [{id: c, delete: report, during: run}]\n" + OPEN
+    done = tried(running, tmp_path, text, act)
+    assert "otherwise after the run" in (done.observed.after.history.gap("exports") or "")
+    assert done.evaluated.judgement.truth_of("c") is Truth.UNKNOWN
+
+
+def test_effects_in_a_database_and_in_a_folder_are_in_the_order_of_their_calls(running, tmp_path):
+    text = FILES + "steps: [{id: c, effect: create team, before: create report}]\n" + OPEN
+    made = (
+        ("accounts_db_execute", {"statements": ["INSERT INTO teams VALUES (99, 'New', 1, 2)"]}),
+        ("exports_write", {"path": "new.csv", "content": "1"}),
+    )
+
+    def act(call, order):
+        for tool, arguments in order:
+            call(tool, **arguments)
+
+    right = tried(running, tmp_path / "a", text, lambda call: act(call, made))
+    assert right.evaluated.judgement.verdict is Verdict.MATCH
+    wrong = tried(running, tmp_path / "b", text, lambda call: act(call, made[::-1]))
+    [finding] = (f for f in wrong.evaluated.judgement.findings if f.truth is Truth.FAILS)
+    assert finding.sentence.startswith('call-1 ("exports_write"): ')
+
+
+@pytest.mark.parametrize(
+    ("is_one_step", "logged", "gap"),
+    [
+        (True, log(call("w")), None),
+        (False, log(call("w")), "call-1 (w) may have undone something of its own"),
+        (True, log(call("w"), call("w")), "call-2 went past the tools after which it is read"),
+        (True, cut(log(call("w"))), "something may have been done past the tools: "),
+        (True, own(log(call("w"))), "something may have been done past the tools: forgeable"),
+    ],
+)
+def test_what_a_call_left_is_all_there_was_only_where_nothing_else_could_write(
+    tmp_path, is_one_step, logged, gap
+):
+    store, source = MemoryChunks(), FilesSource("box", tmp_path)
+
+    def clock():
+        return datetime.now(UTC)
+
+    before = take([source], store, clock, None, "before")
+    looks = Looks([source], before, store, clock)
+    assert looks.add_history(before, log()).history.gap("box") == NO_FEED  # no tools, no history
+    looks.attach()
+    silent = looks.add_history(before, cut(log()))
+    assert silent.history.gap("box") == NO_FEED  # nobody called, and nobody knows of all calls
+    (tmp_path / "a").write_text("1")
+    marks = looks.after("call-1", "w", (Mark("box"),), is_one_step=is_one_step)
+    assert marks == (Mark("box", "call-1"),)
+    assert looks.after("call-1", "w", (Mark("box"), Mark("db", "7")), is_one_step=True) == (
+        Mark("db", "7"),
+    )  # that call left the folder as it was
+    after = take([source], store, clock, before, "after")
+    history = looks.add_history(after, logged).history
+    assert [t.id for t in history.of("box")] == ["call-1"]
+    found = history.gap("box")
+    assert found == gap or (gap is not None and (found or "").startswith(gap))
