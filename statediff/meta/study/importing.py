@@ -35,6 +35,7 @@ from statediff.meta.study.evaluators import (
     changed_entities,
     score_case,
 )
+from statediff.meta.study.planning import PlannedRun
 from statediff.meta.study.trials import (
     SCORED,
     EvaluatorOpinion,
@@ -54,6 +55,7 @@ _ABLATED: Final = frozenset(
     {"without-canonicalization", "without-labels", "without-evidence", "without-frame"}
 )
 """Recorded runs have no clock and no history, and their types have stable keys."""
+_PUBLISHED: Final = {True: "published as passed", False: "published as failed", None: "unpublished"}
 OFFICIAL: Final = Evaluator("official", "the benchmark's published verdict")
 
 
@@ -93,6 +95,25 @@ def imported_cases(
         )
         for done in workers.in_order(judge_piece, pieces):
             yield from done
+
+
+def population(suite: Suite) -> Iterator[PlannedRun]:
+    """Every run of the suite that a study may draw, with its published verdict as its stratum."""
+    for file in suite.files:
+        for line in read_lines(file.path):
+            if isinstance(line, BadLine):
+                continue
+            try:
+                run, labels = read_run(suite, file.domain, line)
+            except NotARun:
+                continue
+            yield PlannedRun(
+                f"{suite.name} {file.domain}",
+                run.run_id,
+                run.task.name,
+                _PUBLISHED[labels.official],
+                hashlib.sha256(line.data).hexdigest(),
+            )
 
 
 def _rank(seed: int, line: RunLine) -> bytes:
