@@ -6,7 +6,7 @@
     python -m benchmarks.labelled packets TARGET A B  blind packets for two passes, TARGET/A and /B
     python -m benchmarks.labelled dispute TARGET C    a blind packet of what the passes differ on
     python -m benchmarks.labelled collect TARGET      the labels of all passes, as the study reads
-                                                      them: fixtures/study/labels.json
+                                                      them: fixtures/study/labels
 
 The sample is drawn before a label exists. No packet holds a verdict, a published result, a contract
 or the name of a run.
@@ -27,19 +27,29 @@ from typing import Any, Final
 
 from benchmarks.labelled_text import run_text
 from statediff.evaluate import KERNEL
-from statediff.importers.recorded import BadLine, Suite, TaskId, open_suite, read_lines
-from statediff.meta.study.importing import population
+from statediff.importers.recorded import BadLine, Suite, open_suite, read_lines
+from statediff.meta.study.importing import contracts_digest, population
+from statediff.meta.study.passes import (
+    MAX_REASON,
+    GivenLabel,
+    LabelFile,
+    Labeller,
+    Part,
+    labelling,
+)
 from statediff.meta.study.planning import (
     PlannedRun,
     Registration,
-    digest_over,
     draw,
     read_registration,
 )
+from statediff.statistics.draws import lot
+from statediff.suite.labels import Label
 
 ROOT: Final = Path(__file__).parents[1]
 STUDY: Final = ROOT / "fixtures" / "study"
 RUNS: Final = STUDY / "runs"
+LABELS: Final = STUDY / "labels"
 REGISTERED: Final = STUDY / "registration.json"
 INSTRUCTIONS: Final = STUDY / "instructions.md"
 SUITES: Final = ("agent-diff", "bfcl", "tau2")
@@ -103,7 +113,7 @@ def register(folder: Path) -> Registration:
         seed=SEED,
         within=WITHIN,
         expected=EXPECTED,
-        contracts=contracts_digest(sample),
+        contracts=contracts_digest({name: opened(name) for name in SUITES}, sample),
         kernel=str(KERNEL),
         evaluators=EVALUATORS,
         measures=MEASURES,
@@ -116,15 +126,6 @@ def register(folder: Path) -> Registration:
     )
     REGISTERED.write_bytes(found.written())
     return found
-
-
-def contracts_digest(sample: Sequence[PlannedRun]) -> str:
-    """One digest over the contracts of the sample's tasks, as they follow from `RUNS`."""
-    tasks = sorted({(each.domain, each.task) for each in sample})
-    return digest_over(
-        [opened(domain.split(" ")[0]).contract(TaskId(domain.split(" ")[1], task)).data
-         for domain, task in tasks]
-    )  # fmt: skip
 
 
 @lru_cache
@@ -225,6 +226,85 @@ def _write_packet(folder: Path, texts: Sequence[str]) -> None:
         (folder / f"runs-{number:02}.txt").write_text(f"{whole}\n", "utf-8")
 
 
+# ---------------------------------------------------------------- labels
+
+SAID: Final = {"pass": Label.CORRECT, "fail": Label.INCORRECT, "cannot say": Label.UNRESOLVABLE}
+MODEL: Final = "a language model in a session of its own; its name and version were not recorded"
+SAW: Final = {
+    Part.PASS: "instructions.md, the policies and the packet that `packets` writes, nothing else",
+    Part.SETTLING: "the same of each run that the passes differ on, and both reasons without "
+    "names; had seen the registration, how packets are made, and no verdict",
+}
+
+
+def answers(target: Path, reviewer: str, registration: Registration) -> LabelFile | None:
+    """The labels in the reviewer's answers; None where there are none yet."""
+    path = target / reviewer / "answers.jsonl"
+    if not path.exists():
+        return None
+    part = Part.SETTLING if (target / reviewer / "disputed.json").exists() else Part.PASS
+    named = blind_names(registration, reviewer)
+    labels = []
+    for line in path.read_text("utf-8").splitlines():
+        if not line.strip():
+            continue
+        said = json.loads(line)
+        run = named[said["id"]]
+        given = GivenLabel(
+            domain=run.domain,
+            run=run.run,
+            label=SAID[said["label"]],
+            kind=str(said["class"]),
+            reason=str(said["reason"])[:MAX_REASON],
+        )
+        labels.append(given)
+    return LabelFile(
+        registration=registration.digest,
+        name=reviewer,
+        part=part,
+        by=Labeller.MODEL,
+        version=MODEL,
+        saw=SAW[part],
+        labels=tuple(labels),
+    )
+
+
+def collect(target: Path) -> list[LabelFile]:
+    """The labels of every folder of the target, checked against each other and written."""
+    registration = read_registration(REGISTERED.read_bytes())
+    names = sorted(each.name for each in target.iterdir() if each.is_dir())
+    files = [found for name in names if (found := answers(target, name, registration))]
+    labelling(registration, files)
+    LABELS.mkdir(exist_ok=True)
+    for file in files:
+        (LABELS / f"{file.name}.json").write_bytes(file.written())
+    return files
+
+
+def dispute(target: Path, reviewer: str) -> int:
+    """The runs that two passes label otherwise, with both reasons; gives how many there are."""
+    registration = read_registration(REGISTERED.read_bytes())
+    passes = [p for name in ("A", "B") if (p := answers(target, name, registration))]
+    found = labelling(registration, passes)
+    lines, texts = recorded_lines(), []
+    said = [{(e.domain, e.run): e for e in each.labels} for each in passes]
+    words = {label: word for word, label in SAID.items()}
+    for name, run in blind_names(registration, reviewer).items():
+        key = (run.domain, run.run)
+        both = [each[key] for each in said if key in each]
+        if len(both) == 2 and both[0].label is both[1].label:
+            continue
+        both.sort(key=lambda e: lot(registration.seed, "reason", e.reason))
+        reasons = [f"ONE READER: {words[e.label]} ({e.kind}): {e.reason}" for e in both]
+        text = run_text(run.domain, lines[key], RUNS)
+        texts.append("\n".join([f"=== RUN {name}", text, *reasons]))
+    _write_packet(target / reviewer, texts)
+    (target / reviewer / "disputed.json").write_text(f"{len(texts)}\n", "utf-8")
+    if found.missing:
+        print(f"{found.missing} runs have no label")
+    return len(texts)
+
+
 def main() -> None:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -237,6 +317,11 @@ def main() -> None:
         print(f"{len(found.sample)} runs, {found.digest}")
     elif asked.what == "packets":
         packets(asked.folder, asked.names)
+    elif asked.what == "collect":
+        for file in collect(asked.folder):
+            print(f"{file.name}: {len(file.labels)} labels, {file.digest}")
+    else:
+        print(f"{dispute(asked.folder, asked.names[0])} runs to settle")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from statediff.errors import AdapterError, BundleError, InputError, StorageError
 from statediff.evaluate import ContractFile, TrialFacts, judgement_of
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
-from statediff.evidence.package import load
+from statediff.evidence.package import Bundle, load
 from statediff.evidence.shapes import Count, Text, check_shape
 from statediff.evidence.shapes import Key as KeyShape
 from statediff.evidence.states import states_from
@@ -287,34 +287,43 @@ def _matching_trial(
     folder: Path, by_name: Mapping[str, ContractFile], store: DiskChunks
 ) -> Reference | None:
     """The trial in a folder if it gets MATCH; its documents have the shapes that readers need."""
-    where = printable(str(folder))
     try:
         bundle = load(folder / "bundle")
         judged = read_document(bundle.files["contract.yaml"], "contract.yaml")
         file = by_name.get(str(judged.value.get("contract")))
         if file is None:
             return None
-        captures = _document(folder / "captures.json")
-        states = _states(_document(folder / "states.json"), store)
-        _check_captures(captures, states)
-        content = {name: bundle.document(name) for name in _READ}
-        for name in _READ:
-            check_shape(content[name], name)
-        trial = Reference(
-            folder.name,
-            file,
-            before=Capture(_parts(captures["before"], states)),
-            after=Capture(_parts(captures["after"], states), _history(captures["during"], states)),
-            trace=trace_from(content["trace.json"]),
-            answer=doc.answer_from(content["answer.json"]),
-            timeline=doc.timeline_from(content["timeline.json"]),
-            facts=facts_from(content["trial.json"]),
-        )
+        trial = stored_trial(folder, bundle, file, store)
         return trial if trial.judged().verdict is Verdict.MATCH else None
     except (OSError, AdapterError, BundleError, InputError, StorageError) as error:
         raise UsageError(
-            f"{where}: cannot be read as a recorded trial: {error}; expected what `run` writes"
+            f"{printable(str(folder))}: cannot be read as a recorded trial: {error}; expected "
+            "what `run` writes"
         ) from error
+
+
+def stored_trial(folder: Path, bundle: Bundle, file: ContractFile, store: DiskChunks) -> Reference:
+    """The trial of a bundle with its whole states, which its folder names, under the contract.
+
+    `BundleError` where its documents have not the shapes that readers need, `OSError` where there
+    are none.
+    """
+    captures = _document(folder / "captures.json")
+    states = _states(_document(folder / "states.json"), store)
+    _check_captures(captures, states)
+    content = {name: bundle.document(name) for name in _READ}
+    for name in _READ:
+        check_shape(content[name], name)
+    return Reference(
+        folder.name,
+        file,
+        before=Capture(_parts(captures["before"], states)),
+        after=Capture(_parts(captures["after"], states), _history(captures["during"], states)),
+        trace=trace_from(content["trace.json"]),
+        answer=doc.answer_from(content["answer.json"]),
+        timeline=doc.timeline_from(content["timeline.json"]),
+        facts=facts_from(content["trial.json"]),
+    )
 
 
 def _document(path: Path) -> Json:

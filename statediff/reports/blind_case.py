@@ -8,7 +8,7 @@ finding, not what explains a change: a reviewer who has seen those is no indepen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -38,15 +38,16 @@ def dossier(bundle: Bundle, where: str = "the bundle") -> Group:
             "Intent": [Text(said(contract.get("intent", ""), 2000))],
             "What was asked": list(_clauses(record.judgement["clauses"])),
             "What changed": list(_changes(record.judgement["deltas"])),
-            "What was left out of the comparison": list(_hidden(record.judgement["hidden"])),
+            "What was left out of the comparison": list(hidden_lines(record.judgement["hidden"])),
             "What was read": list(_readings(record)),
-            "What the agent answered": list(_answer(record)),
+            "What the agent answered": list(answer_lines(record)),
             "What the agent did, as far as it was recorded": list(_calls(bundle)),
         }
-        return Group(*_sections(parts))
+        return Group(*sections(parts))
 
 
-def _sections(parts: dict[str, list[Text]]) -> Iterator[RenderableType]:
+def sections(parts: Mapping[str, list[Text]]) -> Iterator[RenderableType]:
+    """The lines under their titles, each part cut where it is long."""
     for title, lines in parts.items():
         yield Text(title, style="bold")
         for line in lines[:MAX_LISTED] or [Text("nothing", style="dim")]:
@@ -77,7 +78,8 @@ def change(delta: Json) -> Text:
     return Text(f"{_SIGNS.get(delta['op'], '~')} {delta_name(delta)}  {what}")
 
 
-def _hidden(hidden: Json) -> Iterator[Text]:
+def hidden_lines(hidden: Json) -> Iterator[Text]:
+    """What was left out, each with the rule that says so."""
     for entry in hidden:
         line = change(entry["delta"])
         line.append(f"  by {said(entry['rule'])}")
@@ -89,7 +91,8 @@ def _readings(record: Record) -> Iterator[Text]:
         yield Text(f"{entry.side} {said(entry.source, 100)}: {said(entry.state)}, {entry.age}")
 
 
-def _answer(record: Record) -> Iterator[Text]:
+def answer_lines(record: Record) -> Iterator[Text]:
+    """The agent's answer, or why there is none."""
     if isinstance(record.answer, NoAnswer):
         yield Text(f"none: {said(record.answer.cause)}")
     else:

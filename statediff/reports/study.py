@@ -16,6 +16,7 @@ from statediff.meta.study.measures import (
     OrderingStep,
     Study,
 )
+from statediff.meta.study.passes import PassAgreement
 from statediff.reports.record import said
 from statediff.reports.untried import untried_document, untried_lines
 from statediff.statistics.bootstrap import Interval
@@ -44,7 +45,21 @@ def document(found: Study) -> dict[str, Any]:
             {"case": case, "evaluator": evaluator, "error": why}
             for case, evaluator, why in found.errors
         ],
+        **({"passes": [_pass(each) for each in found.passes]} if found.passes else {}),
         **untried_document(found.untried),
+    }
+
+
+def _pass(found: PassAgreement) -> dict[str, Any]:
+    return {
+        "domain": found.domain,
+        "runs": found.runs,
+        "agree": _share(MeasuredShare(found.agree, found.runs, found.interval)),
+        "kappa": _number(found.kappa),
+        "kappa_interval": _interval(found.kappa_interval),
+        "labels": {name: dict(counts) for name, counts in found.labels.items()},
+        "settled": dict(found.settled),
+        "open": found.open,
     }
 
 
@@ -70,6 +85,11 @@ def _measured(found: EvaluatorMeasures) -> dict[str, Any]:
         "entities": _number(found.entities),
         "actions": _number(found.actions),
         "pointed": _share(found.pointed),
+        "looks": {
+            "reviews": found.looks.of,
+            "right": found.looks.hits,
+            "median_seconds": _number(found.look_seconds),
+        },
         "agent_failures": found.agent_failures,
         "evaluator_failures": dict(found.failures),
         "correctable": found.correctable,
@@ -178,8 +198,25 @@ def _plain(value: float | None) -> str:
 
 def study_text(found: Study) -> str:
     """The study for a terminal, domain after domain."""
-    lines = [line for domain in found.domains for line in _lines(domain)]
+    lines = [line for each in found.passes for line in pass_lines(each)]
+    lines += [line for domain in found.domains for line in _lines(domain)]
     return "\n".join((*lines, *untried_lines(found.untried)))
+
+
+def pass_lines(found: PassAgreement) -> Iterator[str]:
+    """How far two passes agree in one domain."""
+    share = MeasuredShare(found.agree, found.runs, found.interval)
+    kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
+    if found.kappa_interval is not None:
+        kappa += f" ({found.kappa_interval.low:.2f} to {found.kappa_interval.high:.2f})"
+    yield (
+        f"{said(found.domain, 80)}: the passes agree on {_of(share)}"
+        f" ({_ends(share.interval)}), kappa {kappa}"
+    )
+    for name, counts in found.labels.items():
+        yield f"  {said(name, 80)}: {_listed(counts)}"
+    unsettled = f", {found.open} of them unsettled" if found.open else ""
+    yield f"  settled: {_listed(found.settled)}{unsettled}"
 
 
 def _lines(domain: DomainMeasures) -> Iterator[str]:
@@ -196,6 +233,12 @@ def _lines(domain: DomainMeasures) -> Iterator[str]:
             f"{_of(m.false_acceptance):>14}{_of(m.false_rejection):>14}{_of(m.rejected_right):>15}"
             f"{_of(m.unseen_passed):>15}{_of(m.inconclusive):>14}{_look(m):>12}"
         ).rstrip()
+    for m in domain.evaluators:
+        if m.looks.of:
+            yield (
+                f"  seen through {m.evaluator} alone: {_of(m.looks)} labels are right, "
+                f"median time {m.look_seconds:g} s"
+            )
     for step in domain.ordering:
         yield f"  {_ordered(step)}"
     for loss in domain.losses:

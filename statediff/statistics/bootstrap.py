@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from statediff.statistics.binomial import Rounding, clopper_pearson
+
 if TYPE_CHECKING:  # slow to load, and a command's help draws nothing
     import numpy as np
     import numpy.typing as npt
@@ -59,7 +61,7 @@ def mean_interval(
     means = [
         (times @ sums) / (times @ sizes) for times in _draw_clusters(random, numbers, resamples)
     ]
-    return _middle(np.concatenate(means))
+    return middle(np.concatenate(means))
 
 
 class Draws:
@@ -74,6 +76,7 @@ class Draws:
 
         names = sorted(set(clusters))
         self.clusters = len(names)
+        self._cluster_of = tuple(clusters)
         self._weights = np.zeros((resamples, len(clusters)), dtype=np.int32)
         random = np.random.default_rng(seed)
         one_of_each = np.ones(len(names), dtype=np.int64)
@@ -86,14 +89,32 @@ class Draws:
             )
 
     def share(self, hits: Mask, of: Mask) -> Interval | None:
-        """Of `hits` among `of`; None where nothing can be drawn."""
+        """Of `hits` among `of`; None where nothing can be drawn.
+
+        Resamples of what is all alike are all alike: of several clusters the interval then is the
+        exact one for as many draws as there are clusters, and not one without width.
+        """
         shares = self._shares(hits, of)
-        return None if shares is None else _middle(shares)
+        if shares is None:
+            return None
+        found, number = (
+            int((hits & of).sum()),
+            len({self._cluster_of[at] for at in of.nonzero()[0]}),
+        )
+        if number > 1 and found in (0, int(of.sum())):
+            exact = clopper_pearson(number if found else 0, number, rounding=Rounding.NEAREST)
+            return Interval(float(exact.low), float(exact.high))
+        return middle(shares)
 
     def difference(self, one: Mask, other: Mask, of: Mask) -> Interval | None:
         """Of the share of `one` less that of `other`, both among `of`, over the same draws."""
         ones, others = self._shares(one, of), self._shares(other, of)
-        return None if ones is None or others is None else _middle(ones - others)
+        return None if ones is None or others is None else middle(ones - others)
+
+    def drawn(self, of: Mask) -> _Counts:
+        """How many of these members each resample drew, one that is drawn twice counted twice."""
+        counts: _Counts = self._weights[:, of].sum(axis=1)
+        return counts
 
     def _shares(self, hits: Mask, of: Mask) -> _Values | None:
         """In every resample that drew any of these: one that drew none says nothing of them."""
@@ -116,7 +137,8 @@ def _draw_clusters(random: np.random.Generator, numbers: _Counts, resamples: int
         yield random.multinomial(total, numbers / total, size=min(step, resamples - at))
 
 
-def _middle(values: _Values) -> Interval:
+def middle(values: _Values) -> Interval:
+    """The middle 95 % of values, one a resample."""
     import numpy as np  # noqa: PLC0415 - slow
 
     low, high = np.quantile(values, (0.025, 0.975))

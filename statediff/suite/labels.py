@@ -36,12 +36,15 @@ from statediff.suite.records import domain_of
 
 Json = Any
 LABEL: Final = "statediff/label/2"
+LOOK: Final = "statediff/label/3"
+"""The form of a label by somebody who saw only what one evaluator shows."""
 RESOLUTION: Final = "statediff/resolution/1"
 FLAG: Final = "statediff/flag/1"
 FOLDER: Final = "labels"
 REVIEWER: Final = "reviewer"
 """The role a key needs for its labels to count."""
 MAX_NOTE: Final = 4000
+MAX_SHOWN: Final = 100
 MAX_BYTES: Final = 64 * 1024
 _LABEL: Final = (
     "at",
@@ -56,6 +59,7 @@ _LABEL: Final = (
     "seconds",
     "stage",
 )
+_LOOK: Final = tuple(sorted((*_LABEL, "shown")))
 _FIRST: Final = tuple(name for name in _LABEL if name != "failures")
 """What a label of the first form says; it is still read."""
 _FLAGGED: Final = ("at", "because", "bundle", "form", "is_unreliable")
@@ -118,6 +122,8 @@ class Review:
     note: str = ""
     failures: tuple[Failure, ...] = ()
     """Sorted, each once."""
+    shown: str | None = None
+    """The evaluator of which alone the reviewer saw what it shows; such a label settles nothing."""
 
     def problem(self) -> str | None:
         """Why it cannot stand as it is; None if it can."""
@@ -129,6 +135,8 @@ class Review:
             return "kinds of failure belong to an evaluator failure or a contract ambiguity"
         if list(self.failures) != sorted(set(self.failures)):
             return "kinds of failure are named once each, in order"
+        if self.shown is not None and (not self.shown or len(self.shown) > MAX_SHOWN):
+            return f"an evaluator has a name of at most {MAX_SHOWN} characters"
         if len(self.note) > MAX_NOTE:
             return f"the note has {len(self.note)} characters, more than {MAX_NOTE}"
         if not 0 <= self.seconds < 2**31:
@@ -179,9 +187,11 @@ def sign_label(bundle: str, given: Review, at: datetime, key: SigningKey) -> byt
     problem = given.problem()
     if problem is not None:
         raise UsageError(problem)
+    look = {} if given.shown is None else {"shown": given.shown}
     return sign_statement(
         {
-            "form": LABEL,
+            **look,
+            "form": LOOK if look else LABEL,
             "bundle": bundle,
             "at": at.isoformat(),
             "label": given.label.value,
@@ -269,17 +279,24 @@ def labels_in(
     """The labels and resolutions of a bundle in its trial's folder, by time. `BundleError`.
 
     Of several labels by one reviewer the newest counts: a reviewer may change their mind, and both
-    stay on record.
+    stay on record. What was said of one evaluator's view alone is in `looks_in`.
     """
     found = list(_signed_in(folder, bundle, trust))
-    labels = {
-        each.reviewer: each
-        for each in sorted(
-            (e for e in found if isinstance(e, Labelled)), key=lambda e: (e.at, e.digest)
-        )
-    }
+    whole = (e for e in found if isinstance(e, Labelled) and e.given.shown is None)
+    labels = {each.reviewer: each for each in sorted(whole, key=lambda e: (e.at, e.digest))}
     resolutions = sorted((e for e in found if isinstance(e, Resolved)), key=lambda e: e.at)
     return tuple(labels[name] for name in sorted(labels)), tuple(resolutions)
+
+
+def looks_in(folder: Path, bundle: str, trust: Sequence[Signer]) -> tuple[Labelled, ...]:
+    """What reviewers said who saw one evaluator's view alone: of each reviewer the first counts.
+
+    A second look knows what the first has shown. `BundleError`.
+    """
+    found = _signed_in(folder, bundle, trust)
+    looks = (e for e in found if isinstance(e, Labelled) and e.given.shown is not None)
+    latest_first = sorted(looks, key=lambda e: (e.at, e.digest), reverse=True)
+    return tuple({each.reviewer: each for each in latest_first}.values())
 
 
 def _signed_in(
@@ -307,7 +324,7 @@ def own_label(folder: Path, bundle: str, public: bytes) -> Labelled | None:
     """
     own = Signer("you", public, (REVIEWER,), None, None)
     signed = _signed_in(folder, bundle, (own,), only_trusted=True)
-    found = [entry for entry in signed if isinstance(entry, Labelled)]
+    found = [e for e in signed if isinstance(e, Labelled) and e.given.shown is None]
     return max(found, key=lambda each: (each.at, each.digest), default=None)
 
 
@@ -340,8 +357,8 @@ def _signed_from(payload: Mapping[str, Json], at: datetime, name: str, digest: s
         return _flag_from(payload, name, at)
     label = Label(payload["label"])
     match payload.get("form"), tuple(sorted(payload)):
-        case "statediff/label/1" | "statediff/label/2" as form, keys if keys == (
-            _LABEL if form == LABEL else _FIRST
+        case "statediff/label/1" | "statediff/label/2" | "statediff/label/3" as form, keys if (
+            keys == {LOOK: _LOOK, LABEL: _LABEL}.get(form, _FIRST)
         ):
             given = _review_from(payload, label)
             return Labelled(digest, bundle, name, at, given)
@@ -371,6 +388,9 @@ def _review_from(payload: Mapping[str, Json], label: Label) -> Review:
         raise TypeError("blind and is_correctable are true or false")
     if type(payload["seconds"]) is not int or not isinstance(payload["note"], str):
         raise TypeError("seconds are a number, the note is text")
+    shown = payload.get("shown")
+    if "shown" in payload and not isinstance(shown, str):
+        raise TypeError("the evaluator that was shown is named by a text")
     failures = payload.get("failures", [])
     if not isinstance(failures, list):
         raise TypeError("kinds of failure are a list")
@@ -383,6 +403,7 @@ def _review_from(payload: Mapping[str, Json], label: Label) -> Review:
         is_correctable=correctable,
         note=payload["note"],
         failures=tuple(map(Failure, failures)),
+        shown=shown,
     )
     problem = given.problem()
     if problem is not None:
@@ -557,29 +578,3 @@ def against(verdicts: Sequence[tuple[str, Label]]) -> VerdictAgreement:
 def median_seconds(seconds: Sequence[int]) -> float | None:
     """The median time of a review; None without any."""
     return float(median(seconds)) if seconds else None
-
-
-def sample_bundles(bundles: Mapping[str, str], size: int, seed: int) -> tuple[str, ...]:
-    """A stratified sample of bundles (digest → verdict), in an order that tells no verdict.
-
-    Every verdict that occurs gets its share, and at least one place where there is room. The same
-    seed draws the same sample whatever the order of the bundles: places are ranked by a hash.
-    """
-    ranked = sorted(bundles, key=lambda digest: _sample_rank(digest, seed))
-    strata: dict[str, list[str]] = {}
-    for digest in ranked:
-        strata.setdefault(bundles[digest], []).append(digest)
-    wanted = min(size, len(ranked))
-    shares = {name: wanted * len(members) // len(ranked) for name, members in strata.items()}
-    for name in sorted(strata, key=lambda name: (shares[name], len(strata[name]), name)):
-        if shares[name] == 0 and sum(shares.values()) < wanted:
-            shares[name] = 1
-    chosen = {digest for name, members in strata.items() for digest in members[: shares[name]]}
-    for digest in ranked:  # what rounding left over
-        if len(chosen) < wanted:
-            chosen.add(digest)
-    return tuple(digest for digest in ranked if digest in chosen)
-
-
-def _sample_rank(digest: str, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}\x00{digest}".encode()).digest()

@@ -231,7 +231,7 @@ def draw_trials(
     """
     from statediff.errors import BundleError, UsageError
     from statediff.evidence.seal import is_sealed
-    from statediff.suite.labels import sample_bundles
+    from statediff.suite.samples import sample_bundles
     from statediff.workspace.runfolders import is_run, trials
 
     if size is not None and size < 1:

@@ -17,6 +17,7 @@ from statediff.packs import EMBEDDED
 if TYPE_CHECKING:
     from statediff.agents.command import CommandAgent
     from statediff.evaluate import ContractFile
+    from statediff.evidence.package import Bundle
     from statediff.meta.cases import Recordings
     from statediff.meta.metatest import MetaCase
     from statediff.meta.reference import Reference
@@ -147,6 +148,33 @@ def recorded_runs(files: Sequence[ContractFile], run: Run) -> tuple[Reference, .
         raise UsageError(f"two states are a run of one case, and {len(files)} are meant: --case")
     states = list(run.before), list(run.after)
     return (recorded_run(files[0], *states, run.answer, run.trace, run.schema),)
+
+
+def whole_trial(folder: Path, bundle: Bundle) -> Reference | None:
+    """The trial of a bundle with its whole states; None where its folder is not that of a run.
+
+    `BundleError` where the states cannot be read, or are not those that the bundle judged.
+    """
+    from statediff.capture.store import DiskChunks
+    from statediff.errors import AdapterError, BundleError, InputError, StorageError
+    from statediff.evaluate import contract_in
+    from statediff.meta.reference import stored_trial
+    from statediff.model.values import printable
+
+    if not (folder / "states.json").is_file():
+        return None
+    where = printable(str(folder))
+    try:
+        store = DiskChunks(folder.parent.parent / "chunks")
+        found = stored_trial(folder, bundle, contract_in(bundle.files), store)
+    except (OSError, AdapterError, InputError, StorageError) as error:
+        raise BundleError(f"{where}: its states cannot be read: {error}") from error
+    captures = bundle.document("captures.json")
+    for side, capture in (("before", found.before), ("after", found.after)):
+        judged = {(e["reading"]["source"], e["reading"]["digest"]) for e in captures[side]}
+        if judged != {(each.source, each.digest) for each in capture.readings}:
+            raise BundleError(f"{where}: the states {side} are not those that the bundle judged")
+    return found
 
 
 # ---------------------------------------------------------------- pieces

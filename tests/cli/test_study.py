@@ -1,10 +1,18 @@
 """`study` as people meet it: on a recorded run, on labelled trials, and with mistakes."""
 
 import csv
+import gzip
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from statediff.cli.validity.studying import PlannedStudy
+from statediff.errors import UsageError
+from statediff.meta.study.passes import GivenLabel, LabelFile, Labeller, Part
+from statediff.meta.study.planning import Registration, read_registration
+from statediff.suite.labels import Label
 from tests.cli.conftest import JUDGE, Call, Files, after
 
 CONTACTS = Path(__file__).parents[2] / "fixtures" / "study" / "contacts"
@@ -61,11 +69,18 @@ def test_trials_that_reviewers_labelled_are_studied_by_what_their_bundles_hold(
     said = ("--label", "incorrect", "--cause", "evaluator-failure", "--stage", "policy",
             "--correctable", "--failure", "reward-misalignment", "--seconds", "30")  # fmt: skip
     assert statediff("adjudicate", "t", "--key", "ada", *said).code == 0
+    # Bo sees the diff alone, as the third of four; that settles nothing, and is timed by itself.
+    assert statediff("keygen", "bo", "--name", "bo", "--role", "reviewer").code == 0
+    look = ("--look", "2", "--label", "correct", "--seconds", "9")
+    assert statediff("adjudicate", "t", "--key", "bo", *look).code == 0
+    assert statediff("adjudicate", "t", "--key", "bo", *look, "--blind").code == 2
     found = statediff("study", "--reviewed", "t", "--trust", "trust.json", "--json")
     assert found.code == 0
     domain = found.json["domains"]["notes"]
     assert domain["origins"] == {"reviewed": 1}
     # Another ticket was closed as well: only the frame sees it.
+    looks = domain["evaluators"].pop("contract-diff")["looks"]
+    assert looks == {"reviews": 1, "right": 0, "median_seconds": 9}
     accepted = {n: m["false_acceptance"]["hits"] for n, m in domain["evaluators"].items()}
     assert accepted == {
         "assertions": 1, "per-turn": 1, "statediff": 0, "without-frame": 1, "without-labels": 0,
@@ -83,3 +98,118 @@ def test_without_a_label_there_is_nothing_to_study(statediff: Call, files: Files
     said = statediff("study", "--reviewed", "t", "--trust", "trust.json")
     assert said.code == 2
     assert "nothing to study" in said.err
+
+
+IMPORTED = Path(__file__).parents[2] / "fixtures" / "imported"
+CASES = ("--cases", f"agent-diff={IMPORTED / 'agent-diff'}")
+
+
+@pytest.fixture
+def registered(statediff: Call, tmp_path: Path) -> Registration:
+    (tmp_path / "protocol.txt").write_text("Two passes, neither sees the other's.")
+    asked = ("--register", "plan.json", "--protocol", "protocol.txt", "--within", "0.2")
+    said = statediff("study", *CASES, *asked, "--seed", "3", "--json")
+    found = read_registration((tmp_path / "plan.json").read_bytes())
+    assert (said.code, said.json["runs"]) == (0, len(found.sample))
+    assert said.json["digest"] == found.digest
+    return found
+
+
+def write_pass(folder: Path, found: Registration, name: str, *wrong: int) -> None:
+    """Labels as was published, but for those at these places."""
+    labels = [
+        Label.CORRECT if ("passed" in each.stratum) is not (at in wrong) else Label.INCORRECT
+        for at, each in enumerate(found.sample)
+    ]
+    given = LabelFile(
+        registration=found.digest,
+        name=name,
+        part=Part.PASS,
+        by=Labeller.PROGRAM,
+        version="1",
+        saw="all",
+        labels=tuple(
+            GivenLabel(domain=r.domain, run=r.run, label=label, kind="none", reason="as published")
+            for r, label in zip(found.sample, labels, strict=True)
+        ),
+    )
+    (folder / f"{name}.json").write_bytes(given.written())
+
+
+def test_a_registered_sample_is_studied_with_the_labels_of_two_passes(
+    statediff: Call, registered: Registration, tmp_path: Path
+) -> None:
+    write_pass(tmp_path, registered, "A")
+    write_pass(tmp_path, registered, "B", 0)
+    asked = ("--registration", "plan.json", "--labels", "A.json", "--labels", "B.json")
+    said = statediff("study", *CASES, *asked, "--json")
+    assert said.code in (0, 1), said
+    [passes] = said.json["passes"]
+    number = len(registered.sample)
+    assert (passes["agree"]["hits"], passes["agree"]["of"]) == (number - 1, number)
+    assert passes["settled"]["unresolvable"] == passes["open"] == 1
+    [domain] = said.json["domains"].values()
+    assert domain["origins"] == {"labelled": number}
+    assert {"official", "assertions", "statediff"} <= domain["evaluators"].keys()
+    assert domain["evaluators"]["official"]["agreement"]["share"] == 1
+    assert "note: the contracts" not in said.err
+    lines = statediff("study", *CASES, *asked).out
+    assert f"the passes agree on {number - 1} of {number}" in lines
+
+
+def test_runs_that_are_no_longer_as_they_were_registered_are_refused(
+    statediff: Call, registered: Registration, tmp_path: Path
+) -> None:
+    write_pass(tmp_path, registered, "A")
+    write_pass(tmp_path, registered, "B")
+    shutil.copytree(IMPORTED / "agent-diff", tmp_path / "cases")
+    asked = ("--registration", "plan.json", "--labels", "A.json", "--labels", "B.json")
+    runs = tmp_path / "cases" / "runs-linear.jsonl.gz"
+    lines = gzip.decompress(runs.read_bytes()).splitlines(keepends=True)
+    runs.write_bytes(
+        b"".join(line.replace(b'"passed": true', b'"passed": false') for line in lines)
+    )
+    said = statediff("study", "--cases", "agent-diff=cases", *asked)
+    assert said.code == 2
+    assert "that were registered" in said.err
+
+
+def test_a_registration_and_the_labels_of_a_pass_are_entries_of_a_log(
+    statediff: Call, registered: Registration, tmp_path: Path
+) -> None:
+    write_pass(tmp_path, registered, "A")
+    for file in ("plan.json", "A.json"):
+        assert statediff("log", "add", "log", file).code == 0
+    first, second = statediff("log", "show", "log", "--json").lines
+    assert (first["kind"], first["digest"]) == ("registration", registered.digest)
+    assert (second["kind"], second["about"]) == ("adjudication", registered.digest)
+    assert statediff("log", "missing", "log").code == 0
+    assert statediff("log", "add", "log", "A.json").code == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "suites", "message"),
+    [
+        ({"register": Path("x")}, None, "--protocol"),
+        ({"register": Path("x")}, ["a=b"], "--protocol"),
+        ({"protocol": Path("x")}, ["a=b"], "is for --register"),
+        ({"registration": Path("x")}, ["a=b"], "go together"),
+        ({"labels": [Path("x")]}, ["a=b"], "go together"),
+        ({"registration": Path("x"), "labels": [Path("y")]}, None, "of --cases"),
+    ],
+)
+def test_what_belongs_together_is_given_together(
+    given: dict[str, Any], suites: list[str] | None, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        PlannedStudy(**given).require_whole(suites)
+
+
+def test_a_share_is_a_decimal_and_no_sample_is_drawn_for_another(
+    statediff: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "p").write_text("so")
+    said = statediff("study", *CASES, "--register", "x", "--protocol", "p", "--within", "1/9")
+    assert said.code == 2
+    assert "between 0 and 1" in said.err
+    assert not (tmp_path / "x").exists()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statediff.statistics.bootstrap import Draws, mean_interval
+from statediff.statistics.bootstrap import Draws, Interval, mean_interval
 
 _UNLIKE = [[1] * (3 + n % 5) + [0] * (7 * n % 11) + [-1] * (n % 3) for n in range(12)]
 PAIRS = [*_UNLIKE, *_UNLIKE[:2]]
@@ -81,3 +81,13 @@ def test_a_resample_that_drew_none_of_them_says_nothing():
     draws = Draws(tasks, 0, 300)
     assert draws.share(rare, none) is None
     assert ends(draws.share(rare, rare)) == (1.0, 1.0)
+
+
+def test_of_what_is_all_alike_the_interval_is_the_exact_one_over_clusters() -> None:
+    draws = Draws(["a", "a", "b", "c"], 0, 200)
+    every, none = np.ones(4, dtype=np.bool_), np.zeros(4, dtype=np.bool_)
+    low, high = 1 - 0.7076, 0.7076  # 3 draws: 0.025 ** (1 / 3) is 0.2924
+    assert draws.share(every, every) == Interval(pytest.approx(low), 1.0)
+    assert draws.share(none, every) == Interval(0.0, pytest.approx(high))
+    one = np.array([True, True, False, False])
+    assert draws.share(one, one) == Interval(1.0, 1.0)  # a single cluster: only its members

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -29,14 +30,16 @@ from statediff.suite.labels import (
     fleiss,
     keep_signed,
     labels_in,
+    looks_in,
+    own_label,
     pairs,
     rates,
     read_signed,
-    sample_bundles,
     settled_label,
     sign_label,
     sign_resolution,
 )
+from statediff.suite.samples import counterbalanced, sample_bundles
 
 ADA, BO, EVE = (
     SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in (0, 1, 2)
@@ -288,3 +291,38 @@ def test_another_seed_draws_others() -> None:
     assert sample_bundles(bundles, 9, 1) != sample_bundles(bundles, 9, 2)
     verdicts = [bundles[digest] for digest in sample_bundles(bundles, 9, 1)]
     assert verdicts.count("DIVERGE") == 3
+
+
+# ---------------------------------------------------------------- one evaluator's view alone
+
+VIEWS = ("a", "b", "c", "d")
+
+
+@given(st.integers(0, 30))
+def test_every_trial_is_seen_through_every_evaluator_and_none_is_favored(size: int) -> None:
+    trials = [str(number) for number in range(size)]
+    seen = [counterbalanced(trials, VIEWS, reviewer) for reviewer in range(len(VIEWS))]
+    for trial in trials:
+        assert {each[trial] for each in seen} == set(VIEWS)
+    for each in seen:
+        counts = [list(each.values()).count(view) for view in VIEWS]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_every_evaluator_follows_every_other_equally_often() -> None:
+    rows = [list(counterbalanced("1234", VIEWS, reviewer).values()) for reviewer in range(4)]
+    follows = [pair for row in rows for pair in itertools.pairwise(row)]
+    assert len(set(follows)) == len(follows) == 12
+
+
+def test_a_look_through_one_evaluator_settles_nothing_and_the_first_counts(tmp_path: Path) -> None:
+    first = replace(RIGHT, shown="final-text")
+    later = replace(WRONG, shown="statediff")
+    keep_signed(tmp_path, label(later, at=NOON + timedelta(hours=1)))
+    keep_signed(tmp_path, label(first))
+    assert labels_in(tmp_path, "b", TRUST) == ((), ())
+    assert own_label(tmp_path, "b", ADA.public) is None
+    [look] = looks_in(tmp_path, "b", TRUST)
+    assert look.given == first
+    with pytest.raises(UsageError, match="a name"):
+        label(replace(first, shown=""))

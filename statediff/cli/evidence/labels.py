@@ -102,11 +102,23 @@ def adjudicate(
         typer.Option("--sample", metavar="N", help="Of a run: so many trials, stratified."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the sample.")] = 0,
+    look: Annotated[
+        int | None,
+        typer.Option(
+            "--look",
+            metavar="N",
+            min=0,
+            help="Show of each trial only what one evaluator shows, counterbalanced; N is your "
+            "number among the reviewers, from 0. Such labels are timed and settle nothing.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Label trials as a reviewer: shows each and asks, or takes --label; signs what is said."""
     from statediff.evidence.keys import load_key
+    from statediff.reports.evaluator_views import VIEWS
     from statediff.suite.labels import keep_signed, sign_label
+    from statediff.suite.samples import counterbalanced
     from statediff.workspace.bundles import draw_trials
     from statediff.workspace.runfolders import is_run
 
@@ -116,8 +128,16 @@ def adjudicate(
     known = said.given(blind=blind)
     if size is not None and not is_run(target):
         raise UsageError("--sample is for a run; this is one bundle")
-    for trial in draw_trials([target], size, seed):
-        given = _ask(trial.read(), blind) if known is None else known
+    if look is not None and (blind or said.cause is not None):
+        raise UsageError(
+            "--look shows one evaluator's view and asks for a label: no --blind, no cause"
+        )
+    trials = draw_trials([target], size, seed)
+    views = {} if look is None else counterbalanced([t.digest for t in trials], list(VIEWS), look)
+    for trial in trials:
+        shown_of = views.get(trial.digest)
+        given = _ask(trial.read(), blind, shown_of) if known is None else known
+        given = replace(given, shown=shown_of)
         path = keep_signed(trial.folder, sign_label(trial.digest, given, _now(), signing))
         label, place = given.label.value, shown(path)
         labelled = {"schema": LABELLED, "bundle": trial.digest, "label": label, "kept": place}
@@ -316,24 +336,30 @@ def _number(kappa: Any) -> float | None:
     return None if kappa is None else round(float(kappa), 4)
 
 
-def _ask(bundle: Bundle, blind: bool) -> Review:
-    """What the person at the terminal says, and how long they took."""
+def _ask(bundle: Bundle, blind: bool, evaluator: str | None = None) -> Review:
+    """What the person at the terminal says, and how long they took from when it was shown."""
     from statediff.reports.blind_case import dossier
+    from statediff.reports.evaluator_views import view
     from statediff.reports.text import trial_report
     from statediff.suite.labels import Review
 
-    results().print(dossier(bundle) if blind else trial_report(bundle))
+    if evaluator is not None:
+        shown_now = view(bundle, evaluator)
+    else:
+        shown_now = dossier(bundle) if blind else trial_report(bundle)
+    results().print(shown_now)
     began = time.monotonic()
     label = Label(_choice("The run was", [each.value for each in Label]))
     given = Review(label, 0, blind)
-    if not blind and label is not Label.CORRECT:
+    if not blind and evaluator is None and label is not Label.CORRECT:
         said = _choice("The cause is", ["none", *(each.value for each in Cause)])
         given = replace(given, cause=None if said == "none" else Cause(said))
         if given.cause is Cause.EVALUATOR:
             stage = Component(_choice("It failed at", [each.value for each in Component]))
             can = _choice("The evidence shows it", ["yes", "no"]) == "yes"
             given = replace(given, stage=stage, is_correctable=can)
-    note = typer.prompt("Why, in words", default="", show_default=False, err=True)
+    asked = "Why, in words" if evaluator is None else "What is wrong, and where"
+    note = typer.prompt(asked, default="", show_default=False, err=True)
     return replace(given, note=str(note), seconds=round(time.monotonic() - began))
 
 

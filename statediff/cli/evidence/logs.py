@@ -112,7 +112,8 @@ def add(
         typer.Argument(
             metavar="BUNDLE|RUN|FILE",
             help="A bundle's folder, a trial's, or a run's; or a sealed copy, a label, a "
-            "resolution, the record of an erasure, or released.yaml.",
+            "resolution, the record of an erasure, released.yaml; or what a study registered, "
+            "or the labels of a pass.",
         ),
     ],
     because: Annotated[

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,7 +18,11 @@ from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.meta.study.measures import Study
+    from statediff.meta.study.passes import Labelling, PassAgreement
     from statediff.meta.study.trials import ScoredCase
+
+
+REGISTERED: Final = "statediff/study-registered/1"
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,68 @@ class CaseOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OtherCases:
+class PlannedStudy:
+    """A sample of --cases that is registered before anybody labels it, and its labels later."""
+
+    register: Annotated[
+        Path | None,
+        typer.Option(
+            "--register",
+            metavar="FILE",
+            help="Draw a sample of --cases and write down what will be done; judges nothing.",
+        ),
+    ] = None
+    protocol: Annotated[
+        Path | None,
+        typer.Option(
+            "--protocol",
+            metavar="FILE",
+            help="For --register: who labels, what they see, how disagreements are settled.",
+        ),
+    ] = None
+    within: Annotated[
+        str,
+        typer.Option(
+            "--within",
+            metavar="SHARE",
+            help="For --register: half the width of the interval that is wanted, 0.1 is 10 points.",
+        ),
+    ] = "0.1"
+    expected: Annotated[
+        str,
+        typer.Option(
+            "--expected",
+            metavar="SHARE",
+            help="For --register: the share that is expected; 0.5 asks for the most runs.",
+        ),
+    ] = "0.5"
+    registration: Annotated[
+        Path | None,
+        typer.Option("--registration", metavar="FILE", help="What --register wrote."),
+    ] = None
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="Of --registration: the labels of a pass, or of a settling; given for each.",
+        ),
+    ] = None
+
+    def require_whole(self, suites: list[str] | None) -> None:
+        """`UsageError` where what belongs together was not given together."""
+        if self.register is not None and (not suites or self.protocol is None):
+            raise UsageError("--register draws from --cases, and --protocol says who labels how")
+        if self.protocol is not None and self.register is None:
+            raise UsageError("--protocol is for --register")
+        if (self.registration is None) != (not self.labels):
+            raise UsageError("--registration and --labels go together: what was drawn, and labels")
+        if self.registration is not None and (self.register is not None or not suites):
+            raise UsageError("--registration is of --cases that are there, and not drawn anew")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherCases(PlannedStudy):
     """Cases that others recorded, or reviewers labelled."""
 
     suites: Annotated[
@@ -120,31 +187,41 @@ def study(
     """Compare evaluators on labelled runs: text, calls, assertions, raw states, and the judge.
 
     Right runs are made live, or read, and altered by the fault engine; every evaluator, and the
-    judge with one part gone, judges each. Ends with 0 if the judge agrees with every label, 1 if
-    it contradicts one, 3 if it only left some open.
+    judge with one part gone, judges each. Of recorded runs a sample can be registered before it is
+    labelled, and studied with the labels of blind passes. Ends with 0 if the judge agrees with
+    every label, 1 if it contradicts one, 3 if it only left some open.
     """
     from statediff.meta.checkpoint import require_folder
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
     from statediff.meta.study.importing import OFFICIAL
     from statediff.meta.study.measures import RESAMPLES
     from statediff.meta.study.measures import study as measured
+    from statediff.meta.study.passes import agreements
 
     if not recorded.is_whole:
         raise UsageError("a recorded run is --before and --after, maybe --answer and --schema")
+    others.require_whole(others.suites)
     if bool(others.reviewed) != (others.trust is not None):
         raise UsageError("--reviewed and --trust go together: whose labels count must be said")
     if pieces.keep is not None:
         if recorded.before:
             raise UsageError("--keep is for contracts and --cases: a recorded run is one piece")
         require_folder(pieces.keep)
+    if others.register is not None:
+        return _register(others, others.register, making.seed, as_json=as_json)
     cases: list[ScoredCase] = []
+    passes: tuple[PassAgreement, ...] = ()
     tell = _teller(quiet=as_json)
     wanted = Wanted(making.seed, making.each, making.live, pieces.keep)
     if recorded.before:
         cases += _recorded_cases(contracts, wanted, recorded, schema)
     elif contracts or not (others.suites or others.reviewed):
         cases += _contract_cases(contracts, wanted, pieces.jobs, tell)
-    for suite in others.suites or ():
+    if others.registration is not None:
+        found = _labelling(others, others.registration)
+        cases += _labelled_cases(found, others.suites or [], pieces.jobs)
+        passes = agreements(found, making.seed, RESAMPLES)
+    for suite in (others.suites or ()) if others.registration is None else ():
         for case in _imported_cases(suite, wanted, pieces.jobs, others.runs, others.harms):
             cases.append(case)
             tell(len(cases))
@@ -153,9 +230,9 @@ def study(
     if not cases:
         raise UsageError("nothing to study: no run there has a label that counts")
     about = {e.name: e.about for e in (OFFICIAL, *EVALUATORS, *ABLATIONS)}
-    found = measured(cases, about, making.seed, RESAMPLES)
-    _write(found, files, as_json=as_json)
-    return _code(found)
+    measures = replace(measured(cases, about, making.seed, RESAMPLES), passes=passes)
+    _write(measures, files, as_json=as_json)
+    return _code(measures)
 
 
 def _teller(*, quiet: bool) -> Callable[[int], None]:
@@ -241,26 +318,99 @@ def _imported_cases(
     from statediff.importers.workers import CaseFolder, Workers
     from statediff.meta.study.importing import imported_cases
 
+    with Workers(CaseFolder(*_suite_and_folder(named)), jobs) as workers:
+        yield from imported_cases(workers, wanted.seed, runs, harms, wanted.keep)
+
+
+def _suite_and_folder(named: str) -> tuple[str, Path]:
     suite, equals, folder = named.partition("=")
     if not equals or not folder:
         raise UsageError(f"--cases {named}: expected SUITE=DIR, e.g. tau2=DIR or agent-diff=DIR")
-    with Workers(CaseFolder(suite, Path(folder)), jobs) as workers:
-        yield from imported_cases(workers, wanted.seed, runs, harms, wanted.keep)
+    return suite, Path(folder)
+
+
+def _register(planned: OtherCases, out: Path, seed: int, *, as_json: bool) -> int:
+    """The sample is drawn and written down; nothing is judged."""
+    from statediff.importers.recorded import open_suite
+    from statediff.meta.study.importing import registered
+    from statediff.workspace.bundles import read_file
+    from statediff.workspace.folders import write_file
+
+    opened = {
+        name: open_suite(name, path) for name, path in map(_suite_and_folder, planned.suites or [])
+    }
+    protocol = {} if planned.protocol is None else {"protocol": _text(read_file(planned.protocol))}
+    found = registered(opened, _share(planned.within), _share(planned.expected), seed, protocol)
+    write_file(out, found.written())
+    drawn = [f"  {s.domain}, {s.stratum}: {s.drawn} of {s.runs}" for s in found.strata]
+    head = f"{shown(out)}: {len(found.sample)} runs, SHA-256 {found.digest}"
+    document = {"schema": REGISTERED, "runs": len(found.sample), "digest": found.digest}
+    print_result(document, "\n".join([head, *drawn]), as_json=as_json)
+    return 0
+
+
+def _share(text: str) -> Fraction:
+    """A share as a decimal. `UsageError` for other texts."""
+    if not re.fullmatch(r"0\.[0-9]{1,9}", text):
+        raise UsageError(f"{text[:40]!r}: expected a share between 0 and 1 like 0.1")
+    return Fraction(text)
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--protocol: not UTF-8: {error}") from error
+
+
+def _labelling(planned: PlannedStudy, registration: Path) -> Labelling:
+    from statediff.meta.study.passes import labelling, read_labels
+    from statediff.meta.study.planning import read_registration
+    from statediff.workspace.bundles import read_file
+
+    files = [read_labels(read_file(path)) for path in planned.labels or ()]
+    return labelling(read_registration(read_file(registration)), files)
+
+
+def _labelled_cases(found: Labelling, suites: list[str], jobs: int) -> list[ScoredCase]:
+    """The registered runs with their labels, under the contracts that were registered."""
+    from statediff.importers.workers import CaseFolder, Workers
+    from statediff.meta.study.importing import contracts_digest, labelled_cases
+
+    folders = dict(map(_suite_and_folder, suites))
+    lacking = {each.domain.split(" ")[0] for each in found.registration.sample} - folders.keys()
+    if lacking:
+        raise UsageError(f"--cases: runs of {', '.join(sorted(lacking))} were registered as well")
+    cases: list[ScoredCase] = []
+    opened = {}
+    for name, folder in folders.items():
+        with Workers(CaseFolder(name, folder), jobs) as workers:
+            cases += labelled_cases(workers, found)
+            opened[name] = workers.suite
+    if contracts_digest(opened, found.registration.sample) != found.registration.contracts:
+        progress().print("note: the contracts are others than those that were registered")
+    return cases
 
 
 def _reviewed_cases(folders: Sequence[Path], trust: Path) -> Iterator[ScoredCase]:
     """The trials of run folders that reviewers labelled; the others say nothing here."""
     from statediff.evidence.keys import load_trust
-    from statediff.meta.study.cases import reviewed_case
-    from statediff.suite.labels import labels_in, settled_label
+    from statediff.meta.study.cases import ReviewedTrial, reviewed_cases
+    from statediff.suite.labels import labels_in, looks_in, settled_label
     from statediff.workspace.bundles import draw_trials
+    from statediff.workspace.references import whole_trial
 
     keys = load_trust(trust)
+    found = []
     for trial in draw_trials(folders, None, 0):
         labels, resolutions = labels_in(trial.folder, trial.digest, keys)
         label = settled_label(labels, resolutions)
         if label is not None:
-            yield reviewed_case(trial.read(), label, labels)
+            bundle = trial.read()
+            run = whole_trial(trial.folder, bundle)
+            looks = looks_in(trial.folder, trial.digest, keys)
+            found.append(ReviewedTrial(bundle, label, labels, run, looks))
+    return reviewed_cases(found)
 
 
 def judged_contract(wanted: Wanted, path: Path) -> tuple[ScoredCase, ...]:

@@ -159,11 +159,16 @@ class Bfcl:
     def compat(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> Compat:
         """What the checker says of the run."""
         said = self.official(run, seeded)
+        is_equal = (
+            not seeded and _course(run.raw).systems[-1] == self._task(run.task).truth.systems[-1]
+        )
+        ordinary = {"raw-equality": is_equal}
         if said is None:
-            return Compat(
-                False, (f"the checker is not here; {VARIABLE} names it",), is_decided=False
-            )
-        return Compat(said["valid"] is True, (str(said["error"]),) if "error" in said else ())
+            why = f"the checker is not here; {VARIABLE} names it"
+            return Compat(False, (why,), is_decided=False, evaluators=ordinary)
+        passes = said["valid"] is True
+        reasons = (str(said["error"]),) if "error" in said else ()
+        return Compat(passes, reasons, evaluators={"assertions": passes, **ordinary})
 
     def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
         """Whether the checker passes the run; None where there is no checker."""

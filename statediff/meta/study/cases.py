@@ -8,7 +8,7 @@ the boundary is no case, nor is what the contract's owner lets pass, with reason
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
@@ -19,7 +19,15 @@ from statediff.meta.fault_classes import EVIDENCE_CLASSES, class_of, means_nothi
 from statediff.meta.metatest import PERMITTED, SEEDED, UNUSED
 from statediff.meta.mutate import Argued, is_argued, judge_fault, seed_faults
 from statediff.meta.reference import Reference, Rows
-from statediff.meta.study.trials import EvaluatorOpinion, Gold, LabelledCase, Origin, ScoredCase
+from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, score_case
+from statediff.meta.study.trials import (
+    EvaluatorOpinion,
+    Gold,
+    LabelledCase,
+    Look,
+    Origin,
+    ScoredCase,
+)
 from statediff.meta.twins import TWINS, recut
 from statediff.meta.world import Fault, World, in_order, is_privilege
 from statediff.model.verdict import ClauseTruth, Stage, Truth, Verdict
@@ -151,14 +159,63 @@ _FOLDS: Final[Mapping[str, StageFilter]] = {
 }
 
 
-def reviewed_case(bundle: Bundle, label: Label, labels: Sequence[Labelled]) -> ScoredCase:
-    """The trial with its settled label, and what can be read from its clauses. `BundleError`."""
-    judgement = bundle.document("judgement.json")
-    facts, trial = bundle.manifest, bundle.document("trial.json")
+@dataclass(frozen=True)
+class ReviewedTrial:
+    """A trial that reviewers labelled, with its whole states where its run kept them."""
+
+    bundle: Bundle
+    label: Label
+    labels: tuple[Labelled, ...]
+    run: Reference | None
+    looks: tuple[Labelled, ...] = ()
+    """By reviewers who saw one evaluator's view alone."""
+
+
+def reviewed_cases(trials: Sequence[ReviewedTrial]) -> Iterator[ScoredCase]:
+    """Each trial with its settled label. `BundleError`.
+
+    From stored states every evaluator judges, and the judge with each part gone. What compares with
+    right runs is given those that reviewers found right of the same contract, but for the trial
+    itself. A bundle by itself holds what its own decision read: there only evaluators that drop
+    whole stages are compared.
+    """
+    right: dict[str, list[Reference]] = {}
+    for each in trials:
+        if each.run is not None and each.label is Label.CORRECT:
+            right.setdefault(each.run.contract.digest, []).append(each.run)
+    for each in trials:
+        case = _folded_case(each)
+        if each.run is not None:
+            others = right.get(each.run.contract.digest, ())
+            gold = Gold(tuple(run for run in others if run is not each.run))
+            found = _score_stored(case, each.run, gold)
+            case = replace(case, opinions=found.opinions, errors=found.errors)
+        yield case
+
+
+def _score_stored(case: ScoredCase, run: Reference, gold: Gold) -> ScoredCase:
+    labelled = LabelledCase(
+        domain=case.domain,
+        task=case.task,
+        name=case.name,
+        origin=case.origin,
+        kind=case.kind,
+        sentence=case.sentence,
+        label=case.label,
+        run=run,
+        gold=gold,
+    )
+    return score_case(labelled, (*EVALUATORS, *ABLATIONS))
+
+
+def _folded_case(trial: ReviewedTrial) -> ScoredCase:
+    """The trial, and what can be read from the clauses of its bundle."""
+    judgement = trial.bundle.document("judgement.json")
+    facts, about = trial.bundle.manifest, trial.bundle.document("trial.json")
     try:
         clauses = [_clause(entry) for entry in judgement["clauses"]]
         contract = str(facts["contract"])
-        domain = str(trial["sandbox"] or contract.partition("/")[0])
+        domain = str(about["sandbox"] or contract.partition("/")[0])
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(f"judgement.json: no judgement as bundles hold it: {error!r}") from error
     # Whether reviewers took the run as one that only looks different, they do not say.
@@ -169,14 +226,19 @@ def reviewed_case(bundle: Bundle, label: Label, labels: Sequence[Labelled]) -> S
         origin=Origin.REVIEWED,
         kind="reviewed",
         sentence="as reviewed",
-        label=label,
+        label=trial.label,
         is_variant=False,
         opinions={name: _fold_opinion(clauses, keeps) for name, keeps in _FOLDS.items()},
         errors={},
-        seconds=tuple(each.given.seconds for each in labels if each.given.seconds),
+        seconds=tuple(each.given.seconds for each in trial.labels if each.given.seconds),
+        looks=tuple(
+            Look(each.given.shown, each.given.seconds, each.given.label is trial.label)
+            for each in trial.looks
+            if each.given.shown is not None
+        ),
         told=tuple(
             (each.given.stage, each.given.is_correctable, each.given.failures)
-            for each in labels
+            for each in trial.labels
             if each.given.stage is not None or each.given.failures
         ),
     )

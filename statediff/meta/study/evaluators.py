@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.errors import StatediffError
+from statediff.errors import StatediffError, UsageError
 from statediff.meta.fault_classes import EVIDENCE_CLASSES, altered_entities, class_of, names
 from statediff.meta.reference import Reference, rows_of
 from statediff.meta.study import ablations
@@ -36,6 +36,8 @@ class Evaluator:
     judge: Callable[[LabelledCase], EvaluatorOpinion] | None = None
     change: Callable[[Reference], Reference] | None = None
     """Instead of `judge`: the whole judge, over the inputs that this makes of a run."""
+    compares: bool = False
+    """It compares with right runs of the task, and says nothing where there is none."""
 
 
 # ---------------------------------------------------------------- without a contract's diff
@@ -140,6 +142,8 @@ def opinion_of(
     evaluator: Evaluator, case: LabelledCase, said: Mapping[str, EvaluatorOpinion]
 ) -> EvaluatorOpinion:
     """What the evaluator says; where nothing is changed for it, what the whole judge `said`."""
+    if evaluator.compares and not case.gold.runs:
+        raise UsageError("there is no other right run of the task to compare with")
     if evaluator.judge is not None:
         return evaluator.judge(case)
     changed = case.run if evaluator.change is None else evaluator.change(case.run)
@@ -173,10 +177,10 @@ def score_case(case: LabelledCase, evaluators: Sequence[Evaluator]) -> ScoredCas
 
 
 EVALUATORS: Final = (
-    Evaluator("final-text", "only what the agent says", final_text),
+    Evaluator("final-text", "only what the agent says", final_text, compares=True),
     Evaluator("per-turn", "only whether each call was all right", per_turn),
     Evaluator("assertions", "only what is required, as ordinary benchmarks assert", assertions),
-    Evaluator("raw-equality", "the whole state equals the gold run's", raw_equality),
+    Evaluator("raw-equality", "the whole state equals the gold run's", raw_equality, compares=True),
     Evaluator(
         "contract-diff",
         "the contract's diff, however old the evidence",

@@ -9,13 +9,15 @@ benchmark's own rules pass and whose label is correct: such a run is incorrect b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from statediff.errors import StatediffError
+from statediff.errors import InputError, StatediffError
+from statediff.evaluate import KERNEL
 from statediff.importers.recorded import (
     BadLine,
     Labels,
@@ -23,6 +25,7 @@ from statediff.importers.recorded import (
     RecordedRun,
     RunLine,
     Suite,
+    TaskId,
     read_lines,
 )
 from statediff.importers.rejudge import read_run
@@ -35,7 +38,8 @@ from statediff.meta.study.evaluators import (
     changed_entities,
     score_case,
 )
-from statediff.meta.study.planning import PlannedRun
+from statediff.meta.study.passes import Labelling
+from statediff.meta.study.planning import PlannedRun, Registration, digest_over, draw
 from statediff.meta.study.trials import (
     SCORED,
     EvaluatorOpinion,
@@ -55,6 +59,14 @@ _ABLATED: Final = frozenset(
     {"without-canonicalization", "without-labels", "without-evidence", "without-frame"}
 )
 """Recorded runs have no clock and no history, and their types have stable keys."""
+MEASURED: Final = (
+    "agreement",
+    "false acceptance",
+    "false rejection",
+    "inconclusive",
+    "what each ablation gets wrong that the whole judge gets right",
+)
+"""What is counted of every evaluator, domain by domain, with intervals over tasks and runs."""
 _PUBLISHED: Final = {True: "published as passed", False: "published as failed", None: "unpublished"}
 OFFICIAL: Final = Evaluator("official", "the benchmark's published verdict")
 
@@ -71,6 +83,8 @@ class StudyPiece:
     """Where what was judged is kept."""
     files: str = ""
     """The digest of the suite's folder, where something is kept."""
+    settled: Mapping[str, Label] | None = None
+    """By run, the labels that count instead of the published ones; other runs are left out."""
 
 
 def imported_cases(
@@ -97,6 +111,30 @@ def imported_cases(
             yield from done
 
 
+def labelled_cases(workers: Workers, found: Labelling) -> Iterator[ScoredCase]:
+    """The suite's runs of a registered sample with the labels that passes settled, judged.
+
+    Raises `InputError` where a run that was registered is not there as it was.
+    """
+    suite = workers.suite
+    for file in suite.files:
+        domain = f"{suite.name} {file.domain}"
+        wanted = {each.digest for each in found.registration.sample if each.domain == domain}
+        read = (line for line in read_lines(file.path) if not isinstance(line, BadLine))
+        lines = [line for line in read if hashlib.sha256(line.data).hexdigest() in wanted]
+        if len(lines) != len(wanted):
+            raise InputError(
+                f"{domain}: of {len(wanted)} runs that were registered, {len(lines)} are there"
+            )
+        settled = {run: label for (d, run), label in found.settled.items() if d == domain}
+        pieces = (
+            StudyPiece(domain, lines[at : at + CHUNK], 0, 0, settled=settled)
+            for at in range(0, len(lines), CHUNK)
+        )
+        for done in workers.in_order(judge_piece, pieces):
+            yield from done
+
+
 def population(suite: Suite) -> Iterator[PlannedRun]:
     """Every run of the suite that a study may draw, with its published verdict as its stratum."""
     for file in suite.files:
@@ -114,6 +152,42 @@ def population(suite: Suite) -> Iterator[PlannedRun]:
                 _PUBLISHED[labels.official],
                 hashlib.sha256(line.data).hexdigest(),
             )
+
+
+def registered(
+    suites: Mapping[str, Suite],
+    within: Fraction,
+    expected: Fraction,
+    seed: int,
+    protocol: Mapping[str, str],
+) -> Registration:
+    """What a study of these suites will do: a sample so large, judged by every evaluator here."""
+    everything = [run for suite in suites.values() for run in population(suite)]
+    strata, sample = draw(everything, within, expected, seed)
+    return Registration(
+        seed=seed,
+        within=_decimal(within),
+        expected=_decimal(expected),
+        contracts=contracts_digest(suites, sample),
+        kernel=str(KERNEL),
+        evaluators=tuple(each.name for each in (OFFICIAL, *EVALUATORS, *ABLATIONS)),
+        measures=("agreement of the passes", *MEASURED),
+        protocol=protocol,
+        strata=strata,
+        sample=sample,
+    )
+
+
+def _decimal(share: Fraction) -> str:
+    return f"{float(share):.9f}".rstrip("0")
+
+
+def contracts_digest(suites: Mapping[str, Suite], sample: Sequence[PlannedRun]) -> str:
+    """One digest over the contracts of the sample's tasks, as these suites make them."""
+    tasks = sorted({(*each.domain.split(" ", 1), each.task) for each in sample})
+    return digest_over(
+        [suites[suite].contract(TaskId(domain, task)).data for suite, domain, task in tasks]
+    )
 
 
 def _rank(seed: int, line: RunLine) -> bytes:
@@ -134,7 +208,7 @@ def _judge_runs(suite: Suite, piece: StudyPiece) -> Iterator[ScoredCase]:
             run, labels = read_run(suite, piece.domain.partition(" ")[2], line)
         except NotARun:
             continue
-        label = label_of(labels)
+        label = label_of(labels) if piece.settled is None else piece.settled.get(run.run_id)
         if label is not None:
             yield from _judge_run(suite, run, labels, label, piece)
 
@@ -161,14 +235,15 @@ def _judge_run(
             domain=piece.domain,
             task=run.task.name,
             name=run.run_id,
-            origin=Origin.IMPORTED,
+            origin=Origin.IMPORTED if piece.settled is None else Origin.LABELLED,
             kind="recorded-run",
             sentence="as recorded",
             label=label,
             run=reference,
             gold=Gold(()),
         )
-        yield score_case(case, _evaluators(suite, run, case, labels))
+        is_trial = bool(labels.corrected) or piece.settled is not None
+        yield score_case(case, _evaluators(suite, run, case, labels.official if is_trial else None))
         if label is Label.CORRECT and piece.harms and suite.compat(run).passes:
             yield from _harm(suite, run, case, piece)
     except StatediffError:
@@ -197,15 +272,17 @@ def _harm(
 
 
 def _evaluators(
-    suite: Suite, run: RecordedRun, case: LabelledCase, labels: Labels | None
+    suite: Suite, run: RecordedRun, case: LabelledCase, official: bool | None
 ) -> list[Evaluator]:
-    """Ours, and what the benchmark has: its own rules, and its published verdict where no label."""
+    """Ours, and the benchmark's own rules; what it published, where that is on trial."""
     before = case.run if case.world is None else case.world.reference
     compat = suite.compat(run, () if case.fault is None else changes_of(before, case.run))
-    ordinary = compat.evaluators or {"assertions": compat.passes}
+    ordinary = dict(compat.evaluators or {})
+    if compat.evaluators is None and compat.is_decided:
+        ordinary["assertions"] = compat.passes
     found = [_constant(name, _opinion(case, passes)) for name, passes in ordinary.items()]
-    if labels is not None and labels.corrected and labels.official is not None:
-        found.append(_constant(OFFICIAL.name, _opinion(case, labels.official)))
+    if official is not None:
+        found.append(_constant(OFFICIAL.name, _opinion(case, official)))
     found += [e for e in EVALUATORS if e.name in _BY_CONTRACT]
     return found + [e for e in ABLATIONS if e.name in _ABLATED]
 

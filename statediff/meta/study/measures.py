@@ -13,6 +13,7 @@ import numpy as np
 from statediff.meta.fault_classes import EVIDENCE_CLASSES
 from statediff.meta.study.cases import RIGHT
 from statediff.meta.study.evaluators import ABLATIONS, OURS
+from statediff.meta.study.passes import PassAgreement
 from statediff.meta.study.trials import EXPECTED, EvaluatorOpinion, ScoredCase
 from statediff.meta.world import Untried, in_order
 from statediff.model.verdict import Verdict
@@ -69,6 +70,10 @@ class EvaluatorMeasures:
     actions: float | None
     pointed: MeasuredShare
     """Its pointers hit what was altered, among wrong runs that it rejects."""
+    looks: MeasuredShare
+    """Right labels, among those of reviewers who saw only what it shows; no interval."""
+    look_seconds: float | None
+    """Median time of these: how soon a reader finds what is wrong with this evaluator alone."""
     agent_failures: int
     """Wrong runs that it rejects: the agent's failures, not its own."""
     failures: Mapping[str, int]
@@ -142,6 +147,8 @@ class Study:
     """(case, evaluator, why it could not judge it)."""
     untried: tuple[Untried, ...] = ()
     """What nothing that was seeded tries, over all right runs."""
+    passes: tuple[PassAgreement, ...] = ()
+    """How far the passes that labelled a registered sample agree, by domain."""
 
 
 _EXPECTED_ORDER: Final = (
@@ -185,7 +192,8 @@ def _domain(
 ) -> DomainMeasures:
     ordered = sorted(cases, key=lambda c: (c.task, c.origin, c.name, c.kind, c.sentence))
     draws = Draws([c.task for c in ordered], seed, resamples)
-    there = [e for e in evaluators if any(e in c.opinions or e in c.errors for c in ordered)]
+    known = {e for c in ordered for e in (*c.opinions, *c.errors, *(k.evaluator for k in c.looks))}
+    there = [e for e in evaluators if e in known]
     seconds = [s for c in ordered for s in c.seconds]
     return DomainMeasures(
         name=name,
@@ -205,6 +213,7 @@ def _measure(name: str, cases: Sequence[ScoredCase], draws: Draws) -> EvaluatorM
     known = [(c, c.opinions[name]) for c in cases if name in c.opinions]
     wrong = [(c, o) for c, o in known if is_failure(c, o)]
     caught = [o for c, o in known if c.label is Label.INCORRECT and o.verdict is Verdict.DIVERGE]
+    looks = [look for c in cases for look in c.looks if look.evaluator == name]
     pointing = [o for o in caught if o.hits is not None]
 
     def share(measure: str) -> MeasuredShare:
@@ -226,6 +235,8 @@ def _measure(name: str, cases: Sequence[ScoredCase], draws: Draws) -> EvaluatorM
         entities=float(median(o.entities for o in caught)) if caught else None,
         actions=float(median(o.actions for o in caught)) if caught else None,
         pointed=MeasuredShare(sum(bool(o.hits) for o in pointing), len(pointing), None),
+        looks=MeasuredShare(sum(look.is_right for look in looks), len(looks), None),
+        look_seconds=float(median(look.seconds for look in looks)) if looks else None,
         agent_failures=len(caught),
         failures=_count(component(c, name).value for c, _ in wrong),
         correctable=sum(o.shows for _, o in wrong),

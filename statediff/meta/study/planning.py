@@ -14,13 +14,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Final
+from functools import lru_cache
+from typing import Final, TypeVar
 
-from statediff.errors import InputError, UsageError
+from pydantic import TypeAdapter, ValidationError
+
+from statediff.errors import BundleError, InputError, UsageError
 from statediff.evidence.canonical import read, write
+from statediff.model.values import printable
 from statediff.statistics.draws import lot
 
 FORM: Final = "statediff/study-registration/1"
+Of = TypeVar("Of")
 _DEVIATIONS: Final = Fraction(1_959_964, 1_000_000)
 """Standard deviations to each side of a mean that an interval of 95 % reaches."""
 
@@ -67,10 +72,11 @@ class Registration:
     strata: tuple[Stratum, ...]
     sample: tuple[PlannedRun, ...]
     """By domain and run: no order in which anybody is shown them."""
+    form: str = FORM
 
     def written(self) -> bytes:
         """The file's bytes: canonical JSON and a newline."""
-        return write({"form": FORM, **_plain(asdict(self))}) + b"\n"
+        return write(asdict(self)) + b"\n"
 
     @property
     def digest(self) -> str:
@@ -84,31 +90,30 @@ class Registration:
         )
 
 
-def _plain(tree: Any) -> Any:
-    if isinstance(tree, Mapping):
-        return {name: _plain(value) for name, value in tree.items()}
-    return [_plain(each) for each in tree] if isinstance(tree, list | tuple) else tree
+@lru_cache
+def _shape() -> TypeAdapter[Registration]:
+    return TypeAdapter(Registration)
 
 
 def read_registration(data: bytes) -> Registration:
     """The registration in a file's bytes. `InputError` where it is none of this form."""
-    try:
-        tree = read(data.removesuffix(b"\n"), "registration")
-        if tree.pop("form") != FORM:
-            raise InputError("registration: of a form that this version does not know")
-        found = Registration(
-            **{
-                **tree,
-                **{name: tuple(tree[name]) for name in ("evaluators", "measures")},
-                "strata": tuple(Stratum(**each) for each in tree["strata"]),
-                "sample": tuple(PlannedRun(**each) for each in tree["sample"]),
-            }
-        )
-    except (AttributeError, KeyError, TypeError) as error:
-        raise InputError(f"registration: {error}") from error
-    if found.written() != data:
-        raise InputError("registration: not as it is written")
+    found = read_file_of(_shape(), data, "registration")
+    if found.form != FORM or found.written() != data:
+        raise InputError("registration: of a form that this version does not know")
     return found
+
+
+def read_file_of(shape: TypeAdapter[Of], data: bytes, name: str) -> Of:
+    """What the canonical JSON of a file says, in its shape. `InputError`."""
+    try:
+        read(data.removesuffix(b"\n"), name)
+        return shape.validate_json(data, strict=True)
+    except BundleError as error:
+        raise InputError(str(error)) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = printable(".".join(str(step) for step in first["loc"]))[:120]
+        raise InputError(f"{name}: {place or 'the whole'}: {first['msg']}") from error
 
 
 def wanted_size(runs: int, within: Fraction, expected: Fraction) -> int:

@@ -30,6 +30,8 @@ class Origin(StrEnum):
     """An agent ran in its sandbox; the label is what `cases.yaml` says it must get."""
     IMPORTED = "imported"
     """A public benchmark's run, with the label that its later human corrections agree on."""
+    LABELLED = "labelled"
+    """A public benchmark's run, with the label that blind passes settled."""
     HARMED = "harmed"
     """A public benchmark's passing run with harm seeded beside the task."""
     REVIEWED = "reviewed"
@@ -83,6 +85,16 @@ class EvaluatorOpinion:
     """Whether what the evaluator keeps shows what it may have got wrong."""
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a reviewer said who saw only what one evaluator shows."""
+
+    evaluator: str
+    seconds: int
+    is_right: bool
+    """The label is the one that was settled by those who saw everything."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScoredCase:
     """A case with the opinions on it. Small: captures are gone."""
@@ -101,6 +113,7 @@ class ScoredCase:
     """By evaluator: why it could not."""
     seconds: tuple[int, ...] = ()
     """How long each review of it took, where reviewers recorded that."""
+    looks: tuple[Look, ...] = ()
     told: tuple[tuple[Component | None, bool | None, tuple[Failure, ...]], ...] = ()
     """What reviewers say failed in the evaluator: stage, correctable or not, kinds [TV §3.4]."""
     untried: tuple[Untried, ...] = ()
@@ -120,6 +133,7 @@ def scored_from(told: Mapping[str, Any]) -> ScoredCase:
             "label": Label(told["label"]),
             "opinions": opinions,
             "seconds": (),
+            "looks": (),
             "told": (),
             "untried": tuple(Untried(**each) for each in told["untried"]),
         }

@@ -19,6 +19,7 @@ from statediff.meta.study.measures import (
 )
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.charts import Mark, Tone, bars
+from statediff.reports.study import pass_lines
 from statediff.reports.untried import untried_lines
 
 _ABLATED: Final = frozenset(each.name for each in ABLATIONS)
@@ -156,6 +157,7 @@ def study_view(found: Study) -> StudyView:
             ("Domains", f"{len(found.domains)}, never pooled"),
             ("Intervals", f"95 %, bootstrap over tasks and runs, {found.resamples:,} resamples"),
             ("Seed", str(found.seed)),
+            *_passes(found),
             *_untried(found),
         ),
         LEGEND,
@@ -165,6 +167,13 @@ def study_view(found: Study) -> StudyView:
         tuple((name(c), name(e), cut(why)) for c, e, why in found.errors[:MAX_ERRORS]),
         f"{left:,} more are not shown." if left > 0 else "",
     )
+
+
+def _passes(found: Study) -> Iterator[tuple[str, str]]:
+    """How far the passes agree that gave the labels."""
+    for each in found.passes:
+        first, *others = pass_lines(each)
+        yield "Labels", "; ".join([first, *(line.strip() for line in others)])
 
 
 def _untried(found: Study) -> Iterator[tuple[str, str]]:

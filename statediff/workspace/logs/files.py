@@ -121,7 +121,8 @@ _YAML = (".yaml", ".yml")
 def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> list[Record]:
     """The records of a label, a resolution, an erasure, a sealed copy or a file of releases.
 
-    A bundle that one is about is named under the log's secret.
+    A bundle that one is about is named under the log's secret. What a study registers, and the
+    labels of its passes, are not signed.
 
     `UsageError` without a trust file where one is needed, `BundleError` for what is not so signed.
     """
@@ -129,6 +130,8 @@ def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> 
     from statediff.evidence.seal import is_sealed
     from statediff.workspace.bundles import read_file
 
+    if trust is None and path.is_file() and (study := _of_study(read_file(path))) is not None:
+        return [study]
     if trust is None:
         raise UsageError(f"{path}: is signed; say with --trust FILE whose keys count")
     if is_sealed(path):
@@ -141,6 +144,24 @@ def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> 
 
     found = _reviewed(data, trust)
     return [replace(found, about=keyed(secret, found.about))]
+
+
+def _of_study(data: bytes) -> Record | None:
+    """The record of a study's registration, or of the labels of a pass; None of other files."""
+    from statediff.evidence.log import REGISTRATION, Record
+    from statediff.meta.study import passes, planning
+
+    if f'"form":"{planning.FORM}"'.encode() in data:
+        found = planning.read_registration(data)
+        # It makes no trials of its own: a run of the log has none that lacks its verdict.
+        said = {"run": "study", "trials": "0", "runs": str(len(found.sample))}
+        return Record(REGISTRATION, "study", found.digest, said)
+    if f'"form":"{passes.FORM}"'.encode() in data:
+        labels = passes.read_labels(data)
+        kind = "adjudication" if labels.part is passes.Part.PASS else "resolution"
+        said = {"by": labels.by.value, "pass": labels.name, "labels": str(len(labels.labels))}
+        return Record(kind, labels.registration, labels.digest, said)
+    return None
 
 
 def _sealed(path: Path, trust: Sequence[Signer]) -> Record:
