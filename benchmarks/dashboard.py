@@ -14,7 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from statediff.reports.dashboard.page import Choice, board_page, trials_page
+from statediff.reports.dashboard.comparing import Pair, comparison_page
+from statediff.reports.dashboard.page import board_page
+from statediff.reports.dashboard.parts import Choice
+from statediff.reports.dashboard.trials import trials_page
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, file_url, open_store
 
@@ -60,7 +63,12 @@ def fill(store: Store, trials: int) -> None:
                     number=at,
                     started_at=f"2026-01-{run + 1:02d}T00:00:00+00:00",
                     agent_microseconds=1_000_000,
-                    cost_nano=1_000_000,
+                    cost_nano=dice.randrange(10**9),
+                    outcome=end.value if end.has_verdict else None,
+                    task=dice.choice(("MATCH", "DIVERGE")) if end.has_verdict else None,
+                    recall_nano=dice.randrange(10**9) if end.has_verdict else None,
+                    along="HOLDS" if end.has_verdict else None,
+                    whole="FAILS" if end is Ended.DIVERGE else "HOLDS",
                     loose=loose if end is Ended.DIVERGE else (),
                 )
             )
@@ -88,10 +96,14 @@ def main() -> None:
         fill(store, trials)
         chosen = Choice(ended=Ended.DIVERGE, clause="refunded")
         deep = trials // 100 - 1
+        by_cost = Choice(sort="cost", is_down=True)
+        pair = Pair(f"{0:032d}", f"{1:032d}", "agent-0", "agent-0")
         for name, page in {
             "the overview": lambda: board_page(store, None, "x", "/r"),
             "trials of a clause": lambda: trials_page(store, None, chosen, "/r", 3, {}),
             "the last page of all": lambda: trials_page(store, None, Choice(), "/r", deep, {}),
+            "all by cost": lambda: trials_page(store, None, by_cost, "/r", 0, {}),
+            "two runs": lambda: comparison_page(store, pair, "/r", 0, {}),
         }.items():
             print(f"{name:22} {measured(page)}")
 

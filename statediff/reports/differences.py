@@ -26,7 +26,7 @@ Json = Any
 MAX_DELTAS: Final = 20
 """Deltas of one case and one kind that are listed; all are counted."""
 MAX_TOLD: Final = 5
-"""Of these, how many people are shown."""
+"""Of these, how many a line of text each shows."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _summary(deltas: Sequence[Json]) -> Deltas:
     return Deltas(
         len(deltas),
         tuple(_delta(delta) for delta in deltas[:MAX_DELTAS]),
-        tuple(change(delta).plain for delta in deltas[:MAX_TOLD]),
+        tuple(change(delta).plain for delta in deltas[:MAX_DELTAS]),
     )
 
 
@@ -134,19 +134,24 @@ def differences_lines(found: Differences) -> list[str]:
     """The differences for people, a line each; none where nothing is known to differ."""
     told = []
     for word, deltas in (("new", found.new), ("vanished", found.vanished)):
-        told += [f"{word} delta: {line}" for line in deltas.lines]
-        if deltas.number > len(deltas.lines):
-            told.append(f"and {deltas.number - len(deltas.lines)} more {word} deltas")
+        told += [f"{word} delta: {line}" for line in deltas.lines[:MAX_TOLD]]
+        if deltas.number > MAX_TOLD:
+            told.append(f"and {deltas.number - MAX_TOLD} more {word} deltas")
     turns = (found.first_failed_turn_a, found.first_failed_turn_b)
     if turns != (None, None):
         one, other = ("none" if turn is None else str(turn) for turn in turns)
         told.append(f"first failed turn: A {one}, B {other}")
+    if found.parting is not None or told:
+        told += [f"first divergent action: {line}" for line in (parting_line(found),) if line]
+    return told
+
+
+def parting_line(found: Differences) -> str:
+    """The first call that differs, or why it is not known; empty where none does."""
     if found.parting is not None:
         one, other = _words(found.parting.a), _words(found.parting.b)
-        told.append(f"first divergent action: call {found.parting.number}: A {one}, B {other}")
-    elif found.unknown is not None and told:
-        told.append(f"first divergent action: not known: {said(found.unknown, 200)}")
-    return told
+        return f"call {found.parting.number}: A {one}, B {other}"
+    return "" if found.unknown is None else f"not known: {said(found.unknown, 200)}"
 
 
 def _delta(delta: Json) -> Json:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from statediff.suite.records import levels
+
 Json = Any
-ALONG: Final = frozenset({"steps", "actions"})
-WHOLE: Final = frozenset({"forbid", "frame", "require"})
-_TRUTHS: Final = ("HOLDS", "UNKNOWN", "FAILS")
-_TOLD: Final = {
+_TOLD: Final[dict[tuple[str | None, str | None], str]] = {
     ("FAILS", "HOLDS"): (
         "Along the run something went wrong that its end does not show: it was repaired, or it "
         "left no trace in the state."
@@ -31,10 +30,4 @@ _TOLD: Final = {
 
 def disagreement(clauses: Iterable[Json]) -> str:
     """What it means that the two levels differ; nothing where they agree, or one has no clause."""
-    known = list(clauses)
-    levels = [_worst(c["truth"] for c in known if c["stage"] in own) for own in (ALONG, WHOLE)]
-    return _TOLD.get((levels[0], levels[1]), "")
-
-
-def _worst(truths: Iterable[str]) -> str:
-    return max(truths, key=_TRUTHS.index, default="")
+    return _TOLD.get(levels(clauses), "")

@@ -7,7 +7,7 @@ fractions in JSON, with their value beside them; null is a figure that is not de
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -16,8 +16,10 @@ from urllib.parse import unquote
 from rich.table import Table
 
 from statediff.reports.said import said
-from statediff.suite.comparison import CaseChange, ComparedCase, Comparison
-from statediff.suite.overview import ALL, EndCounts, Figures, JudgedContract, TurnCounts
+from statediff.suite.comparison import CaseChange, ComparedCase, Comparison, PassDifference
+from statediff.suite.figures import DomainFigures, Figures, LabeledFigures, SideFigures
+from statediff.suite.measures import Mean, Measures, TurnCounts
+from statediff.suite.overview import EndCounts, JudgedContract
 from statediff.suite.records import FAILURES, Ended, Loose, Side, Trial
 from statediff.suite.store import RunCounts
 
@@ -28,6 +30,19 @@ Json = Any
 RUNS: Final = "statediff/runs/1"
 STATS: Final = "statediff/stats/1"
 COMPARISON: Final = "statediff/comparison/1"
+POOLED: Final = "pooled over domains"
+MEASURES: Final = (
+    "precision",
+    "recall",
+    "F1",
+    "forbidden",
+    "tool",
+    "task",
+    "outcome",
+    "only steps fail",
+    "only end fails",
+)
+NO_DIFFERENCE: Final = PassDifference(0, None, Fraction(1), None)
 MAX_LISTED: Final = 20
 """Cases and violations of one kind shown to people; all are counted, and JSON lists them."""
 
@@ -59,9 +74,11 @@ def runs_table(listed: Sequence[RunCounts], *, with_place: bool) -> Table:
     return table
 
 
-def stats_document(found: Figures, runs: int) -> Json:
-    """The figures as JSON."""
-    return {
+def stats_document(
+    found: Figures, runs: int, labeled: Sequence[LabeledFigures], *, is_pooled: bool
+) -> Json:
+    """The figures as JSON; those over all domains only where they are asked for."""
+    document = {
         "schema": STATS,
         "runs": runs,
         **_counts(found.counted),
@@ -72,29 +89,79 @@ def stats_document(found: Figures, runs: int) -> Json:
                 **_counts(each.counted),
                 "retried": each.retried,
                 **_chances(each.at, each.all),
-                **({"turns": _turns(each.turns)} if each.turns.number else {}),
+                **measures_document(each.measures),
             }
             for each in found.contracts
         ],
-        "domains": [
-            {
-                "domain": each.domain or None,
-                "agent": each.agent,
-                "contracts": [_judge_fields(judged) for judged in each.contracts],
-                **_counts(each.counted),
-                **_chances(each.at, each.all),
-                "reruns": {
-                    "number": each.reruns.number,
-                    "mean": _exact(each.reruns.mean),
-                    "standard_deviation": _round(each.reruns.deviation),
-                    "lowest": _exact(each.reruns.lowest),
-                    "highest": _exact(each.reruns.highest),
-                    "spread": _exact(each.reruns.spread),
-                },
-            }
-            for each in found.domains
-        ],
+        "domains": [{**_domain(each.figures), "gates": _gates(each)} for each in labeled],
     }
+    return {**document, "pooled": [_domain(e) for e in found.pooled]} if is_pooled else document
+
+
+def _domain(each: DomainFigures) -> Json:
+    return {
+        "domain": each.domain or None,
+        "agent": each.agent,
+        "contracts": [_judge_fields(judged) for judged in each.contracts],
+        **_counts(each.counted),
+        **_chances(each.at, each.all),
+        "reruns": {
+            "number": each.reruns.number,
+            "mean": _exact(each.reruns.mean),
+            "standard_deviation": _round(each.reruns.deviation),
+            "lowest": _exact(each.reruns.lowest),
+            "highest": _exact(each.reruns.highest),
+            "spread": _exact(each.reruns.spread),
+        },
+        **measures_document(each.measures),
+    }
+
+
+def _gates(each: LabeledFigures) -> Json:
+    """A row of [TV Table 5]; null where no trial has a label."""
+    found = each.agreement
+    return {
+        "gates": each.gates,
+        "pass": each.figures.counted.passed,
+        "labeled": 0 if found is None else found.trials,
+        "labeled_pass": None if found is None else each.correct,
+        "decided": None if found is None else found.decided,
+        "agree": None if found is None else found.agree,
+        "lenient": None if found is None else found.false_acceptances,
+        "strict": None if found is None else found.false_rejections,
+    }
+
+
+def measures_document(found: Measures) -> Json:
+    """What trials with a verdict measured, as JSON; `turns` only where there were any."""
+    return {
+        "precision": _mean(found.precision),
+        "recall": _mean(found.recall),
+        "f1": _mean(found.f1),
+        "forbidden_effect_rate": _mean(found.forbidden),
+        "components": [
+            {**each._asdict(), "trials": number}
+            for each, number in sorted(found.components.items(), key=_by_text)
+        ],
+        "levels": {
+            "both": found.leveled,
+            "only_steps_fail": found.only_along,
+            "only_end_fails": found.only_whole,
+            "by_truth": [
+                {"steps": each.along, "end": each.whole, "trials": number}
+                for each, number in sorted(found.levels.items(), key=_by_text)
+            ],
+        },
+        **({"turns": _turns(found.turns)} if found.turns.number else {}),
+    }
+
+
+def _by_text(entry: tuple[Iterable[str | None], int]) -> list[str]:
+    return [part or "" for part in entry[0]]
+
+
+def _mean(found: Mean) -> Json:
+    return {"mean": _round(found.value), "trials": found.number}
 
 
 def _turns(counts: TurnCounts) -> Json:
@@ -107,8 +174,13 @@ def _turns(counts: TurnCounts) -> Json:
     }
 
 
-def stats_tables(found: Figures) -> Iterator[Table]:
-    """The figures as tables: by contract, by domain, and of live turns where there are any."""
+def stats_tables(
+    found: Figures, labeled: Sequence[LabeledFigures], *, is_pooled: bool
+) -> Iterator[Table]:
+    """The figures as tables: by contract, by domain, and of live turns where there are any.
+
+    What is pooled over all domains is the last row of a table, and only where it is asked for.
+    """
     ks = sorted(found.contracts[0].at) if found.contracts else []
     chances = [name for k in ks for name in (f"pass@{k}", f"pass^{k}")]
     ends = ("trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict")
@@ -128,14 +200,12 @@ def stats_tables(found: Figures) -> Iterator[Table]:
     domains = _table(
         "domain", "agent", "contracts", *ends[:1], *chances, "reruns", "mean", "sd", "spread"
     )
-    is_one = len({each.domain for each in found.domains}) <= 2
-    for row in found.domains:
-        if row.domain == ALL and is_one:
-            continue
+    by_domain = (*found.domains, *(found.pooled if is_pooled else ()))
+    for row in by_domain:
         told = [_percent(value) for k in ks for value in (row.at[k], row.all[k])]
         again = row.reruns
         domains.add_row(
-            said(row.domain, 40) or "all",
+            said(row.domain, 40) or POOLED,
             said(row.agent, 40),
             str(len(row.contracts)),
             str(row.counted.scheduled),
@@ -146,14 +216,17 @@ def stats_tables(found: Figures) -> Iterator[Table]:
             _percent(again.spread),
         )
     yield domains
-    spoken = [each for each in found.contracts if each.turns.number]
+    rows = [(row.domain or POOLED, row.agent, row.measures) for row in by_domain]
+    yield from _measures_tables("agent", rows)
+    yield _gates_table(labeled)
+    spoken = [each for each in found.contracts if each.measures.turns.number]
     if spoken:
         turns = _table(
             "contract", "agent", "turns", "first attempt", "after repair", "failed", "unknown"
         )
         for one in spoken:
             who = f"{one.judged.contract} {one.judged.version}"
-            counts = one.turns
+            counts = one.measures.turns
             number, *held = (counts.number, counts.first, counts.after)
             shares = [f"{each} ({_percent(Fraction(each, number))})" for each in held]
             ends_of = (str(number), *shares, str(counts.failed), str(counts.unknown))
@@ -161,11 +234,73 @@ def stats_tables(found: Figures) -> Iterator[Table]:
         yield turns
 
 
+def _measures_tables(whose: str, rows: Sequence[tuple[str, str, Measures]]) -> Iterator[Table]:
+    """Rows of (domain, agent or side, measures): means, then C [TV eq. 4] by combination."""
+    table = _table("domain", whose, *MEASURES)
+    for domain, who, found in rows:
+        table.add_row(said(domain, 40), said(who, 40), *measured_cells(found))
+    yield table
+    combined = _table("domain", whose, "tool", "task", "outcome", "trials")
+    for domain, who, found in rows:
+        for each, number in sorted(found.components.items(), key=_by_text):
+            cells = (part or "–" for part in each)
+            combined.add_row(said(domain, 40), said(who, 40), *cells, str(number))
+    if combined.row_count:
+        yield combined
+
+
+def measured_cells(found: Measures) -> tuple[str, ...]:
+    """The cells below `MEASURES`; a mean over fewer trials than have a verdict says over how many.
+
+    A result, and each level, counts only the trials whose contract has a clause of it.
+    """
+    trials = sum(found.components.values())
+    means = [
+        _percent(each.value) + f" ({each.number})" * (0 < each.number < trials)
+        for each in (found.precision, found.recall, found.f1, found.forbidden)
+    ]
+    results = [
+        (counts.get(Ended.MATCH, 0), sum(counts.values()))
+        for counts in map(found.result, ("tool", "task", "outcome"))
+    ]
+    levels = [(each, found.leveled) for each in (found.only_along, found.only_whole)]
+    return (*means, *(f"{n}/{of}" if of else "–" for n, of in (*results, *levels)))
+
+
+def _gates_table(labeled: Sequence[LabeledFigures]) -> Table:
+    """Verdicts beside labels, as [TV Table 5] has them; a dash where no trial has a label."""
+    table = _table(
+        "domain", "agent", "gates", "pass", "labeled", "label pass", "agree", "lenient", "strict"
+    )
+    for each in labeled:
+        found, row = each.agreement, each.figures
+        beside = ["–"] * 5
+        if found is not None:
+            beside = [
+                str(found.trials),
+                _part(each.correct, found.trials),
+                _part(found.agree, found.decided),
+                str(found.false_acceptances),
+                str(found.false_rejections),
+            ]
+        passed = _part(row.counted.passed, each.gates)
+        table.add_row(said(row.domain, 40), said(row.agent, 40), str(each.gates), passed, *beside)
+    return table
+
+
+def _part(number: int, of: int) -> str:
+    return f"{_percent(Fraction(number, of))} ({number}/{of})" if of else "–"
+
+
 Opened: TypeAlias = "Mapping[tuple[str, int | None, str], Differences | str]"
 """For a case by its key, where its bundles part, or why they cannot be read."""
 
 
-def comparison_document(found: Comparison, opened: Opened) -> Json:
+Sides: TypeAlias = tuple[Mapping[str, SideFigures], Mapping[str, SideFigures]]
+"""By domain, A and B."""
+
+
+def comparison_document(found: Comparison, opened: Opened, sides: Sides) -> Json:
     """The comparison as JSON, case by case; of one with all its cases."""
     if found.alike:
         raise ValueError("cases that were left out cannot be listed")
@@ -173,6 +308,26 @@ def comparison_document(found: Comparison, opened: Opened) -> Json:
         "schema": COMPARISON,
         "cases": len(found.cases),
         **{change.value: len(found.of(change)) for change in CaseChange},
+        **_difference(found.pooled),
+        "domains": [
+            {
+                "domain": domain,
+                **_difference(found.domains.get(domain, NO_DIFFERENCE)),
+                **{
+                    side: None
+                    if (own := by.get(domain)) is None
+                    else {**_counts(own.counted), **measures_document(own.measures)}
+                    for side, by in zip(("a", "b"), sides, strict=True)
+                },
+            }
+            for domain in sorted({*found.domains, *sides[0], *sides[1]})
+        ],
+        "by_case": [_case(case, opened.get(case.key)) for case in found.cases],
+    }
+
+
+def _difference(found: PassDifference) -> Json:
+    return {
         "decided": found.decided,
         "difference": _exact(found.difference),
         "mcnemar_p": _exact(found.p),
@@ -185,24 +340,46 @@ def comparison_document(found: Comparison, opened: Opened) -> Json:
             "seed": found.interval.seed,
             "clusters": found.interval.clusters,
         },
-        "by_case": [_case(case, opened.get(case.key)) for case in found.cases],
     }
 
 
-def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str]:
-    """The comparison for people: counts, the difference, what changed, and where cases part."""
+def difference_line(found: PassDifference) -> str:
+    """The difference in words; empty where no case is decided."""
+    if found.interval is None or found.difference is None:
+        return ""
+    low, high = (f"{100 * end:+.1f}" for end in (found.interval.low, found.interval.high))
+    return (
+        f"{found.decided} decided: {100 * float(found.difference):+.1f} points passed, 95 % "
+        f"bootstrap {low} to {high}; McNemar's exact p = {float(found.p):.4g}"
+    )
+
+
+def comparison_tables(
+    found: Comparison, opened: Opened, sides: Sides, *, is_pooled: bool
+) -> Iterator[Table | str]:
+    """The comparison for people: counts, the difference, what changed, and where cases part.
+
+    Each domain has a difference of its own; the pooled one is there where it is asked for.
+    """
     told = ", ".join(
         f"{found.count(change)} {change.value.replace('_', ' ')}"
         for change in CaseChange
         if found.count(change)
     )
     yield f"{found.number} case{'s' * (found.number != 1)}: {told or 'none'}"
-    if found.interval is not None and found.difference is not None:
-        low, high = (f"{100 * end:+.1f}" for end in (found.interval.low, found.interval.high))
-        yield (
-            f"{found.decided} decided: {100 * float(found.difference):+.1f} points passed, 95 % "
-            f"bootstrap {low} to {high}; McNemar's exact p = {float(found.p):.4g}"
-        )
+    domains = sorted({*sides[0], *sides[1]})
+    for domain, of in found.domains.items():
+        if line := difference_line(of):
+            yield f"{said(domain, 40)}: {line}" if len(domains) > 1 else line
+    if is_pooled and (line := difference_line(found.pooled)):
+        yield f"{POOLED}: {line}"
+    rows = [
+        (domain, side, by[domain].measures)
+        for domain in domains
+        for side, by in zip("AB", sides, strict=True)
+        if domain in by
+    ]
+    yield from islice(_measures_tables("run", rows), 1)
     changed = [case for change in _TOLD for case in found.of(change)]
     if changed:
         table = _table("", "case", "A", "B")
@@ -213,13 +390,13 @@ def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str
         yield table
         if len(changed) > MAX_LISTED:
             yield f"and {len(changed) - MAX_LISTED} more; --json lists them"
-    for word, sides in (
+    for word, listed in (
         ("new", [c.new for c in found.cases]),
         ("vanished", [c.vanished for c in found.cases]),
     ):
         counts = Counter(
             (case.contract, loose.code, loose.clause)
-            for case, side in zip(found.cases, sides, strict=True)
+            for case, side in zip(found.cases, listed, strict=True)
             for loose in side
         )
         for (contract, code, clause), number in islice(sorted(counts.items()), MAX_LISTED):

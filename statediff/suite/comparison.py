@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from statediff.errors import BundleError
 from statediff.statistics.binomial import mcnemar
 from statediff.statistics.bootstrap import Interval, mean_interval
-from statediff.suite.records import Ended, Loose, Side, Trial
+from statediff.suite.records import Ended, Loose, Side, Trial, domain_of
 from statediff.suite.store import ENDS, FINDINGS, TRIALS, Store, loose_by_trial
 
 RESAMPLES: Final = 10_000
@@ -113,15 +113,27 @@ class DifferenceInterval(Interval):
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """All cases of two runs, and what the decided ones say of the difference."""
+class PassDifference:
+    """What decided cases say of the difference between two runs."""
 
-    cases: tuple[ComparedCase, ...]
+    decided: int
+    """Cases with a MATCH or a DIVERGE on both sides."""
     difference: Fraction | None
     """The share of the decided cases that pass in B less that in A."""
     p: Fraction
     """McNemar's, exact and two-sided, over the decided cases."""
     interval: DifferenceInterval | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All cases of two runs, and what the decided ones say of the difference."""
+
+    cases: tuple[ComparedCase, ...]
+    pooled: PassDifference
+    """Over all domains."""
+    domains: Mapping[str, PassDifference]
+    """By domain, in order; of those with a decided case."""
     alike: int = 0
     """Further cases that passed in both, of which nothing else is to be said."""
 
@@ -142,11 +154,6 @@ class Comparison:
         """So many cases with two verdicts, those first in which the verdicts differ."""
         found = (case for change in _BY_INTEREST for case in self.of(change))
         return tuple(islice(found, number))
-
-    @property
-    def decided(self) -> int:
-        """Cases with a MATCH or a DIVERGE on both sides."""
-        return sum(map(self.count, _DIFFERENCE))
 
     @cached_property
     def _by_change(self) -> dict[CaseChange, tuple[ComparedCase, ...]]:
@@ -172,13 +179,29 @@ def compare(
             clusters[case.contract].append(step)
     for contract, number in (alike or {}).items():
         clusters[contract] += [0] * number
-    decided = [pair for cluster in clusters.values() for pair in cluster]
+    domains: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    for name in sorted(clusters):
+        domains[domain_of(name)][name] = clusters[name]
+    pooled = _pass_difference(clusters, seed)
     return Comparison(
         cases,
+        pooled,
+        {
+            name: pooled if len(domains) == 1 else _pass_difference(own, seed)
+            for name, own in domains.items()
+        },
+        sum((alike or {}).values()),
+    )
+
+
+def _pass_difference(clusters: Mapping[str, Sequence[int]], seed: int) -> PassDifference:
+    """Of the differences (-1, 0 or 1) of decided cases, by contract."""
+    decided = [pair for cluster in clusters.values() for pair in cluster]
+    return PassDifference(
+        len(decided),
         Fraction(sum(decided), len(decided)) if decided else None,
         mcnemar(decided.count(1), decided.count(-1)),
         difference_interval([clusters[name] for name in sorted(clusters)], seed),
-        sum((alike or {}).values()),
     )
 
 

@@ -447,6 +447,11 @@ class VerdictAgreement:
     inconclusive: int
     unresolvable: int
 
+    @property
+    def decided(self) -> int:
+        """Trials with a MATCH or a DIVERGE and a label that says right or wrong."""
+        return self.trials - self.inconclusive - self.unresolvable
+
 
 @dataclass(frozen=True, kw_only=True)
 class SettledTrial:

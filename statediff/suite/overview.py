@@ -2,8 +2,7 @@
 
 Every figure is over scheduled trials, those without a verdict included and shown apart: only a
 MATCH is a pass. Verdicts of different evaluators (another version or digest of a contract, another
-kernel) are never in one count, nor are those of different agents. `figures` counts them by contract
-and by domain.
+kernel) are never in one count, nor are those of different agents.
 
 All text in here comes from run folders; it was bounded and spelled out when it was indexed.
 """
@@ -12,15 +11,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from statediff.statistics.repeats import Reruns, mean, pass_all, pass_at, reruns
-from statediff.suite.records import FAILURES, Ended, Trial, domain_of
-from statediff.suite.store import FINDINGS, KEPT, RUNS, TRIALS, Store
+from statediff.suite.measures import GROUPED, NO_MEASURES, SUMS, Measures, measures, together
+from statediff.suite.records import FAILURES, Ended, Loose, Trial, domain_of
+from statediff.suite.store import ENDS, FINDINGS, KEPT, RUNS, TRIALS, Store
 
 PAGE: Final = 100
 
@@ -72,12 +70,7 @@ class TrialGroup:
     """How many were begun more than once."""
     retried: int = 0
     """How many of them somebody had made again, though there was a verdict."""
-    turns: int = 0
-    """How many turns their contracts have, of those that were tried live."""
-    turns_first: int = 0
-    turns_after: int = 0
-    turns_failed: int = 0
-    """See `statediff.suite.records.Trial`."""
+    measures: Measures = NO_MEASURES
 
 
 @dataclass(frozen=True)
@@ -106,6 +99,7 @@ class MatrixCell:
     repeated: int
     retried: int
     runs: int
+    measures: Measures
 
     @property
     def is_flaky(self) -> bool:
@@ -120,11 +114,12 @@ class MatrixCell:
 
 @dataclass(frozen=True, kw_only=True)
 class TrendPoint:
-    """One agent in one run: a point of a trend, by the time of the run's first agent."""
+    """One agent in one domain of a run: a point of a trend, by when the run's first agent began."""
 
     run: str
     name: str
     location: str
+    domain: str
     agent: str
     kernel: str
     started_at: str | None
@@ -164,24 +159,34 @@ def groups(store: Store, runs: Sequence[str] | None = None) -> tuple[TrialGroup,
         TRIALS.c.kernel,
         TRIALS.c.agent,
     )
-    wanted = sa.select(*key, TRIALS.c.ended, *_SUMS).group_by(*key, TRIALS.c.ended)
+    grouped = (*key, TRIALS.c.ended, *GROUPED)
+    wanted = sa.select(*grouped, *_SUMS, *SUMS).group_by(*grouped)
     found: dict[tuple[str, ...], list[Any]] = {}
+    measured: dict[tuple[str, ...], list[Any]] = defaultdict(list)
     rows = store.rows(_within_runs(wanted, runs))
     named = _agent_names((row[0], row[1], row[2], row[5]) for row in rows)
-    for run, contract, version, digest, kernel, agent, ended, *sums in rows:
+    first, last = len(grouped), len(grouped) + len(_SUMS)
+    for row in rows:
+        run, contract, version, digest, kernel, agent, ended = row[: len(key) + 1]
         who = agent or named.get((run, contract, version), "")
-        sides = found.setdefault(
-            (run, contract, version, digest, kernel, who),
-            [defaultdict(int), None, *[0] * (len(_SUMS) - 2)],
-        )
+        whose, sums = (run, contract, version, digest, kernel, who), row[first:last]
+        if ENDS[ended].has_verdict:
+            measured[whose].append((sums[0], row[len(key) + 1 : first], row[last:]))
+        sides = found.setdefault(whose, [defaultdict(int), None, *[0] * (len(_SUMS) - 2)])
         sides[0][Ended(ended)] += sums[0]
         if sums[1] is not None:
             sides[1] = (sides[1] or 0) + int(sums[1])
         for at, value in enumerate(sums[2:], 2):
             sides[at] += int(value or 0)
     return tuple(
-        TrialGroup(key[0], JudgedContract(*key[1:5]), key[5], _end_counts(ended), *rest)
-        for key, (ended, *rest) in sorted(found.items())
+        TrialGroup(
+            each[0],
+            JudgedContract(*each[1:5]),
+            each[5],
+            _end_counts(ended),
+            *(*rest, measures(measured.get(each, ()))),
+        )
+        for each, (ended, *rest) in sorted(found.items())
     )
 
 
@@ -202,10 +207,17 @@ def passes(store: Store, runs: Sequence[str] | None = None) -> tuple[DomainPass,
     return tuple(DomainPass(*at, *counts) for at, counts in sorted(found.items()))
 
 
-def matrix(store: Store, runs: Sequence[str] | None = None) -> tuple[MatrixCell, ...]:
-    """Contracts × agents, by contract, version, digest, kernel and agent."""
+def matrix(
+    store: Store,
+    runs: Sequence[str] | None = None,
+    known: Sequence[TrialGroup] | None = None,
+) -> tuple[MatrixCell, ...]:
+    """Contracts × agents, by contract, version, digest, kernel and agent.
+
+    `known` are the groups of the runs, where the caller has them.
+    """
     cells: dict[tuple[JudgedContract, str], list[TrialGroup]] = defaultdict(list)
-    for group in groups(store, runs):
+    for group in groups(store, runs) if known is None else known:
         cells[group.judged, group.agent].append(group)
     return tuple(
         MatrixCell(
@@ -218,6 +230,7 @@ def matrix(store: Store, runs: Sequence[str] | None = None) -> tuple[MatrixCell,
             repeated=sum(g.repeated for g in members),
             retried=sum(g.retried for g in members),
             runs=len({g.run for g in members}),
+            measures=together(g.measures for g in members),
         )
         for (judged, agent), members in sorted(cells.items())
     )
@@ -234,22 +247,31 @@ def flaky(store: Store, runs: Sequence[str] | None = None) -> tuple[MatrixCell, 
     )
 
 
-def trend(store: Store, runs: Sequence[str] | None = None) -> tuple[TrendPoint, ...]:
-    """One point a run and agent, in the order of time; runs without any time come first."""
+def trend(
+    store: Store,
+    runs: Sequence[str] | None = None,
+    known: Sequence[TrialGroup] | None = None,
+) -> tuple[TrendPoint, ...]:
+    """One point a run, domain and agent, in the order of time; runs without any come first.
+
+    `known` are the groups of the runs, where the caller has them.
+    """
     began = sa.select(TRIALS.c.run, sa.func.min(TRIALS.c.started_at)).group_by(TRIALS.c.run)
     times = {row[0]: row[1] for row in store.rows(_within_runs(began, runs))}
     places = {
         run: (name, location)
         for run, name, location in store.rows(sa.select(RUNS.c.id, RUNS.c.name, RUNS.c.location))
     }
-    points: dict[tuple[str, str, str], list[TrialGroup]] = defaultdict(list)
-    for group in groups(store, runs):
-        points[group.run, group.agent, group.judged.kernel].append(group)
+    points: dict[tuple[str, str, str, str], list[TrialGroup]] = defaultdict(list)
+    for group in groups(store, runs) if known is None else known:
+        domain = domain_of(group.judged.contract)
+        points[group.run, domain, group.agent, group.judged.kernel].append(group)
     found = [
         TrendPoint(
             run=run,
             name=name,
             location=location,
+            domain=domain,
             agent=agent,
             kernel=kernel,
             started_at=times.get(run),
@@ -257,11 +279,13 @@ def trend(store: Store, runs: Sequence[str] | None = None) -> tuple[TrendPoint, 
             cost_nano=_sum(g.cost_nano for g in members),
             agent_microseconds=sum(g.agent_microseconds for g in members),
         )
-        for (run, agent, kernel), members in points.items()
+        for (run, domain, agent, kernel), members in points.items()
         if run in places  # it may have been forgotten since
         for name, location in (places[run],)
     ]
-    return tuple(sorted(found, key=lambda p: (p.started_at or "", p.location, p.agent, p.kernel)))
+    return tuple(
+        sorted(found, key=lambda p: (p.started_at or "", p.location, p.domain, p.agent, p.kernel))
+    )
 
 
 def violations(store: Store, runs: Sequence[str] | None = None) -> tuple[ViolationCount, ...]:
@@ -295,37 +319,145 @@ def failures(store: Store, runs: Sequence[str] | None = None) -> Mapping[tuple[E
     }
 
 
+@dataclass(frozen=True)
+class LevelChoice:
+    """Trials by how their clauses along the run and over the whole of it ended."""
+
+    title: str
+    along: str
+    whole: str
+
+
+LEVELS: Final = {
+    "steps": LevelChoice("only steps fail", "FAILS", "HOLDS"),
+    "end": LevelChoice("only the end fails", "HOLDS", "FAILS"),
+}
+SORTS: Final[Mapping[str, Sequence[sa.ColumnElement[Any]]]] = {
+    "case": (RUNS.c.location, TRIALS.c.contract, TRIALS.c.agent, TRIALS.c.number),
+    "name": (),
+    "agent": (TRIALS.c.agent, TRIALS.c.contract),
+    "ended": (TRIALS.c.ended, TRIALS.c.contract),
+    "started": (TRIALS.c.started_at, RUNS.c.location),
+    "time": (TRIALS.c.agent_microseconds,),
+    "cost": (TRIALS.c.cost_nano,),
+}
+"""By what trials can be sorted; then by name and run."""
+
+
+@dataclass(frozen=True)
+class TrialChoice:
+    """Which trials are asked for, and in what order; None means all."""
+
+    run: str | None = None
+    domain: str | None = None
+    contract: str | None = None
+    agent: str | None = None
+    ended: Ended | None = None
+    clause: str | None = None
+    """One that does not hold in it."""
+    code: str | None = None
+    """Of a finding that does not hold in it: of that clause, where one is chosen too."""
+    levels: str | None = None
+    """A key of `LEVELS`."""
+    sort: str = "case"
+    """A key of `SORTS`. What is not known comes last."""
+    is_down: bool = False
+
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        """What a trial has to meet."""
+        ended = None if self.ended is None else self.ended.value
+        level = None if self.levels is None else LEVELS[self.levels]
+        found = [
+            TRIALS.c[column] == value
+            for column, value in (
+                ("run", self.run),
+                ("domain", self.domain),
+                ("contract", self.contract),
+                ("agent", self.agent),
+                ("ended", ended),
+                ("along", None if level is None else level.along),
+                ("whole", None if level is None else level.whole),
+            )
+            if value is not None
+        ]
+        loose = [
+            FINDINGS.c[column] == value
+            for column, value in (("clause", self.clause), ("code", self.code))
+            if value is not None
+        ]
+        if loose:
+            mine = (FINDINGS.c.run == TRIALS.c.run, FINDINGS.c.trial == TRIALS.c.name)
+            found.append(sa.exists().where(*mine, *loose))
+        return found
+
+    def order(self) -> list[sa.ColumnElement[Any]]:
+        """By what the trials are in order."""
+        first = [
+            part
+            for column in SORTS[self.sort]
+            for part in (column.is_(None), column.desc() if self.is_down else column)
+        ]
+        name = TRIALS.c.name.desc() if self.is_down and self.sort == "name" else TRIALS.c.name
+        return [*first, name, TRIALS.c.run]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What can be chosen of the trials of some runs."""
+
+    tried: tuple[tuple[str, str], ...]
+    """(contract, agent)."""
+    broken: tuple[tuple[str, str], ...]
+    """(clause, code) of findings that do not hold."""
+
+
+def choices(store: Store, runs: Sequence[str] | None = None) -> Choices:
+    """What can be chosen of the trials of the runs (None: of all)."""
+    tried = sa.select(TRIALS.c.contract, TRIALS.c.agent).distinct()
+    broken = sa.select(FINDINGS.c.clause, FINDINGS.c.code).distinct()
+    return Choices(
+        tuple((row[0], row[1]) for row in store.rows(_within_runs(tried, runs))),
+        tuple((row[0], row[1]) for row in store.rows(_within_runs(broken, runs, FINDINGS.c.run))),
+    )
+
+
 def find_trials(
     store: Store,
+    chosen: TrialChoice,
     *,
     runs: Sequence[str] | None = None,
-    contract: str | None = None,
-    agent: str | None = None,
-    ended: Ended | None = None,
-    clause: str | None = None,
     limit: int = PAGE,
     offset: int = 0,
+    with_findings: bool = False,
 ) -> tuple[TrialPlace, ...]:
-    """The trials that fit all that was asked for, by run, contract and number; a page of them."""
-    wanted = sa.select(*KEPT, RUNS.c.location).join(RUNS, RUNS.c.id == TRIALS.c.run)
-    for column, value in (
-        (TRIALS.c.contract, contract),
-        (TRIALS.c.agent, agent),
-        (TRIALS.c.ended, None if ended is None else ended.value),
-    ):
-        if value is not None:
-            wanted = wanted.where(column == value)
-    if clause is not None:
-        wanted = wanted.where(
-            sa.exists().where(
-                FINDINGS.c.run == TRIALS.c.run,
-                FINDINGS.c.trial == TRIALS.c.name,
-                FINDINGS.c.clause == clause,
-            )
-        )
-    order = (RUNS.c.location, TRIALS.c.contract, TRIALS.c.agent, TRIALS.c.number, TRIALS.c.name)
-    rows = store.rows(_within_runs(wanted, runs).order_by(*order).limit(limit).offset(offset))
-    return tuple(TrialPlace(store.trial_of(row[:-1]), row[-1]) for row in rows)
+    """The trials that fit all that was asked for, in that order; a page of them."""
+    # The whole rows of that page alone: what is sorted are keys.
+    keys = (
+        _within_runs(sa.select(TRIALS.c.run, TRIALS.c.name), runs)
+        .join(RUNS, RUNS.c.id == TRIALS.c.run)
+        .where(*chosen.conditions())
+        .order_by(*chosen.order())
+        .limit(limit)
+        .offset(offset)
+    )
+    page = [(row[0], row[1]) for row in store.rows(keys)]
+    if not page:
+        return ()
+    named = sa.tuple_(TRIALS.c.run, TRIALS.c.name).in_(page)
+    wanted = sa.select(*KEPT, RUNS.c.location).join(RUNS, RUNS.c.id == TRIALS.c.run).where(named)
+    found = {
+        (trial.run, trial.name): TrialPlace(trial, row[-1])
+        for row in store.rows(wanted)
+        for trial in [store.trial_of(row[:-1])]
+    }
+    if with_findings:
+        at = sa.tuple_(FINDINGS.c.run, FINDINGS.c.trial).in_(page)
+        loose = sa.select(*FINDINGS.c).where(at).order_by(FINDINGS.c.at)
+        for run, trial, _, *rest in store.rows(loose):
+            if (place := found.get((run, trial))) is not None:
+                told = (*place.trial.loose, Loose(*rest))
+                found[run, trial] = replace(place, trial=replace(place.trial, loose=told))
+    return tuple(found[key] for key in page if key in found)
 
 
 def pool(counts: Iterable[EndCounts]) -> EndCounts:
@@ -344,10 +476,6 @@ _SUMS: Final = (
     sa.func.count(TRIALS.c.agent_microseconds),
     sa.func.sum(sa.case((TRIALS.c.attempts > 1, 1), else_=0)),
     sa.func.sum(sa.case((TRIALS.c.is_retried, 1), else_=0)),
-    sa.func.sum(TRIALS.c.turns),
-    sa.func.sum(TRIALS.c.turns_first),
-    sa.func.sum(TRIALS.c.turns_after),
-    sa.func.sum(TRIALS.c.turns_failed),
 )
 
 
@@ -373,157 +501,3 @@ def _end_counts(found: Mapping[Ended, int]) -> EndCounts:
 def _sum(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-ALL: Final = ""
-"""The domain of everything."""
-
-
-@dataclass(frozen=True)
-class ContractFigures:
-    """One agent's trials under one contract; `at` and `all` hold pass@k and pass^k by k."""
-
-    judged: JudgedContract
-    agent: str
-    counted: EndCounts
-    retried: int
-    """How many of them were made again though there was a verdict: those were chosen."""
-    at: Mapping[int, Fraction | None]
-    all: Mapping[int, Fraction | None]
-    turns: TurnCounts
-
-
-@dataclass(frozen=True)
-class TurnCounts:
-    """How the gates of live turns ended, over trials."""
-
-    number: int
-    first: int
-    """Those that held at the first attempt."""
-    after: int
-    """Those that held in the end, after a repair among them."""
-    failed: int
-
-    @property
-    def unknown(self) -> int:
-        return self.number - self.after - self.failed
-
-
-@dataclass(frozen=True)
-class DomainFigures:
-    """One agent's trials under the same contracts of a domain, their means, and their reruns."""
-
-    domain: str
-    agent: str
-    contracts: tuple[JudgedContract, ...]
-    counted: EndCounts
-    at: Mapping[int, Fraction | None]
-    all: Mapping[int, Fraction | None]
-    reruns: Reruns
-
-
-@dataclass(frozen=True)
-class Figures:
-    """All that `stats` tells."""
-
-    counted: EndCounts
-    contracts: tuple[ContractFigures, ...]
-    domains: tuple[DomainFigures, ...]
-
-
-def figures(
-    groups: Sequence[TrialGroup], passes: Iterable[DomainPass], ks: Sequence[int]
-) -> Figures:
-    """The figures of trials that were added up, which may be of several runs."""
-    contracts: dict[tuple[JudgedContract, str], list[TrialGroup]] = defaultdict(list)
-    for group in groups:
-        contracts[group.judged, group.agent].append(group)
-    return Figures(
-        pool(group.counted for group in groups),
-        tuple(
-            _of_contract(judged, agent, members, ks)
-            for (judged, agent), members in sorted(contracts.items(), key=lambda each: each[0])
-        ),
-        _domain_figures(groups, passes, ks),
-    )
-
-
-def _of_contract(
-    judged: JudgedContract, agent: str, members: Sequence[TrialGroup], ks: Sequence[int]
-) -> ContractFigures:
-    count = pool(group.counted for group in members)
-    return ContractFigures(
-        judged,
-        agent,
-        count,
-        sum(group.retried for group in members),
-        {k: pass_at(count.scheduled, count.passed, k) for k in ks},
-        {k: pass_all(count.scheduled, count.passed, k) for k in ks},
-        TurnCounts(
-            sum(group.turns for group in members),
-            sum(group.turns_first for group in members),
-            sum(group.turns_after for group in members),
-            sum(group.turns_failed for group in members),
-        ),
-    )
-
-
-_Setup = tuple[str, str, str, str]
-"""Domain, agent, kernel, run."""
-
-
-def _domain_figures(
-    groups: Iterable[TrialGroup], passes: Iterable[DomainPass], ks: Sequence[int]
-) -> tuple[DomainFigures, ...]:
-    """By domain; runs of one domain are together only where all their contracts are the same."""
-    by_run: dict[_Setup, list[TrialGroup]] = defaultdict(list)
-    for group in groups:
-        for domain in (ALL, domain_of(group.judged.contract)):
-            by_run[domain, group.agent, group.judged.kernel, group.run].append(group)
-    made: dict[_Setup, dict[int, list[DomainPass]]] = defaultdict(lambda: defaultdict(list))
-    for each in passes:
-        for domain in (ALL, each.domain):
-            made[domain, each.agent, each.kernel, each.run][each.number].append(each)
-    setups: dict[tuple[str, str, tuple[JudgedContract, ...]], list[TrialGroup]] = defaultdict(list)
-    scores: dict[tuple[str, str, tuple[JudgedContract, ...]], list[Fraction]] = defaultdict(list)
-    for at, members in by_run.items():
-        contracts = tuple(sorted({group.judged for group in members}))
-        setup = (at[0], at[1], contracts)
-        setups[setup].extend(members)
-        scores[setup] += [
-            Fraction(sum(p.passed for p in parts), len(contracts))
-            for parts in made[at].values()
-            if sum(p.trials for p in parts) == len(contracts)
-        ]
-    return tuple(
-        _of_domain(*setup, members, scores[setup], ks)
-        for setup, members in sorted(setups.items(), key=lambda each: each[0])
-    )
-
-
-def _of_domain(
-    domain: str,
-    agent: str,
-    contracts: tuple[JudgedContract, ...],
-    members: Sequence[TrialGroup],
-    scores: Sequence[Fraction],
-    ks: Sequence[int],
-) -> DomainFigures:
-    within: dict[JudgedContract, list[EndCounts]] = defaultdict(list)
-    for group in members:
-        within[group.judged].append(group.counted)
-    counts = [pool(each) for each in within.values()]
-    return DomainFigures(
-        domain,
-        agent,
-        contracts,
-        pool(counts),
-        {k: _known_mean([pass_at(c.scheduled, c.passed, k) for c in counts]) for k in ks},
-        {k: _known_mean([pass_all(c.scheduled, c.passed, k) for c in counts]) for k in ks},
-        reruns(scores),
-    )
-
-
-def _known_mean(values: Sequence[Fraction | None]) -> Fraction | None:
-    known = [value for value in values if value is not None]
-    return mean(known) if len(known) == len(values) else None

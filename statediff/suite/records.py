@@ -17,11 +17,12 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -119,6 +120,16 @@ class Trial:
     """How many held in the end, at the first attempt or after a repair."""
     turns_failed: int = 0
     """How many failed in the end; of the others it is not known."""
+    precision_nano: int | None = None
+    """Of the changes in question, how many were required, in billionths; None where undefined."""
+    recall_nano: int | None = None
+    """Of what was required, how much was done, in billionths; None where undefined."""
+    forbidden_nano: int | None = None
+    """The forbidden-effect rate, in billionths; None where there is no verdict."""
+    along: str | None = None
+    """The worst truth of the clauses along the run; None where there is no such clause."""
+    whole: str | None = None
+    """The worst truth of the clauses over the run as a whole; None where there is none."""
     loose: tuple[Loose, ...] = ()
 
     @property
@@ -255,6 +266,23 @@ def agent_labels(agents: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+ALONG: Final = frozenset({"steps", "actions"})
+"""Sections of a contract that look at single calls and states of a run, its turns among them."""
+WHOLE: Final = frozenset({"forbid", "frame", "require"})
+"""Sections that look at what the run as a whole changed."""
+_TRUTHS: Final = ("HOLDS", "UNKNOWN", "FAILS")
+
+
+def levels(clauses: Iterable[Mapping[str, Any]]) -> tuple[str | None, str | None]:
+    """The worst truth along the run, and of the run as a whole [STA]; None without a clause."""
+    known = list(clauses)
+    one, other = (
+        max((c["truth"] for c in known if c["stage"] in own), key=_TRUTHS.index, default=None)
+        for own in (ALONG, WHOLE)
+    )
+    return one, other
+
+
 def domain_of(contract: str) -> str:
     """The part of a contract's name before its first slash."""
     return contract.partition("/")[0]
@@ -327,6 +355,8 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     started = None if timeline is None else _instant(timeline["agent_started_at"])
     finished = None if timeline is None else _instant(timeline["agent_finished_at"])
     taken = None if started is None or finished is None else finished - started
+    numbers = judgement["metrics"]
+    along, whole = levels(judgement["clauses"])
     judged = replace(
         planned,
         ended=verdict,
@@ -343,6 +373,11 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
         bundle=bundle.digest,
         why="",
         stamp=stamp,
+        precision_nano=_share_nano(numbers["precision"]),
+        recall_nano=_share_nano(numbers["recall"]),
+        forbidden_nano=_share_nano(numbers["forbidden_effect_rate"]),
+        along=along,
+        whole=whole,
         loose=tuple(sorted(loose)),
     )
     return _with_turns(judged, bundle, judgement)
@@ -379,6 +414,17 @@ def _with_turns(trial: Trial, bundle: Bundle, judgement: Any) -> Trial:
 def _instant(tagged: Any) -> datetime | None:
     value = None if tagged is None else decode(tagged)
     return value if isinstance(value, datetime) else None
+
+
+def _share_nano(share: Any) -> int | None:
+    """A share of a judgement, such as `2/3`, in billionths."""
+    if share is None:
+        return None
+    above, _, below = share.partition("/")
+    nanos = round(Fraction(int(above), int(below)) * 10**9) if int(below) else -1
+    if not 0 <= nanos < 2**62:
+        raise ValueError(f"{share} is no share")
+    return nanos
 
 
 def _optional(result: Any) -> str | None:

@@ -36,7 +36,7 @@ from sqlalchemy import (
 from statediff.errors import StorageError, UsageError
 from statediff.suite.records import Ended, Loose, Run, Trial
 
-HEAD: Final = "0005"
+HEAD: Final = "0006"
 """The newest migration."""
 METADATA: Final = MetaData()
 
@@ -81,9 +81,19 @@ TRIALS: Final = Table(
     Column("turns_first", Integer, nullable=False, server_default="0"),
     Column("turns_after", Integer, nullable=False, server_default="0"),
     Column("turns_failed", Integer, nullable=False, server_default="0"),
+    Column("precision_nano", BigInteger),
+    Column("recall_nano", BigInteger),
+    Column("forbidden_nano", BigInteger),
+    Column("along", Text),
+    Column("whole", Text),
     Index("trials_ended", "run", "ended"),
     Index("trials_number", "run", "contract", "number"),
-    Index("trials_case", "run", "contract", "version", "digest", "kernel", "agent", "ended"),
+    # In the order in which `overview.groups` asks: nothing is sorted for it.
+    Index(
+        "trials_case",
+        *("run", "contract", "version", "digest", "kernel", "agent", "ended"),
+        *("tool", "task", "outcome", "along", "whole"),
+    ),
 )
 
 FINDINGS: Final = Table(

@@ -124,7 +124,7 @@ def run_page(folder: Path, out: Path | None, tell: Tell, *, with_trials: bool) -
     from statediff.workspace.runfolders import count_scheduled, run_facts
 
     facts = run_facts(folder)
-    found = list(_outcomes(folder, tell, with_pages=with_trials, linked=out is None))
+    found = list(_outcomes(folder, facts, tell, with_pages=with_trials, linked=out is None))
     if out is None and found:
         _link_trials(folder, tell)
     path = out or folder / NAME
@@ -139,27 +139,45 @@ def run_page(folder: Path, out: Path | None, tell: Tell, *, with_trials: bool) -
 
 
 def _outcomes(
-    folder: Path, tell: Tell, *, with_pages: bool, linked: bool
+    folder: Path, facts: dict[str, Any], tell: Tell, *, with_pages: bool, linked: bool
 ) -> Iterator[tuple[Outcome, bool]]:
     """Every trial whose folder is there, and whether its bundle is there and cannot be read."""
     from statediff.errors import BundleError, InputError
     from statediff.reports.html import fault, outcome, trial_html
+    from statediff.suite.records import read_attempt
     from statediff.workspace.runfolders import trials
 
+    planned = _planned(facts)
     for trial in trials(folder):
+        plan = planned.get(trial.name, ("", ""))
         if trial.bundle is None:
-            yield fault(trial.name, trial.why), trial.is_broken
+            yield fault(trial.name, trial.why, *plan), trial.is_broken
             continue
         try:
             if with_pages:
                 page = trial_html(trial.bundle, str(trial.folder), beside_of(trial.folder))
                 _keep(page_of(trial.folder), page, tell)
             has_page = linked and _is_report(page_of(trial.folder))
-            found = outcome(trial.bundle, trial.name, str(trial.folder), linked=has_page)
+            cost = read_attempt(trial.folder.parent).cost_nano
+            found = outcome(
+                trial.bundle, trial.name, str(trial.folder), linked=has_page, cost_nano=cost
+            )
         except (BundleError, InputError) as error:
-            yield fault(trial.name, f"the bundle is damaged: {error}"), True
+            yield fault(trial.name, f"the bundle is damaged: {error}", *plan), True
         else:
             yield found, False
+
+
+def _planned(facts: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Contract and agent of each scheduled trial; nothing where `run.json` contradicts itself."""
+    from statediff.errors import BundleError
+    from statediff.suite.records import run_record, scheduled_trials
+
+    try:
+        every = scheduled_trials(run_record(facts, ""))
+    except BundleError:
+        return {}
+    return {name: (each.contract, each.agent) for name, each in every.items()}
 
 
 def _rows_of(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -37,8 +37,36 @@ def test_stats_of_a_run_named_twice_counts_it_once(statediff: Call, folders: Fol
     (contract,) = said["contracts"]
     assert contract["pass_at"] == [{"k": 2, "exact": "1/1", "value": 1.0}]
     assert contract["pass_all"] == [{"k": 2, "exact": "0/1", "value": 0.0}]
-    assert said["domains"][1]["reruns"]["spread"] == {"exact": "1/1", "value": 1.0}
+    assert said["domains"][0]["reruns"]["spread"] == {"exact": "1/1", "value": 1.0}
     assert "notes/close 1.0.0" in statediff("stats", "runs/one").out
+
+
+def test_figures_beside_verdicts_are_by_domain_and_pooled_only_where_asked(
+    statediff: Call, folders: Folders, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders.run("a", {"notes/close": ["MATCH", "DIVERGE"], "desk/close": ["MATCH", "fault"]})
+    folders.run("b", {"notes/close": ["DIVERGE", "DIVERGE"], "desk/close": ["MATCH", "MATCH"]})
+    capsys.readouterr()
+    said = statediff("stats", "runs/a", "--json").json
+    assert "pooled" not in said
+    desk, notes = said["domains"]
+    assert (desk["domain"], notes["domain"]) == ("desk", "notes")
+    assert notes["recall"] == {"mean": 0.5, "trials": 2}
+    assert notes["precision"] == notes["f1"] == {"mean": 1.0, "trials": 1}
+    assert {"tool": None, "task": None, "outcome": "MATCH", "trials": 1} in notes["components"]
+    assert notes["levels"]["both"] == 0
+    assert (notes["gates"]["gates"], notes["gates"]["labeled_pass"]) == (2, None)
+    (row,) = statediff("stats", "runs/a", "--pooled", "--json").json["pooled"]
+    assert (row["domain"], row["scheduled"], row["recall"]["trials"]) == (None, 4, 3)
+    assert "pooled" not in statediff("stats", "runs/a").out
+    assert "pooled over domains" in statediff("stats", "runs/a", "--pooled").out
+    compared = statediff("compare", "runs/a", "runs/b", "--json").json["domains"]
+    assert [(each["domain"], each["decided"]) for each in compared] == [("desk", 1), ("notes", 2)]
+    assert [each["b"]["recall"]["mean"] for each in compared] == [1.0, 0.0]
+    out = statediff("compare", "runs/a", "runs/b").out
+    assert "notes: 2 decided: -50.0 points passed" in out
+    assert "pooled" not in out
+    assert "pooled over domains: 3 dec" in statediff("compare", "runs/a", "runs/b", "--pooled").out
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,15 @@ import sqlalchemy as sa  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
 from statediff.suite.comparison import RunPart, all_trials, unlike_trials  # noqa: E402
 from statediff.suite.indexing import index_run  # noqa: E402
-from statediff.suite.overview import failures, find_trials, matrix, passes, violations  # noqa: E402
+from statediff.suite.overview import (  # noqa: E402
+    TrialChoice,
+    failures,
+    find_trials,
+    groups,
+    matrix,
+    passes,
+    violations,
+)
 from statediff.suite.records import Run  # noqa: E402
 from statediff.suite.store import Store, open_store  # noqa: E402
 from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
@@ -66,11 +74,14 @@ def test_postgresql_and_sqlite_answer_alike_after_many_wrote_at_once(
     with open_store(url) as there, open_store("sqlite://") as here:
         ids = [indexed(here, folder) for folder in runs]
         assert [indexed(there, folder) for folder in runs] == ids
-        for ask in (matrix, passes, violations, failures):
+        for ask in (groups, matrix, passes, violations, failures):
             assert ask(there) == ask(here), ask.__name__
-        assert find_trials(there, clause="closed", limit=3) == find_trials(
-            here, clause="closed", limit=3
-        )
+        for chosen in (
+            TrialChoice(clause="closed", sort="time"),
+            TrialChoice(sort="cost", is_down=True),
+        ):
+            pages = [find_trials(s, chosen, limit=3, with_findings=True) for s in (there, here)]
+            assert pages[0] == pages[1]
         for run in ids:
             assert there.trials(run, with_findings=True) == here.trials(run, with_findings=True)
         assert [e.counts for e in there.runs()] == [e.counts for e in here.runs()]

@@ -15,9 +15,15 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.evidence.package import Bundle
-from statediff.reports.dashboard.page import KIND, PAGE, Choice, board_page, trials_page
-from statediff.reports.dashboard.server import DashboardServer
+from statediff.reports.dashboard.comparing import Pair, comparison_page
+from statediff.reports.dashboard.page import board_page
+from statediff.reports.dashboard.parts import KIND, Choice
+from statediff.reports.dashboard.server import DashboardServer, choice_of
+from statediff.reports.dashboard.trials import trials_page
 from statediff.reports.html.page import MARK, policy
+from statediff.reports.loopback import parse_query
+from statediff.suite.comparison import CaseChange
+from statediff.suite.overview import PAGE, find_trials
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, file_url, open_store
 
@@ -77,15 +83,20 @@ def words(page: str) -> str:
 
 def test_every_figure_is_over_all_that_was_scheduled(store):
     said = words(board_page(store, None, "all"))
-    assert "120 of 480 scheduled trials match, of 2 contracts." in said
-    assert "120 ✓ MATCH 120 ✗ DIVERGE 120 ? INCONCLUSIVE 120 ! FAULT of 480 scheduled" in said
+    assert "480 scheduled trials of 2 contracts in 2 domains." in said
+    assert "120 of 480" not in said  # no headline over several domains
+    assert "shop careful 30/120" in said
+    assert (
+        "120 ✓ MATCH 120 ✗ DIVERGE 120 ? INCONCLUSIVE 120 ! FAULT of 480 scheduled, in several"
+        in said
+    )
     assert "shop/refund 1.0.0 30/120" in said  # of each agent, over three runs
     assert "nothing-deleted 60" in said  # under each contract
     assert "Without a verdict never counted as passed FAULT 120" in said
-    # 240 trials of each agent at 0.0025, of which 60 match.
-    assert "60/240 0.6000 0.0100 1.50 s" in said
+    # In each domain 120 trials of each agent at 0.0025, of which 30 match.
+    assert said.count("30/120 0.3000 0.0100 1.50 s") == 4
     one = words(board_page(store, ["0" * 32], "one"))
-    assert "40 of 160 scheduled trials match" in one
+    assert "160 scheduled trials" in one
     assert "Over time" in said
     assert "Over time" not in one
 
@@ -99,7 +110,8 @@ def test_names_that_would_act_are_text_and_the_page_is_closed(store):
     assert policy(KIND) in page
     # Whatever acts leads into the desk; what is named in it is quoted.
     links = re.findall(r'href="([^"]*)"', page)
-    assert all(link == "#main" or link.startswith("/secret/trials?") for link in links)
+    ours = ("/secret/trials", "/secret/compare", "/secret/?run=")
+    assert all(link == "#main" or link.startswith(ours) for link in links)
     assert any("%3Cscript%3E" in link for link in links)
     assert not re.findall(r'href="/', board_page(store, None, "one file"))
 
@@ -119,11 +131,11 @@ def test_trials_are_listed_a_page_at_a_time_by_what_was_chosen(store):
     names = {f"{n:032d}": f"run-{n}" for n in range(3)}
     chosen = Choice(agent=HOSTILE, ended=Ended.DIVERGE, clause="nothing-deleted")
     listed = trials_page(store, None, chosen, "/r", 0, names)
-    assert listed.count("<li data-row>") == 60
+    assert listed.count("<tr data-row>") == 60
     assert "Later" not in listed
     first = trials_page(store, None, Choice(), "/r", 0, names)
     last = trials_page(store, None, Choice(), "/r", 4, names)
-    assert (first.count("<li data-row>"), last.count("<li data-row>")) == (PAGE, 80)
+    assert (first.count("<tr data-row>"), last.count("<tr data-row>")) == (PAGE, 80)
     assert ("Later" in first, "Earlier" in first) == (True, False)
     assert ("Later" in last, "Earlier" in last) == (False, True)
     # A trial without a verdict has no report, and says why.
@@ -131,6 +143,80 @@ def test_trials_are_listed_a_page_at_a_time_by_what_was_chosen(store):
     assert "/report?" not in faults
     assert "no reset" in faults
     assert "No trial fits." in trials_page(store, None, Choice(agent="nobody"), "/r", 0, names)
+
+
+def test_trials_are_chosen_by_anything_and_sorted_with_what_is_unknown_last(store):
+    names = {f"{n:032d}": f"run-{n}" for n in range(3)}
+
+    def listed(**wanted: Any) -> str:
+        return words(trials_page(store, None, Choice(**wanted), "/r", 0, names))
+
+    page = listed(domain="shop", agent="careful", code="forbidden-change", run=f"{1:032d}")
+    assert page.count("✗ DIVERGE shop-0-") == 10
+    assert "a change that is forbidden, whatever else explains it nothing-deleted" in page
+    assert "1.50 s 0.0025" in page
+    assert "No trial fits." in listed(domain="sho")
+    assert "No trial fits." in listed(clause="told", code="forbidden-change")
+    first = trials_page(store, None, Choice(sort="cost"), "/r", 0, names)
+    heads = dict(re.findall(r'<th scope="col"(?: aria-sort="\w+")?><a href="([^"]*)">(\w+)', first))
+    assert heads["/r/trials?sort=cost&amp;down=1"] == "Cost"
+    with open_store("sqlite://") as few:
+        fill(few, runs=1, each=1)
+        cheap, dear, unknown = (f"{n}" for n in (1, 2, 3))
+        few.put_trials([
+            Trial(f"{0:032d}", name, Ended.MATCH, contract="shop/x", cost_nano=cost)
+            for name, cost in ((unknown, None), (cheap, 1), (dear, 10**12))
+        ])  # fmt: skip
+        for is_down, order in ((False, [cheap, dear, unknown]), (True, [dear, cheap, unknown])):
+            chosen = Choice(contract="shop/x", sort="cost", is_down=is_down)
+            found = find_trials(few, chosen)
+            assert [place.trial.name for place in found] == order
+
+
+def test_a_choice_leads_back_to_itself_whatever_is_in_it(store):
+    """A shared link shows what its sender saw: every field survives the address."""
+    chosen = Choice(
+        run=f"{0:032d}", domain="notes", contract=f"notes/{HOSTILE}", agent=HOSTILE,
+        ended=Ended.DIVERGE, clause="nothing-deleted", code="forbidden-change", levels="steps",
+        sort="time", is_down=True,
+    )  # fmt: skip
+    address = chosen.link("/r", 2)
+    query = parse_query(address.partition("?")[2], 16)
+    assert choice_of(query) == chosen
+    page = trials_page(store, None, chosen, "/r", 0, {f"{0:032d}": HOSTILE})
+    assert "<script>alert" not in page
+    assert 'name="sort" value="time"' in page
+
+
+def test_two_runs_stand_side_by_side_by_domain_with_what_changed(store):
+    names = {f"{n:032d}": f"run-{n}" for n in range(3)}
+    a, b = sorted(names)[:2]
+    unsaid = words(comparison_page(store, Pair(a, b), "/r", 0, names))
+    assert "Choose an agent of A and of B" in unsaid
+    pair = Pair(a, b, "careful", "careful")
+    page = words(comparison_page(store, pair, "/r", 0, names))
+    assert "40 both pass" not in page
+    assert "20 both pass" in page
+    assert "20 no verdict" in page
+    assert "notes A 10/40" in page
+    assert "shop 20 decided: +0.0 points passed" in page
+    one = comparison_page(
+        store, Pair(a, b, "careful", "careful", CaseChange.BOTH_FAIL), "/r", 0, names
+    )
+    assert one.count("Both side by side") == 20
+    passed = Pair(a, b, "careful", "careful", CaseChange.BOTH_PASS)
+    assert comparison_page(store, passed, "/r", 0, names).count("Both side by side") == 20
+    assert "<script>alert" not in one
+    with open_store("sqlite://") as few:
+        for run, end in ((a, Ended.MATCH), (b, Ended.DIVERGE)):
+            few.put_run(Run(run, f"file://h/{run}", name=run, statediff="0", kernel="4", facts="{}",
+                            contracts=(), times=0, agents=()))  # fmt: skip
+            loose = (FAILS,) if end is Ended.DIVERGE else ()
+            few.put_trials([Trial(run, "t-1", end, contract=f"s/{HOSTILE}", agent="x", number=1,
+                                  loose=loose)])  # fmt: skip
+        page = words(comparison_page(few, Pair(a, b), "/r", 0, names))
+    assert "1 regressed" in page
+    assert "only in B nothing-deleted: a change that is forbidden" in page
 
 
 @pytest.fixture
@@ -159,7 +245,7 @@ def ask(server: DashboardServer, path: str, **headers: str) -> tuple[int, str]:
 def test_the_desk_opens_once_shows_its_runs_and_nothing_else(desk):
     assert ask(desk, "/")[0] == 404
     status, page = ask(desk, "/enter/" + desk.link.rpartition("/")[2])
-    assert (status, "80 of 320 scheduled trials match" in words(page)) == (200, True)
+    assert (status, "320 scheduled trials of" in words(page)) == (200, True)
     assert ask(desk, "/enter/" + desk.link.rpartition("/")[2])[0] == 403
     assert ask(desk, f"{desk.root}/", Host="evil.example")[0] == 421
     assert ask(desk, f"{desk.root}/", **{"Sec-Fetch-Site": "cross-site"})[0] == 403
@@ -168,8 +254,14 @@ def test_the_desk_opens_once_shows_its_runs_and_nothing_else(desk):
     assert ask(desk, f"{desk.root}/trials?run={hidden}")[0] == 404
     assert ask(desk, f"{desk.root}/report?run={hidden}&name=x")[0] == 404
     assert ask(desk, f"{desk.root}/trials?ended=WON")[0] == 400
-    assert ask(desk, f"{desk.root}/trials?page=-1")[0] == 400
-    assert ask(desk, f"{desk.root}/trials?" + "&".join(f"a{n}=1" for n in range(9)))[0] == 400
+    for bad in ("trials?page=-1", "trials?sort=luck", "trials?levels=both", "compare?change=luck"):
+        assert ask(desk, f"{desk.root}/{bad}")[0] == 400
+    assert ask(desk, f"{desk.root}/compare?a={0:032d}&b={hidden}")[0] == 404
+    assert ask(desk, f"{desk.root}/case?a={0:032d}&b={hidden}&name_a=x&name_b=x")[0] == 404
+    assert ask(desk, f"{desk.root}/?run={hidden}")[0] == 404
+    assert "160 scheduled trials" in words(ask(desk, f"{desk.root}/?run={1:032d}")[1])
+    assert "Run A" in words(ask(desk, f"{desk.root}/compare?a=&b=")[1])
+    assert ask(desk, f"{desk.root}/trials?" + "&".join(f"a{n}=1" for n in range(19)))[0] == 400
     assert ask(desk, f"{desk.root}/nothing")[0] == 404
     status, page = ask(desk, f"{desk.root}/report?run={0:032d}&name=shop-0-0")
     assert (status, "is on another machine" in page) == (500, True)
@@ -189,7 +281,7 @@ def test_a_browser_shows_it_without_a_request_a_word_or_overflow(
     assert (shown.said, shown.dialogs, shown.overflow) == ([], [], 0)
     shown.page.fill("#filter", "refund")
     shown.page.wait_for_selector("tr[data-row][hidden]", state="attached")
-    assert shown.page.locator("tr[data-row]:not([hidden])").count() == 1
+    assert shown.page.locator("#matrix tr[data-row]:not([hidden])").count() == 1
 
 
 def test_ten_thousand_trials_are_light(tmp_path):

@@ -17,11 +17,15 @@ from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle
 from statediff.model.trace import Action, Trace
 from statediff.model.values import Map, decode, encode
+from statediff.reports.dashboard.comparing import JudgedSide, Pair, case_page, comparison_page
+from statediff.reports.dashboard.parts import address
 from statediff.reports.ending import agent_record
 from statediff.reports.html import fault, outcome, run_html, trial_html
 from statediff.reports.html.beside import Beside, run_neighbor, trial_neighbor
 from statediff.reports.html.cells import cell
 from statediff.reports.html.page import visible
+from statediff.suite.records import Ended, Loose, Run, Trial
+from statediff.suite.store import open_store
 from tests.judging import CUT, TIMELINE, item, run, state, user
 
 ATTACK = (
@@ -33,7 +37,11 @@ ATTACK = (
 )
 HIDING = "\u202e\u2066\u200b\ufeff\u0000\u2028\U000e0041"
 SHOWN = ("<script>pwned=1</script>", "{{7*7}}{% raw %}${7*7}", "&lt;b&gt;&#x3c;i&#x3e;", "\\u202e")
-OURS = r"#[a-z0-9-]+|trials/[^/]+/report\.html|\.\./[^/]+/report\.html|\.\./\.\./report\.html"
+OURS = (
+    r"#[a-z0-9-]+|/r/[a-z]*(\?[\w.~%&=+-]*)?"
+    r"|trials/[^/]+/report\.html|\.\./[^/]+/report\.html|\.\./\.\./report\.html"
+)
+"""Parts of the page, addresses of the dashboard with what they quote, and pages of trials."""
 KEPT = frozenset({
     "HOLDS", "FAILS", "UNKNOWN", "MATCH", "DIVERGE", "INCONCLUSIVE", "forbid", "frame", "require",
     "answer", "create", "update", "delete", "before", "after", "PRESENT", "ABSENT", "UNOBSERVED",
@@ -121,7 +129,32 @@ BESIDE = Beside(
     }),
     run=run_neighbor(ATTACK), earlier=trial_neighbor("../" + ATTACK), later=trial_neighbor("/../y"),
 )  # fmt: skip
+
+
+def compared() -> str:
+    """The dashboard's comparison of two runs in which every text is an attack."""
+    with open_store("sqlite://") as store:
+        for run_id, end in (("a", Ended.MATCH), ("b", Ended.DIVERGE)):
+            store.put_run(Run(run_id, f"file://h/{run_id}", name=ATTACK, statediff="0", kernel="4",
+                              facts="{}", contracts=(), times=0, agents=()))  # fmt: skip
+            loose = (Loose(ATTACK, ATTACK, "frame", "FAILS"),) if end is Ended.DIVERGE else ()
+            store.put_trials([
+                Trial(run_id, f"{at}{ATTACK}", end, contract=f"d{ATTACK}/x", agent=f"{at}{ATTACK}",
+                      number=1, loose=loose)
+                for at in range(2)
+            ])  # fmt: skip
+        pair = Pair("a", "b", f"0{ATTACK}", f"1{ATTACK}")
+        names = {"a": ATTACK, "b": f"b{ATTACK}"}
+        return comparison_page(store, pair, "/r", 0, names)
+
+
+def side(kind: str) -> JudgedSide:
+    return JudgedSide(ATTACK, address("/r", "report", {"name": ATTACK}), real(kind))
+
+
 PAGES = {
+    "compared": compared(),
+    "case": case_page(side("forbidden"), side("unknown"), "/r"),
     **{f"real-{kind}": trial_html(real(kind), beside=BESIDE) for kind in ("forbidden", "unknown")},
     **{f"forged-{kind}": trial_html(forged(kind)) for kind in ("forbidden", "unknown")},
     "run": run_html(
@@ -149,11 +182,13 @@ def test_nothing_of_it_runs_loads_or_hides(
     if not has_script:
         return
     assert made.page.evaluate("typeof pwned") == "undefined"
-    assert made.page.evaluate("document.scripts.length") == 1
+    ours = 2 if kind == "run" else 1  # its table has a module of its own
+    assert made.page.evaluate("document.scripts.length") == ours
     assert made.page.evaluate("document.querySelectorAll('style').length") == 1
     assert (
         made.page.evaluate("""[...document.querySelectorAll('*')].flatMap(e =>
-        [...e.attributes].filter(a => /^on|^style$|^src|^action$|^xlink/.test(a.name)))""")
+        [...e.attributes].filter(a => /^on|^style$|^src|^action$|^xlink/.test(a.name)
+          && !(a.name === 'action' && a.value === '/r/compare')))""")
         == []
     )
     links = made.page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
@@ -162,7 +197,7 @@ def test_nothing_of_it_runs_loads_or_hides(
         element.evaluate("e => { e.focus(); e.click(); }")
     assert made.page.evaluate("typeof pwned") == "undefined"
     shown = made.page.evaluate("document.body.textContent")
-    for literal in SHOWN:
+    for literal in SHOWN[:1] if kind in ("compared", "case") else SHOWN:
         assert literal in shown
     assert not set(HIDING) & set(shown)
     assert made.page.locator("h1").is_visible()

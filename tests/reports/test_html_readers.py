@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,38 @@ forbid:
     expect(made.page.locator("#found")).to_have_text(re.compile("^1 of"), timeout=10_000)
     assert time.perf_counter() - started < 10
     assert made.page.locator("#changes tr[data-row]:visible").count() == 1
+
+
+def test_a_link_to_a_run_brings_its_filters_and_its_order(opened: Any, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    outcomes = [
+        replace(outcome(bundle, f"t-{at}-{kind}", linked=True), microseconds=micro)
+        for kind in ("match", "forbidden")
+        for at, micro in enumerate((None, 2_000_000, 11_000_000))
+        for bundle in [BUNDLES[kind]]
+    ]
+    path.write_text(run_html("a run", outcomes, 6, []), encoding="utf-8")
+    page = opened(path).page
+    trials = page.locator("[data-rows] tbody tr:visible td:nth-child(2)")
+    expect(trials).to_have_count(6)
+    page.get_by_label("Verdict").select_option("DIVERGE")
+    page.get_by_role("button", name="Time").click()
+    expect(trials).to_have_text(["t-1-forbidden", "t-2-forbidden", "t-0-forbidden"])
+    page.get_by_role("button", name="Time").click()
+    # What is not known comes last, whichever way round.
+    expect(trials).to_have_text(["t-2-forbidden", "t-1-forbidden", "t-0-forbidden"])
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    page.fill("#filter", "t-1")
+    expect(trials).to_have_text(["t-1-forbidden"])
+    expect(page.locator("#found")).to_have_text("1 of 6 shown")
+    other = opened(path).page
+    other.goto(page.url)
+    other.reload()
+    shown = other.locator("[data-rows] tbody tr:visible td:nth-child(2)")
+    expect(shown).to_have_text(["t-1-forbidden"])
+    assert other.get_by_label("Verdict").input_value() == "DIVERGE"
+    other.goto(f"{path.as_uri()}#?verdict=%3Cscript%3E&sort=__proto__&q=%")
+    other.reload()
+    expect(other.get_by_label("Verdict")).to_have_value("")
+    without = opened(path, java_script_enabled=False).page
+    assert without.locator("[data-rows] tbody tr:visible").count() == 6

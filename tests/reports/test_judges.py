@@ -76,7 +76,7 @@ def test_the_page_of_a_run_has_no_total_over_versions(changed: dict[str, str]) -
     ]
     text = run_html("a run", outcomes, 6, [])
     head = Page(text).sections["header"]
-    assert "6 trials, judged by different versions, so counted apart." in head
+    assert "6 scheduled trials, judged by different versions, so counted apart." in head
     assert "2 ✓ MATCH" not in head
     assert "of 6 scheduled" not in head
     assert '<svg class="share"' not in text

@@ -89,6 +89,14 @@ class Folders:
             save(reissued(bundle, trial.name, str(number), agent), trial / "bundle")
 
 
+def remade(bundle: Bundle, **metrics: Any) -> Bundle:
+    """A bundle whose judgement says other numbers; nothing else in it is changed."""
+    documents = {name: bundle.document(name) for name in bundle.files if name.endswith(".json")}
+    documents["judgement.json"]["metrics"] |= metrics
+    manifest = {n: v for n, v in bundle.manifest.items() if n not in ("format", "files")}
+    return make(documents, bundle.files["contract.yaml"], manifest)
+
+
 def reissued(bundle: Bundle, trial: str, seed: str, agent: str = "careful", **facts: Any) -> Bundle:
     """The same judgement, of another trial."""
     documents = {name: bundle.document(name) for name in bundle.files if name.endswith(".json")}

@@ -45,7 +45,7 @@ def test_a_case_has_one_fate(pair: str) -> None:
     found = compare(trials("a", "s/c", pair[0]), trials("b", "s/c", pair[1], agent="bold"), 0)
     assert [case.change for case in found.cases] == [FATES[pair]]
     assert found.cases[0].lost_its_pass == (pair in ("MI", "MF"))
-    assert found.decided == (pair in ("MM", "DD", "DM", "MD"))
+    assert found.pooled.decided == (pair in ("MM", "DD", "DM", "MD"))
 
 
 def test_the_fates_of_all_cases_add_up() -> None:
@@ -61,7 +61,7 @@ def test_the_fates_of_all_cases_add_up() -> None:
 def test_verdicts_of_another_contract_or_kernel_are_not_compared(other: dict[str, str]) -> None:
     found = compare(trials("a", "s/c", "MD"), trials("b", "s/c", "DM", **other), 0)
     assert {case.change for case in found.cases} == {CaseChange.CONTRACT_CHANGED}
-    assert (found.decided, found.difference, found.interval) == (0, None, None)
+    assert (found.pooled.decided, found.pooled.difference, found.pooled.interval) == (0, None, None)
 
 
 def test_violations_are_new_or_vanished_by_clause_and_code() -> None:
@@ -75,10 +75,10 @@ def test_violations_are_new_or_vanished_by_clause_and_code() -> None:
 
 def test_the_difference_is_that_of_the_decided_pairs() -> None:
     found = compare(trials("a", "s/c", "DDDDDMI"), trials("b", "s/c", "MMMMMMM"), 3)
-    assert found.difference == Fraction(5, 6)
-    assert found.p == Fraction(1, 16)
-    assert found.interval is not None
-    assert found.interval.seed == 3
+    assert found.pooled.difference == Fraction(5, 6)
+    assert found.pooled.p == Fraction(1, 16)
+    assert found.pooled.interval is not None
+    assert found.pooled.interval.seed == 3
 
 
 def test_a_case_that_is_there_twice_is_refused() -> None:
@@ -172,7 +172,7 @@ def kept(store: Store, every: list[Trial]) -> None:
 
 def said(found: Comparison) -> list[str]:
     rows = []
-    for told in comparison_tables(found, {}):
+    for told in comparison_tables(found, {}, ({}, {}), is_pooled=True):
         if isinstance(told, str):
             rows.append(told)
         else:
@@ -197,8 +197,15 @@ def test_a_comparison_of_what_differs_says_what_one_of_all_says(
     assert agents_of(store, "a") == sorted({t.agent for t in every if t.run == "a"})
     assert said(found) == said(full)
     assert found.telling(number) == full.telling(number)
-    assert (found.number, found.decided, found.p) == (len(full.cases), full.decided, full.p)
-    assert (found.difference, found.interval) == (full.difference, full.interval)
+    assert (found.number, found.pooled.decided, found.pooled.p) == (
+        len(full.cases),
+        full.pooled.decided,
+        full.pooled.p,
+    )
+    assert (found.pooled.difference, found.pooled.interval) == (
+        full.pooled.difference,
+        full.pooled.interval,
+    )
     for change in CaseChange:
         assert found.count(change) == len(full.of(change))
         if change is not CaseChange.BOTH_PASS:
@@ -229,7 +236,7 @@ def test_a_case_that_is_there_twice_is_not_left_out(store: Store) -> None:
 
 def test_a_comparison_with_cases_left_out_is_not_listed_case_by_case() -> None:
     with pytest.raises(ValueError, match="left out"):
-        comparison_document(compare([], [], 0, {"s/a": 1}), {})
+        comparison_document(compare([], [], 0, {"s/a": 1}), {}, ({}, {}))
 
 
 def test_a_case_is_looked_up_and_not_sought_among_all_of_its_contract(store: Store) -> None:
@@ -250,3 +257,15 @@ def test_a_case_is_looked_up_and_not_sought_among_all_of_its_contract(store: Sto
                 f"EXPLAIN QUERY PLAN {query}", tuple("?" * query.count("?"))
             ).all()
             assert any("(run=? AND contract=? AND number=?)" in str(step) for step in plan), plan
+
+
+def test_domains_differ_each_for_itself_and_the_pooled_difference_is_named_so() -> None:
+    a = [*trials("a", "shop/x", "MMMM"), *trials("a", "desk/x", "DDDD")]
+    b = [*trials("b", "shop/x", "DDDD"), *trials("b", "desk/x", "MMMM")]
+    found = compare(a, b, 0)
+    assert {name: of.difference for name, of in found.domains.items()} == {"desk": 1, "shop": -1}
+    assert found.pooled.difference == 0
+    lines = [line for line in said(found) if "decided" in line]
+    assert [line.partition(" points")[0] for line in lines] == [
+        "4 decided: +100.0", "4 decided: -100.0", "pooled over domains: 8 decided: +0.0",
+    ]  # fmt: skip

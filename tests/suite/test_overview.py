@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
+from statediff.suite.figures import DomainFigures, Figures
+from statediff.suite.figures import figures as figures_of
 from statediff.suite.overview import (
-    ALL,
-    DomainFigures,
-    Figures,
+    TrialChoice,
     failures,
     find_trials,
     flaky,
@@ -20,7 +20,6 @@ from statediff.suite.overview import (
     trend,
     violations,
 )
-from statediff.suite.overview import figures as figures_of
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, open_store
 
@@ -88,11 +87,13 @@ def test_violations_and_failures_are_counted_by_trial_and_apart(store: Store) ->
 
 
 def test_drilling_down_leads_to_the_trials_behind_a_count(store: Store) -> None:
-    found = find_trials(store, runs=["r2"], agent="careful", ended=Ended.DIVERGE, clause="told")
+    found = find_trials(
+        store, TrialChoice(agent="careful", ended=Ended.DIVERGE, clause="told"), runs=["r2"]
+    )
     assert [(p.trial.run, p.trial.number, p.location) for p in found] == [
         ("r2", 3, "file://here/r2")
     ]
-    pages = [find_trials(store, limit=5, offset=at) for at in (0, 5, 10)]
+    pages = [find_trials(store, TrialChoice(), limit=5, offset=at) for at in (0, 5, 10)]
     assert [len(page) for page in pages] == [5, 5, 2]
     assert len({(p.trial.run, p.trial.name) for page in pages for p in page}) == 12
 
@@ -165,9 +166,8 @@ def test_versions_digests_kernels_and_agents_are_never_pooled() -> None:
     ]  # fmt: skip
     found = figures(every, [1])
     assert sorted(each.counted.scheduled for each in found.contracts) == [1, 1, 1, 1, 2]
-    assert sorted(each.counted.scheduled for each in found.domains if each.domain == ALL) == [
-        1, 1, 1, 1, 2,
-    ]  # fmt: skip
+    for rows in (found.domains, found.pooled):
+        assert sorted(each.counted.scheduled for each in rows) == [1, 1, 1, 1, 2]
     assert found.counted.scheduled == 6
 
 
@@ -188,14 +188,14 @@ def test_a_rerun_is_one_pass_over_all_contracts_of_one_run() -> None:
     assert (shop.number, shop.lowest, shop.highest) == (4, 0, 1)
     assert shop.mean == Fraction(3, 8)
     assert shop.deviation == pytest.approx(0.4787, abs=1e-4)
-    everything = domain(found, ALL)
+    (everything,) = found.pooled
     assert everything.reruns.mean == Fraction(5, 12)
     assert len(everything.contracts) == 3
 
 
 def test_a_run_of_other_contracts_is_no_rerun_of_the_first() -> None:
     found = figures([*trials("r1", "shop/a", "M"), *trials("r2", "shop/b", "D")], [1])
-    assert [each.reruns.number for each in found.domains] == [1] * 4
+    assert [each.reruns.number for each in found.domains] == [1] * 2
 
 
 def test_an_incomplete_pass_is_no_rerun() -> None:

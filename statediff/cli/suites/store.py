@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from statediff.reports.differences import Differences
     from statediff.reports.opinions import Flags
-    from statediff.reports.suites import Opened
+    from statediff.reports.suites import Opened, Sides
     from statediff.suite.artifacts import CopyCounts
     from statediff.suite.comparison import ComparedCase, Comparison, RunPart
+    from statediff.suite.figures import SideFigures
     from statediff.suite.opinions import ReviewerOpinions
     from statediff.suite.store import Store
 
@@ -36,6 +37,11 @@ LabelTrustOption = Annotated[
     typer.Option(
         "--trust", metavar="FILE", help="Show what reviewers signed, by the keys that FILE trusts."
     ),
+]
+
+PooledFlag = Annotated[
+    bool,
+    typer.Option("--pooled", help="Also what is pooled over domains; it is no score of any."),
 ]
 
 
@@ -77,6 +83,7 @@ def stats(
     ] = None,
     store: StoreOption = None,
     trust: LabelTrustOption = None,
+    pooled: PooledFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Count the trials of runs by contract and domain, with pass@k, pass^k and reruns' spread.
@@ -87,18 +94,20 @@ def stats(
 
     with look_ahead(folders) as ahead, open_store(store) as index:
         from statediff.reports.suites import stats_document, stats_tables
-        from statediff.suite.overview import figures, groups, passes
+        from statediff.suite.figures import figures, labeled
+        from statediff.suite.overview import groups, passes
 
         # A run that is named twice is counted once.
         every = {run.id: run for run in (find_run(index, folder, ahead) for folder in folders)}
         wanted = list(every)
         found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
         reviewed = signed_opinions(index, list(every.values()), trust)
+    rows = labeled(found, reviewed)
     if as_json:
-        document = stats_document(found, len(every))
+        document = stats_document(found, len(every), rows, is_pooled=pooled)
         emit(document if reviewed is None else {**document, "reviewed": _opinions(reviewed)})
         return
-    _print(*stats_tables(found))
+    _print(*stats_tables(found, rows, is_pooled=pooled))
     if reviewed is not None:
         from statediff.reports.opinions import opinions_tables
 
@@ -136,6 +145,7 @@ def compare(
     options: ComparisonOptions,
     store: StoreOption = None,
     trust: LabelTrustOption = None,
+    pooled: PooledFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Compare two runs, or two agents of a run, case by case.
@@ -156,6 +166,7 @@ def compare(
             )
         )
         reviewed = signed_opinions(index, runs, trust)
+        figures = _figures_of(index, one), _figures_of(index, other)
         if as_json or reviewed is not None:
             found = compare(all_trials(index, one), all_trials(index, other), options.seed)
         else:
@@ -163,34 +174,52 @@ def compare(
             found = compare(sides.a, sides.b, options.seed, sides.alike)
     inside = {case.key: _inside(case, *runs) for case in found.telling(options.details)}
     flags = None if reviewed is None else [reviewed.flagged(run.id) for run in runs]
-    _show_comparison(found, inside, flags, as_json=as_json)
+    if as_json:
+        _emit_comparison(found, inside, figures, flags)
+    else:
+        _print_comparison(found, inside, figures, flags, is_pooled=pooled)
     if found.of(CaseChange.REGRESSED):
         return 1
-    return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
+    return 3 if not found.pooled.decided or any(case.lost_its_pass for case in found.cases) else 0
 
 
-def _show_comparison(
+def _figures_of(index: Store, part: RunPart) -> Mapping[str, SideFigures]:
+    from statediff.suite.figures import side_figures
+    from statediff.suite.overview import groups
+
+    return side_figures(
+        group
+        for group in groups(index, [part.run])
+        if part.agent is None or group.agent == part.agent
+    )
+
+
+def _emit_comparison(
+    found: Comparison, inside: Opened, figures: Sides, flags: Sequence[Flags] | None
+) -> None:
+    from statediff.reports.opinions import flagged_document
+    from statediff.reports.suites import comparison_document
+
+    document = comparison_document(found, inside, figures)
+    if flags is not None:
+        document["unreliable"] = flagged_document(found, *flags)
+    emit(document)
+
+
+def _print_comparison(
     found: Comparison,
     inside: Opened,
+    figures: Sides,
     flags: Sequence[Flags] | None,
     *,
-    as_json: bool,
+    is_pooled: bool,
 ) -> None:
-    from statediff.reports.suites import comparison_document, comparison_tables
+    from statediff.reports.opinions import flagged_lines
+    from statediff.reports.suites import comparison_tables
 
-    if as_json:
-        document = comparison_document(found, inside)
-        if flags is not None:
-            from statediff.reports.opinions import flagged_document
-
-            document["unreliable"] = flagged_document(found, *flags)
-        emit(document)
-    else:
-        _print(*comparison_tables(found, inside))
-        if flags is not None:
-            from statediff.reports.opinions import flagged_lines
-
-            _print(*flagged_lines(found, *flags))
+    _print(*comparison_tables(found, inside, figures, is_pooled=is_pooled))
+    if flags is not None:
+        _print(*flagged_lines(found, *flags))
 
 
 def _inside(case: ComparedCase, *runs: KnownRun) -> Differences | str:

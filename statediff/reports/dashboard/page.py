@@ -1,10 +1,8 @@
 """Many runs on one page: what the trials in a store say together, and the way down to each.
 
-Three pages: the overview (matrix of contracts × agents, trends, what fails, what is not stable,
-cost), the trials that fit a choice (a page at a time), and the report of one trial. All figures
-are added up by the database; verdicts of different evaluators are never in one count.
-
-Addresses are made of our own words and of quoted names; nothing that acts is made from a run.
+Figures by domain, a matrix of contracts × agents, trends, what fails, what is not stable, cost. All
+figures are added up by the database; verdicts of different evaluators are never in one count, and
+those of several domains never in one headline.
 """
 
 from __future__ import annotations
@@ -14,140 +12,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
-from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from statediff.evidence.verify import Signer
 from statediff.model.codes import meaning_of
+from statediff.reports.dashboard.parts import (
+    KIND,
+    SIGNS,
+    Choice,
+    MeasuredRow,
+    address,
+    ends_share,
+    measured_row,
+)
 from statediff.reports.html import words
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.charts import Line, Mark, Tone, lines
-from statediff.reports.html.page import Kind, render
+from statediff.reports.html.page import render
+from statediff.reports.html.shares import Field, Row, Share
 from statediff.reports.html.words import Sign
 from statediff.suite import overview
-from statediff.suite.overview import PAGE, EndCounts, MatrixCell, TrendPoint, TrialPlace, pool
-from statediff.suite.records import Ended
+from statediff.suite.measures import together
+from statediff.suite.overview import EndCounts, MatrixCell, TrendPoint, pool
+from statediff.suite.records import Ended, domain_of
 from statediff.suite.store import Store
-
-KIND: Final = Kind(("report.css", "dashboard.css"))
-DAMAGED: Final = words.Sign("fault", "!", "DAMAGED", "What lies there is no bundle of this trial.")
-UNFINISHED: Final = words.Sign("fault", "…", "UNFINISHED", "It was begun, and nobody said why not.")
-SIGNS: Final = {
-    Ended.DIVERGE: words.VERDICTS["DIVERGE"],
-    Ended.INCONCLUSIVE: words.VERDICTS["INCONCLUSIVE"],
-    Ended.MATCH: words.VERDICTS["MATCH"],
-    Ended.FAULT: words.FAULT,
-    Ended.DAMAGED: DAMAGED,
-    Ended.UNFINISHED: UNFINISHED,
-    Ended.NOT_RUN: words.NOT_RUN,
-}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One trial of a list."""
-
-    name: str
-    sign: Sign
-    told: str
-    run: str
-    link: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which trials are asked for; None and empty mean all."""
-
-    run: str | None = None
-    contract: str | None = None
-    agent: str | None = None
-    ended: Ended | None = None
-    clause: str | None = None
-
-    def link(self, root: str, page: int = 0) -> str:
-        """Where these trials are listed; empty where there is no server to ask."""
-        if not root:
-            return ""
-        given = {
-            "run": self.run,
-            "contract": self.contract,
-            "agent": self.agent,
-            "ended": None if self.ended is None else self.ended.value,
-            "clause": self.clause,
-            "page": str(page) if page else None,
-        }
-        chosen = {key: value for key, value in given.items() if value is not None}
-        return f"{root}/trials?{urlencode(chosen, errors='replace')}"
-
-
-@dataclass(frozen=True)
-class Trials:
-    """A page of the trials that fit a choice."""
-
-    root: str
-    chosen: tuple[tuple[str, str], ...]
-    first: int
-    entries: tuple[Entry, ...]
-    back: str
-    on: str
-
-
-def trials_page(
-    store: Store,
-    runs: Sequence[str] | None,
-    chosen: Choice,
-    root: str,
-    page: int,
-    names: dict[str, str],
-) -> str:
-    """The trials that fit, a page of them; `names` tells the runs' names by their ids."""
-    within = runs if chosen.run is None else [chosen.run]
-    found = overview.find_trials(
-        store,
-        runs=within,
-        contract=chosen.contract,
-        agent=chosen.agent,
-        ended=chosen.ended,
-        clause=chosen.clause,
-        limit=PAGE + 1,
-        offset=page * PAGE,
-    )
-    told = (
-        ("run", None if chosen.run is None else names.get(chosen.run, chosen.run)),
-        ("contract", chosen.contract),
-        ("agent", chosen.agent),
-        ("verdict", None if chosen.ended is None else SIGNS[chosen.ended].word),
-        ("clause", chosen.clause),
-    )
-    return render(
-        "trials.html",
-        Trials(
-            root,
-            tuple((what, name(value)) for what, value in told if value is not None),
-            page * PAGE + 1,
-            tuple(_entry(place, root, names) for place in found[:PAGE]),
-            chosen.link(root, page - 1) if page else "",
-            chosen.link(root, page + 1) if len(found) > PAGE else "",
-        ),
-        KIND,
-    )
-
-
-def _entry(place: TrialPlace, root: str, names: dict[str, str]) -> Entry:
-    trial = place.trial
-    asked = urlencode({"run": trial.run, "name": trial.name}, errors="replace")
-    told = f"{trial.contract} {trial.version}, agent {trial.agent or 'unknown'}"
-    return Entry(
-        name(trial.name),
-        SIGNS[trial.ended],
-        cut(told),
-        name(names.get(trial.run, trial.run)),
-        f"{root}/report?{asked}" if trial.ended.has_verdict else "",
-        cut(trial.why),
-    )
-
 
 MAX_ROWS: Final = 300
 """Contracts that the matrix lists; it says how many more there are."""
@@ -160,42 +49,6 @@ MAX_POINTS: Final = 40
 MAX_RUNS: Final = 50
 _TONES: Final = (Tone.OURS, Tone.PLAIN, Tone.OPEN)
 """Of the lines of a trend, which are so many: no agent is drawn in the colour of a verdict."""
-_SHOWN: Final = (Ended.MATCH, Ended.INCONCLUSIVE, Ended.DIVERGE)
-
-
-@dataclass(frozen=True)
-class Share:
-    """How trials ended, as a bar: segments in per cent from the left, and in words."""
-
-    segments: tuple[tuple[Sign, str, str], ...]
-    """(sign, where it begins, how wide it is)."""
-    counts: tuple[tuple[Sign, int], ...]
-    total: int
-    passed: int
-
-    @property
-    def told(self) -> str:
-        """For anyone who does not see the bar."""
-        parts = [f"{number:,} {sign.word}" for sign, number in self.counts]
-        return f"{', '.join(parts) or 'nothing'} of {self.total:,} scheduled"
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field of the matrix; `share` is None where the agent never tried the contract."""
-
-    share: Share | None
-    link: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One contract as it was judged, with a field for each agent."""
-
-    contract: str
-    version: str
-    note: str
-    fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True)
@@ -213,8 +66,9 @@ class Listed:
 
 @dataclass(frozen=True)
 class Spent:
-    """What an agent took."""
+    """What an agent took in a domain."""
 
+    domain: str
     agent: str
     share: Share
     cost: str
@@ -228,11 +82,16 @@ class Board:
     """Everything the overview shows."""
 
     title: str
+    root: str
+    whole: str
+    """Where the overview of all runs is, on that of one."""
     lead: str
     style: str
+    domains: tuple[MeasuredRow, ...]
     share: Share
     links: tuple[tuple[Sign, int, str], ...]
-    apart: bool
+    apart: str
+    """Why the counts of all trials are no score; empty where they are one."""
     agents: tuple[str, ...]
     rows: tuple[Row, ...]
     more: str
@@ -254,32 +113,37 @@ def board_page(
     title: str,
     root: str = "",
     trust: Sequence[Signer] = (),
+    run: str | None = None,
 ) -> str:
     """The overview of the runs (None: of all); without a `root`, a page that needs no server.
 
-    `trust` says whose flags are shown.
+    `trust` says whose flags are shown; `run`, to which of the runs the page keeps.
     """
-    cells = overview.matrix(store, runs)
-    points = overview.trend(store, runs)
+    runs = runs if run is None else [run]
+    known = overview.groups(store, runs)
+    cells = overview.matrix(store, runs, known)
+    points = overview.trend(store, runs, known)
     agents = _agents(cells)
     counted = pool(cell.counted for cell in cells)
-    share = _share(counted)
+    share = ends_share(counted)
     rows = _rows(cells, agents[:MAX_AGENTS], root)
     broken = overview.violations(store, runs)
     return render(
         "dashboard.html",
         Board(
             title=name(title),
+            root=root,
+            whole=address(root, "", {}) if run is not None else "",
             lead=_lead(share, len(points), cells),
             style=_worst(counted),
+            domains=_domains(cells, root),
             share=share,
             links=tuple(
-                (SIGNS[e], n, Choice(ended=e).link(root)) for e, n in counted.ended.items() if n
+                (SIGNS[e], n, Choice(run=run, ended=e).link(root))
+                for e, n in counted.ended.items()
+                if n
             ),
-            apart=len(
-                {(cell.judged.version, cell.judged.digest, cell.judged.kernel) for cell in cells}
-            )
-            > len({cell.judged.contract for cell in cells}),
+            apart=_apart(cells),
             agents=tuple(name(agent) or "unknown" for agent in agents[:MAX_AGENTS]),
             rows=rows[:MAX_ROWS],
             more=f"{len(rows) - MAX_ROWS:,} more contracts are not listed."
@@ -290,7 +154,7 @@ def board_page(
             flaky=_flaky(cells, root),
             failures=_failures(store, runs, root),
             unreliable=_unreliable(store, runs, root, trust),
-            spent=_spent(cells, agents),
+            spent=_spent(cells),
             runs=_runs(points, root),
             notes=_notes(agents),
         ),
@@ -304,21 +168,6 @@ def _agents(cells: Sequence[MatrixCell]) -> list[str]:
     for cell in cells:
         found[cell.agent] += cell.counted.scheduled
     return sorted(found, key=lambda agent: (-found[agent], agent))
-
-
-def _share(counted: EndCounts) -> Share:
-    total, at = counted.scheduled, 0
-    segments: list[tuple[Sign, str, str]] = []
-    counts = []
-    rest = [e for e in Ended if e not in _SHOWN]
-    for ended in (*_SHOWN, *rest):
-        number = counted.ended.get(ended, 0)
-        if number:
-            width = 100 * number / total
-            segments.append((SIGNS[ended], f"{100 * at / total:.4f}", f"{width:.4f}"))
-            counts.append((SIGNS[ended], number))
-            at += number
-    return Share(tuple(segments), tuple(counts), total, counted.passed)
 
 
 def _rows(cells: Sequence[MatrixCell], agents: Sequence[str], root: str) -> tuple[Row, ...]:
@@ -344,7 +193,7 @@ def _field(cell: MatrixCell | None, root: str) -> Field:
     if cell is None:
         return Field(None)
     chosen = Choice(contract=cell.judged.contract, agent=cell.agent)
-    return Field(_share(cell.counted), chosen.link(root))
+    return Field(ends_share(cell.counted), chosen.link(root))
 
 
 def _trend(points: Sequence[TrendPoint]) -> Markup:
@@ -352,21 +201,25 @@ def _trend(points: Sequence[TrendPoint]) -> Markup:
     runs = list(dict.fromkeys(point.run for point in points))[-MAX_POINTS:]
     place = {run: at for at, run in enumerate(runs, 1)}
     series: dict[str, list[tuple[float, Mark]]] = defaultdict(list)
+    is_apart = len({point.domain for point in points}) > 1
     for point in points:
         if point.run in place and point.counted.scheduled:
             share = 100 * point.counted.passed / point.counted.scheduled
             mark = Mark(f"{name(point.name)}, kernel {point.kernel}", share)
-            series[point.agent].append((float(place[point.run]), mark))
+            whose = name(point.agent) or "unknown"
+            series[f"{name(point.domain)}, {whose}" if is_apart else whose].append(
+                (float(place[point.run]), mark)
+            )
     if len(runs) < 2:
         return Markup("")
-    most = sorted(series, key=lambda agent: (-len(series[agent]), agent))[: len(_TONES)]
+    most = sorted(series, key=lambda whose: (-len(series[whose]), whose))[: len(_TONES)]
     drawn = [
-        Line(name(agent) or "unknown", tuple(series[agent]), tone)
-        for agent, tone in zip(most, _TONES, strict=False)
+        Line(whose, tuple(series[whose]), tone) for whose, tone in zip(most, _TONES, strict=False)
     ]
     title = "Trials that match, of all that were scheduled, run by run"
     if len(series) > len(_TONES):
-        title += f"; the {len(_TONES)} of {len(series)} agents with most runs"
+        of = "domains and agents" if is_apart else "agents"
+        title += f"; the {len(_TONES)} of {len(series)} {of} with most runs"
     return lines(title, drawn, x="run", unit="%").figure()
 
 
@@ -400,7 +253,7 @@ def _flaky(cells: Sequence[MatrixCell], root: str) -> tuple[Listed, ...]:
             "0",
             words.VERDICTS["INCONCLUSIVE"],
             Choice(contract=cell.judged.contract, agent=cell.agent).link(root),
-            _share(cell.counted),
+            ends_share(cell.counted),
         )
         for cell in found
     )
@@ -451,14 +304,13 @@ def _unreliable(
     )
 
 
-def _spent(cells: Sequence[MatrixCell], agents: Sequence[str]) -> tuple[Spent, ...]:
-    by: dict[str, list[MatrixCell]] = defaultdict(list)
+def _spent(cells: Sequence[MatrixCell]) -> tuple[Spent, ...]:
+    by: dict[tuple[str, str], list[MatrixCell]] = defaultdict(list)
     for cell in cells:
-        by[cell.agent].append(cell)
+        by[domain_of(cell.judged.contract), cell.agent].append(cell)
     found = []
-    for agent in agents[:MAX_AGENTS]:
-        own = by[agent]
-        share = _share(pool(cell.counted for cell in own))
+    for (domain, agent), own in sorted(by.items())[:MAX_ROWS]:
+        share = ends_share(pool(cell.counted for cell in own))
         costs = [cell.cost_nano for cell in own if cell.cost_nano is not None]
         cost = Decimal(sum(costs)).scaleb(-9) if costs else None
         each = cost / share.passed if cost is not None and share.passed else None
@@ -468,6 +320,7 @@ def _spent(cells: Sequence[MatrixCell], agents: Sequence[str]) -> tuple[Spent, .
         retried = sum(cell.retried for cell in own)
         found.append(
             Spent(
+                name(domain) or "no domain",
                 name(agent) or "unknown",
                 share,
                 _money(cost),
@@ -494,14 +347,15 @@ def _runs(points: Sequence[TrendPoint], root: str) -> tuple[Listed, ...]:
             name(members[0].name),
             f"{_when(members[0].started_at)} · "
             + ", ".join(sorted({name(p.agent) or "unknown" for p in members}))[:200],
-            f"{share.passed:,} of {share.total:,}",
+            f"{share.passed:,} of {share.total:,}" if is_one else f"{share.total:,} trials",
             "0",
             words.FAULT,
-            Choice(run=run).link(root),
-            share,
+            address(root, "", {"run": run}),
+            share if is_one else None,
         )
         for run, members in reversed(list(by.items())[-MAX_RUNS:])
-        for share in [_share(pool(point.counted for point in members))]
+        for share in [ends_share(pool(point.counted for point in members))]
+        for is_one in [len({point.domain for point in members}) == 1]
     )
 
 
@@ -509,14 +363,41 @@ def _when(started_at: str | None) -> str:
     return "at no known time" if started_at is None else started_at[:16].replace("T", " ") + " UTC"
 
 
+def _apart(cells: Sequence[MatrixCell]) -> str:
+    judged = {cell.judged for cell in cells}
+    if len({domain_of(each.contract) for each in judged}) > 1:
+        return "in several domains"
+    versions = {(each.version, each.digest, each.kernel) for each in judged}
+    several = len(versions) > len({each.contract for each in judged})
+    return "by several versions of a contract or kernel" if several else ""
+
+
+def _domains(cells: Sequence[MatrixCell], root: str) -> tuple[MeasuredRow, ...]:
+    """A row a domain and agent: how its trials ended and what they measured."""
+    by: dict[tuple[str, str], list[MatrixCell]] = defaultdict(list)
+    for cell in cells:
+        by[domain_of(cell.judged.contract), cell.agent].append(cell)
+    return tuple(
+        measured_row(
+            name(domain) or "no domain",
+            name(agent) or "unknown",
+            pool(cell.counted for cell in own),
+            together(cell.measures for cell in own),
+            Choice(domain=domain, agent=agent).link(root),
+        )
+        for (domain, agent), own in sorted(by.items())[:MAX_ROWS]
+    )
+
+
 def _lead(share: Share, points: int, cells: Sequence[MatrixCell]) -> str:
     contracts = len({cell.judged.contract for cell in cells})
+    domains = len({domain_of(cell.judged.contract) for cell in cells})
+    of = f"{contracts:,} {'contract' if contracts == 1 else 'contracts'}"
     if not points:
         return "No trial was scheduled yet."
-    return (
-        f"{share.passed:,} of {share.total:,} scheduled trials match, of {contracts:,} "
-        f"{'contract' if contracts == 1 else 'contracts'}."
-    )
+    if domains > 1:
+        return f"{share.total:,} scheduled trials of {of} in {domains:,} domains."
+    return f"{share.passed:,} of {share.total:,} scheduled trials match, of {of}."
 
 
 def _worst(counted: EndCounts) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from statediff.evidence.package import Bundle
 from statediff.reports.html.beside import NOTHING, Beside
 from statediff.reports.html.page import MARK, render
+from statediff.reports.html.run import KIND as RUN
 from statediff.reports.html.run import Outcome, fault, outcome, run_view
 from statediff.reports.html.trial import trial_view
 
@@ -57,7 +58,7 @@ def run_html(
     title: str, outcomes: Iterable[Outcome], scheduled: int, facts: Iterable[tuple[str, str]]
 ) -> str:
     """The page of a run; `scheduled` counts every trial, whether it was run or not."""
-    return render("run.html", run_view(title, outcomes, scheduled, facts))
+    return render("run.html", run_view(title, outcomes, scheduled, facts), RUN)
 
 
 def agreement_html(report: AgreementReport, stills: Sequence[StillTask]) -> str:

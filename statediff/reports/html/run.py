@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote
 
 from statediff.evidence.package import Bundle
+from statediff.model.values import decode
 from statediff.reports.comparability import INCOMPARABLE, Judge, are_comparable, judge
 from statediff.reports.html import words
 from statediff.reports.html.cells import cut, name
+from statediff.reports.html.page import Kind
+from statediff.reports.html.shares import Field, Row, share_of
 from statediff.reports.html.words import Reason, Sign
 from statediff.reports.record import Record, reading
+from statediff.suite.records import domain_of
 
 Json = Any
+KIND: Final = Kind(("report.css", "dashboard.css"), modules=("rows.mjs",))
 MAX_TRIALS: Final = 5_000
 """Trials that a page lists, those that need a look first; it says how many more there are."""
 MAX_CLAUSES: Final = 20
+MAX_ROWS: Final = 300
+MAX_AGENTS: Final = 12
+MAX_BROKEN: Final = 100
+MAX_LINKS: Final = 50
+"""Trials of one clause that are named; all are counted."""
 NOBODY: Final = Judge()
 _ORDER: Final = ("fault", "diverge", "inconclusive", "match")
 _GRAVITY: Final = (
@@ -45,10 +58,34 @@ class Outcome:
     results: tuple[tuple[str, Sign], ...] = ()
     clauses: tuple[tuple[Sign, str, str], ...] = ()
     """Those that do not hold: truth, sentence, id."""
-    more: str = ""
     changes: int = 0
     link: str = ""
     judge: Judge = NOBODY
+    microseconds: int | None = None
+    """How long its agent took; None where that is not known."""
+    cost_nano: int | None = None
+    """In billionths; None where nobody said."""
+
+    @property
+    def seconds(self) -> str:
+        return "" if self.microseconds is None else f"{self.microseconds / 1e6:,.2f} s"
+
+    @property
+    def cost(self) -> str:
+        return "" if self.cost_nano is None else f"{Decimal(self.cost_nano).scaleb(-9):,.4f}"
+
+
+@dataclass(frozen=True)
+class BrokenClause:
+    """A clause that does not hold in some trials of a run, and these."""
+
+    contract: str
+    clause: str
+    sign: Sign
+    sentence: str
+    trials: tuple[tuple[str, str], ...]
+    """(name, link), the first of them."""
+    number: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +103,22 @@ class Run:
     outcomes: tuple[Outcome, ...]
     more: str
     facts: tuple[tuple[str, str], ...]
+    agents: tuple[str, ...]
+    rows: tuple[Row, ...]
+    broken: tuple[BrokenClause, ...]
+    left: str
+    """How many contracts and clauses are not shown."""
+    most: int = MAX_CLAUSES
 
 
-def outcome(bundle: Bundle, folder: str, where: str = "the bundle", *, linked: bool) -> Outcome:
+def outcome(
+    bundle: Bundle,
+    folder: str,
+    where: str = "the bundle",
+    *,
+    linked: bool,
+    cost_nano: int | None = None,
+) -> Outcome:
     """What the bundle of a trial says of it; `BundleError` if it contradicts itself.
 
     `folder` is the name of the trial's folder; `linked`, whether its page lies in there.
@@ -89,24 +139,31 @@ def outcome(bundle: Bundle, folder: str, where: str = "the bundle", *, linked: b
                 (title, words.result(judged["results"][key])) for key, title, _ in words.RESULTS
             ),
             clauses=tuple(
-                (words.truth(c["truth"]), cut(c["sentence"]), name(c["clause"]))
-                for c in loose[:MAX_CLAUSES]
+                (words.truth(c["truth"]), cut(c["sentence"]), name(c["clause"])) for c in loose
             ),
-            more=f"{len(loose) - MAX_CLAUSES} more clauses do not hold."
-            if len(loose) > MAX_CLAUSES
-            else "",
             changes=len(judged["deltas"]),
             link=address(folder) if linked else "",
             judge=judge(bundle.manifest),
+            microseconds=_microseconds(bundle.document("timeline.json")),
+            cost_nano=cost_nano,
         )
 
 
-def fault(folder: str, why: str) -> Outcome:
-    """A trial without a bundle that can be read."""
+def _microseconds(timeline: Json) -> int | None:
+    if timeline is None:
+        return None
+    began, ended = (decode(timeline[f"agent_{moment}_at"]) for moment in ("started", "finished"))
+    if not (isinstance(began, datetime) and isinstance(ended, datetime)):
+        return None
+    return (ended - began) // timedelta(microseconds=1)
+
+
+def fault(folder: str, why: str, contract: str = "", agent: str = "") -> Outcome:
+    """A trial without a bundle that can be read, and what is known of its plan."""
     return Outcome(
         trial=name(folder),
-        contract="",
-        agent="",
+        contract=name(contract),
+        agent=name(agent),
         sign=words.FAULT,
         reason=Reason(_FIRST.lead, cut(why)),
     )
@@ -126,33 +183,103 @@ def run_view(
     scheduled = max(scheduled, len(listed))
     signs = [o.sign for o in listed] + [words.NOT_RUN] * (scheduled - len(listed))
     counted = _counted(signs)
-    judges = sorted({o.judge for o in listed})
-    comparable = are_comparable(judges)
-    lead = _lead(counted, scheduled) if comparable else f"{scheduled:,} trials, {INCOMPARABLE}."
+    lead, apart = _lead(counted, scheduled), _apart(listed, scheduled - len(listed))
+    if apart:
+        lead = f"{scheduled:,} scheduled trials, {apart[0]}."
     left = len(listed) - MAX_TRIALS
+    agents, rows = _matrix(listed)
+    broken = _broken(listed)
+    over = ((len(agents) - MAX_AGENTS, "agents"), (len(rows) - MAX_ROWS, "contracts"),
+            (len(broken) - MAX_BROKEN, "clauses"))  # fmt: skip
     return Run(
         title=name(title),
         lead=lead,
         sign=_worst(counted),
         scheduled=scheduled,
-        counts=counted if comparable else (),
-        apart=()
-        if comparable
-        else tuple(
-            (
-                name(each) or "without a verdict",
-                _counted(
-                    [o.sign for o in listed if o.judge == each]
-                    + ([words.NOT_RUN] * (scheduled - len(listed)) if each == NOBODY else [])
-                ),
-            )
-            for each in sorted({*judges, *([NOBODY] if scheduled > len(listed) else [])})
-        ),
+        counts=() if apart else counted,
+        apart=apart[1] if apart else (),
         outcomes=tuple(listed[:MAX_TRIALS]),
         more=f"{left:,} more trials are not shown here; their folders hold their own reports."
         if left > 0
         else "",
         facts=tuple((what, cut(text)) for what, text in facts),
+        agents=tuple(agent or "unknown" for agent in agents[:MAX_AGENTS]),
+        rows=rows[:MAX_ROWS],
+        broken=broken[:MAX_BROKEN],
+        left=", ".join(f"{n:,} more {what}" for n, what in over if n > 0),
+    )
+
+
+Counts = tuple[tuple[Sign, int], ...]
+
+
+def _apart(
+    listed: Sequence[Outcome], unrun: int
+) -> tuple[str, tuple[tuple[str, Counts], ...]] | None:
+    """Why and how verdicts are counted apart: by who judged, or by domain; None where one is all.
+
+    `unrun` trials are listed nowhere: they are with those of which no judge or domain is known.
+    """
+    of: Callable[[Outcome], str]
+    if not are_comparable({o.judge for o in listed}):
+        why, of, unknown = INCOMPARABLE, lambda o: name(o.judge), "without a verdict"
+    elif len({domain_of(o.contract) for o in listed if o.contract}) > 1:
+        why, of, unknown = "counted by domain", lambda o: domain_of(o.contract), "not known"
+    else:
+        return None
+    signs: dict[str, list[Sign]] = defaultdict(list)
+    for each in listed:
+        signs[of(each)].append(each.sign)
+    if unrun:
+        signs[""] += [words.NOT_RUN] * unrun
+    return why, tuple((key or unknown, _counted(own)) for key, own in sorted(signs.items()))
+
+
+def _matrix(listed: Sequence[Outcome]) -> tuple[list[str], tuple[Row, ...]]:
+    """Agents, and a row for each contract as it was judged; of trials that are known by both."""
+    cells: dict[tuple[str, Judge], dict[str, list[Sign]]] = defaultdict(lambda: defaultdict(list))
+    judges: dict[str, set[Judge]] = defaultdict(set)
+    for each in listed:
+        if each.judge != NOBODY:
+            judges[each.contract].add(each.judge)
+    for each in listed:
+        # What has no verdict was judged by nobody: it counts where the contract has one judge.
+        known = judges[each.contract]
+        by = next(iter(known)) if each.judge == NOBODY and len(known) == 1 else each.judge
+        cells[each.contract, by][each.agent].append(each.sign)
+    agents = sorted({agent for row in cells.values() for agent in row})
+    return agents, tuple(
+        Row(
+            contract or "no contract known",
+            "",
+            str(by) if len(judges[contract]) > 1 else "",
+            tuple(
+                Field(share_of(_counted(row[agent])) if agent in row else None)
+                for agent in agents[:MAX_AGENTS]
+            ),
+        )
+        for (contract, by), row in sorted(cells.items())
+    )
+
+
+def _broken(listed: Sequence[Outcome]) -> tuple[BrokenClause, ...]:
+    """What fails before what cannot be decided, each by the number of trials."""
+    found: dict[tuple[str, str, Sign], list[tuple[str, Outcome]]] = defaultdict(list)
+    for each in listed:
+        for sign, sentence, clause in each.clauses:
+            found[each.contract, clause, sign].append((sentence, each))
+    return tuple(
+        BrokenClause(
+            contract,
+            clause,
+            sign,
+            members[0][0],
+            tuple((o.trial, o.link) for _, o in members[:MAX_LINKS]),
+            len(members),
+        )
+        for (contract, clause, sign), members in sorted(
+            found.items(), key=lambda e: (e[0][2] != words.TRUTHS["FAILS"], -len(e[1]), e[0][:2])
+        )
     )
 
 

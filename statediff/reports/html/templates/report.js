@@ -2,6 +2,7 @@
 /* Convenience only: without it every part of the page can still be opened and read. */
 (() => {
   const show = () => {
+    if (location.hash.startsWith("#?")) return;
     const at = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!at) return;
     for (let part = at.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
@@ -47,6 +48,9 @@
   const all = (open) => {
     for (const part of document.querySelectorAll("details")) part.open = open;
   };
+  /* Where a page has one table of all rows, only these are counted. */
+  const main = document.querySelector("[data-rows]");
+  const counts = (row) => !main || main.contains(row);
   const apply = () => {
     const wanted = filter.value.trim().toLowerCase();
     rows ??= [...document.querySelectorAll("[data-row]")].map((row) => [row, row.textContent.toLowerCase()]);
@@ -54,16 +58,17 @@
     opened = [];
     let shown = 0;
     for (const [row, text] of rows) {
-      const fits = text.includes(wanted);
+      const fits = text.includes(wanted) && !("out" in row.dataset);
       row.hidden = !fits;
       if (!fits) continue;
-      shown += 1;
+      shown += Number(counts(row));
       if (!wanted || shown > 500) continue;
       for (let part = row.closest("details"); part; part = part.parentElement.closest("details")) {
         if (!part.open) { part.open = true; opened.push(part); }
       }
     }
-    found.textContent = wanted ? `${shown} of ${rows.length} shown` : "";
+    const every = rows.filter(([row]) => counts(row)).length;
+    found.textContent = shown < every ? `${shown} of ${every} shown` : "";
   };
 
   filter.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(apply, 120); });

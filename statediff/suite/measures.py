@@ -1,0 +1,173 @@
+"""What trials measure beside their verdicts, added up for `stats`, `compare` and dashboards.
+
+Precision, recall, F1 and the forbidden-effect rate [SSD eqs. 5–6], C = (tool, task, outcome)
+[TV eq. 4], how the clauses along a run and those over the whole of it ended [STA], and turns at the
+first attempt and after a repair [TV §3.8]. Only trials with a verdict have any. A mean is over the
+trials in which its figure is defined, and says how many those are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+
+from statediff.suite.store import TRIALS
+
+BILLION: Final = 10**9
+
+
+class Components(NamedTuple):
+    """The three results of one trial by name of their verdict; None where no clause is of it."""
+
+    tool: str | None
+    task: str | None
+    outcome: str | None
+
+
+class Levels(NamedTuple):
+    """The worst truth of the clauses along a run and over the whole of it; None: no clause."""
+
+    along: str | None
+    whole: str | None
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A sum in billionths over so many trials."""
+
+    total: int = 0
+    number: int = 0
+
+    @property
+    def value(self) -> Fraction | None:
+        """The mean; None where no trial has the figure."""
+        return Fraction(self.total, self.number * BILLION) if self.number else None
+
+    def __add__(self, other: Mean) -> Mean:
+        return Mean(self.total + other.total, self.number + other.number)
+
+
+@dataclass(frozen=True)
+class TurnCounts:
+    """How the gates of live turns ended, over trials."""
+
+    number: int = 0
+    first: int = 0
+    """Those that held at the first attempt."""
+    after: int = 0
+    """Those that held in the end, after a repair among them."""
+    failed: int = 0
+
+    @property
+    def unknown(self) -> int:
+        return self.number - self.after - self.failed
+
+    def __add__(self, other: TurnCounts) -> TurnCounts:
+        return TurnCounts(
+            self.number + other.number,
+            self.first + other.first,
+            self.after + other.after,
+            self.failed + other.failed,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measures:
+    """What trials with a verdict measured together."""
+
+    precision: Mean = Mean()
+    recall: Mean = Mean()
+    f1: Mean = Mean()
+    """Per trial the harmonic mean of precision and recall, where both are defined."""
+    forbidden: Mean = Mean()
+    turns: TurnCounts = TurnCounts()
+    components: Mapping[Components, int] = field(default_factory=dict)
+    levels: Mapping[Levels, int] = field(default_factory=dict)
+
+    def result(self, name: str) -> Mapping[str, int]:
+        """Of `tool`, `task` or `outcome`: verdict → trials, of those with a clause of it."""
+        found: Counter[str] = Counter()
+        for each, trials in self.components.items():
+            if (verdict := getattr(each, name)) is not None:
+                found[verdict] += trials
+        return found
+
+    @property
+    def leveled(self) -> int:
+        """Trials whose contracts have clauses of both levels: only these can disagree."""
+        return sum(n for each, n in self.levels.items() if None not in each)
+
+    @property
+    def only_along(self) -> int:
+        """Trials in which a clause along the run fails and those over the whole of it hold."""
+        return self.levels.get(Levels("FAILS", "HOLDS"), 0)
+
+    @property
+    def only_whole(self) -> int:
+        """Trials in which every clause along the run holds and one over the whole of it fails."""
+        return self.levels.get(Levels("HOLDS", "FAILS"), 0)
+
+
+NO_MEASURES: Final = Measures()
+GROUPED: Final = tuple(TRIALS.c[name] for name in ("tool", "task", "outcome", "along", "whole"))
+"""What sums of measures are grouped by, after all else."""
+_P, _R = TRIALS.c.precision_nano, TRIALS.c.recall_nano
+# An integer below 2**62 however the two are; without a CASE, 0 and 0 would divide by 0.
+_F1: Final = sa.case((_P + _R > 0, 2 * _P * _R // (_P + _R)), else_=_P + _R)
+_MEANS: Final = (_P, _R, _F1, TRIALS.c.forbidden_nano)
+_TURNS: Final = tuple(
+    TRIALS.c[name] for name in ("turns", "turns_first", "turns_after", "turns_failed")
+)
+SUMS: Final = (
+    *(sa.func.sum(column) for column in _MEANS),
+    *(sa.func.count(column) for column in _MEANS),
+    *(sa.func.sum(column) for column in _TURNS),
+)
+
+
+def measures(
+    rows: Iterable[tuple[int, Sequence[str | None], Sequence[Any]]],
+) -> Measures:
+    """The measures of rows of trials with a verdict: (trials, `GROUPED`, `SUMS`)."""
+    totals = [0] * len(SUMS)
+    components: Counter[Components] = Counter()
+    levels: Counter[Levels] = Counter()
+    for trials, grouped, sums in rows:
+        components[Components(*grouped[:3])] += trials
+        levels[Levels(*grouped[3:])] += trials
+        for at, value in enumerate(sums):
+            totals[at] += int(value or 0)
+    means = [Mean(totals[at], totals[at + len(_MEANS)]) for at in range(len(_MEANS))]
+    return Measures(
+        precision=means[0],
+        recall=means[1],
+        f1=means[2],
+        forbidden=means[3],
+        turns=TurnCounts(*totals[2 * len(_MEANS) :]),
+        components=components,
+        levels=levels,
+    )
+
+
+def together(every: Iterable[Measures]) -> Measures:
+    """All of them."""
+    known = list(every)
+    components: Counter[Components] = Counter()
+    levels: Counter[Levels] = Counter()
+    for each in known:
+        components.update(each.components)
+        levels.update(each.levels)
+    return Measures(
+        precision=sum((each.precision for each in known), Mean()),
+        recall=sum((each.recall for each in known), Mean()),
+        f1=sum((each.f1 for each in known), Mean()),
+        forbidden=sum((each.forbidden for each in known), Mean()),
+        turns=sum((each.turns for each in known), TurnCounts()),
+        components=components,
+        levels=levels,
+    )
