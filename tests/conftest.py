@@ -7,9 +7,10 @@ Hypothesis runs under one of two profiles, chosen with ``HYPOTHESIS_PROFILE``:
 
 A mark says what a test needs beyond Python: ``docker(image, …)`` real servers in containers,
 ``browser`` a Chromium, ``node`` Node.js with npm, ``clients(program, …)`` git, clients of databases
-and the like, ``host(name)`` a program that has an environment of its own in ``.hosts``. Where a
-need is not met the test is skipped, and the summary says so in one line a need. A need that
-``STATEDIFF_REQUIRE`` names (``"docker browser node clients host"``) fails its tests.
+and the like, ``postgres`` a PostgreSQL server without Docker, ``host(name)`` a program that has an
+environment of its own in ``.hosts``. Where a need is not met the test is skipped, and the summary
+says so in one line a need. A need that ``STATEDIFF_REQUIRE`` names (``"docker browser node clients
+postgres host"``) fails its tests.
 
 The meta-tests judge what a seed draws. It is another one in every run, which says it at its head;
 ``STATEDIFF_SEED`` gives it.
@@ -18,6 +19,7 @@ The meta-tests judge what a seed draws. It is another one in every run, which sa
 import ast
 import gc
 import hashlib
+import importlib.util
 import os
 import secrets
 import shutil
@@ -131,6 +133,20 @@ def why_no_clients(*programs: str) -> str:
     return f"not on PATH: {', '.join(missing)}" if missing else ""
 
 
+def why_no_postgres() -> str:
+    """Why tests of PostgreSQL servers without Docker cannot run; empty if they can."""
+    return "" if package_programs() else "no package pgserver; `pip install statediff[postgres]`"
+
+
+@cache
+def package_programs() -> Path | None:
+    """The folder of the PostgreSQL programs that the package `pgserver` brings, if it is here."""
+    spec = importlib.util.find_spec("pgserver")
+    if spec is None or spec.origin is None or not sys.platform.startswith("linux"):
+        return None
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
 def hosts_folder() -> Path:
     """Where the environments of hosts are."""
     return Path(os.environ.get("STATEDIFF_HOSTS") or Path(__file__).parents[1] / ".hosts")
@@ -151,6 +167,7 @@ NEEDS: Final[dict[str, tuple[str, Callable[..., str]]]] = {
     "browser": ("a browser", why_no_browser),
     "node": ("Node.js", why_no_node),
     "clients": ("clients", why_no_clients),
+    "postgres": ("a PostgreSQL without Docker", why_no_postgres),
     "host": ("environments of hosts, see `make hosts`", why_no_host),
 }
 """Mark → its name in the summary, and what says why a test with the mark's arguments cannot run."""

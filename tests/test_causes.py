@@ -114,6 +114,7 @@ EXPECTED: Final = {
     "systems/postgres/past.py": "agent 8, environment 6",
     "systems/postgres/source.py": "content 3, environment 4, ruin 1",
     "systems/postgres/values.py": "content 1",
+    "systems/postgres/wal.py": "environment 3",
     "systems/redmine/api.py": "environment 7, ruin 1",
     "systems/redmine/source.py": "content 3, ruin 1",
     "systems/redmine/tables.py": "content 1",

@@ -387,6 +387,19 @@ def require_runnable(entries: Sequence[Entry], variant: str) -> None:
                 require_sound(contract_as_read(entry.path, entry.text, entry.file), base)
 
 
+def servers_of(entries: Sequence[Entry], variant: str) -> dict[str, str]:
+    """Source → what its server is and runs in, of the contracts' sandboxes in a variant."""
+    from statediff.packs import EMBEDDED, sandbox_of
+    from statediff.suite.campaign import POOL
+
+    found: dict[str, str] = {}
+    if variant != EMBEDDED:
+        for name in sorted({sandbox_of(entry.file) or "" for entry in entries}):
+            with POOL.lease(name, variant) as sandbox:
+                found |= sandbox.served_by()
+    return found
+
+
 def find_resumable(out: Path, mine: Mapping[str, Any]) -> Path | None:
     """The newest run in `out` that was begun by the same command; None if there is none.
 
@@ -425,6 +438,11 @@ def _is_same(facts: Mapping[str, Any], mine: Mapping[str, Any], names: Sequence[
     return all(_plain(facts.get(name)) == _plain(mine[name]) for name in names)
 
 
+_OF_MACHINES: Final = ("images", "servers")
+
+
 def _plain(part: Any) -> Any:
     """Without what is only known once the sandboxes run."""
-    return {n: v for n, v in part.items() if n != "images"} if isinstance(part, dict) else part
+    return (
+        {n: v for n, v in part.items() if n not in _OF_MACHINES} if isinstance(part, dict) else part
+    )

@@ -49,7 +49,8 @@ def test_what_needs_it_names_the_next_step(
     said = statediff(*arguments, env=core)
     assert said.code == 2, said.err
     assert said.err.startswith("error: ")
-    assert said.err.endswith("get it with `pip install statediff[docker]`\n")
+    extra = "postgres" if "postgres" in arguments else "docker"
+    assert said.err.endswith(f"get it with `pip install statediff[{extra}]`\n")
 
 
 def test_doctor_is_content_without_it(statediff: Call, core: dict[str, str]) -> None:

@@ -11,8 +11,8 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
-from statediff.systems.containers.database import AGENT_CONNECTIONS  # noqa: E402
-from statediff.systems.postgres.sandbox import DATA, PostgresSystem  # noqa: E402
+from statediff.systems.containers.database import AGENT_CONNECTIONS, PLACE  # noqa: E402
+from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
 from tests.docker.logical import logical_types  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
@@ -106,7 +106,7 @@ def test_bytes_changed_behind_the_server_are_found_though_size_and_time_are_put_
             "SELECT d.oid, %s::text FROM pg_database d WHERE datname = 'store'",
             [next(n for n, held in server._made.names.items() if held == "table note")],
         ).fetchone()
-    file = f"{DATA}/base/{oid}/{node}"
+    file = f"{PLACE}/data/base/{oid}/{node}"
     script = (
         f"touch -r {file} /tmp/then; printf x | dd of={file} bs=1 seek=8000 conv=notrunc;"
         f" touch -r /tmp/then {file}"
@@ -134,7 +134,7 @@ def test_the_owners_connection_is_opened_anew_where_the_server_ended_it(fresh):
 
 
 def test_what_outlives_a_database_is_found_and_the_server_is_made_anew(fresh):
-    before = fresh._running().container.id
+    before = fresh._running().container
     as_agent(
         fresh,
         "ALTER ROLE agent PASSWORD 'mine'",
@@ -146,7 +146,7 @@ def test_what_outlives_a_database_is_found_and_the_server_is_made_anew(fresh):
     }
     fresh.reset()
     assert drifted(fresh) == set()
-    assert fresh._running().container.id != before
+    assert fresh._running().container is not before
 
 
 def test_what_only_a_superuser_can_change_is_found(fresh):
@@ -172,10 +172,10 @@ def test_what_only_a_superuser_can_change_is_found(fresh):
 
 
 def test_an_ordinary_reset_keeps_the_server_and_gives_the_agent_another_password(fresh):
-    before, url = fresh._running().container.id, fresh.url
+    before, url = fresh._running().container, fresh.url
     as_agent(fresh, "DELETE FROM note")
     fresh.reset()
-    assert fresh._running().container.id == before
+    assert fresh._running().container is before
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(url)
     as_agent(fresh, "SELECT 1")

@@ -347,7 +347,7 @@ def test_wide_values_are_told_by_digest_by_scan_and_by_feed(system, agent):
     (feed,) = system.feeds()
     how = refine(parse_schema_file(text.encode(), "schema.yaml"), plain.name)
     source = PostgresSource(plain.name, plain._url, how, plain.own_databases)
-    feed = PostgresFeed(source, feed._admin)
+    feed = PostgresFeed(source, feed._admin, feed._read_log)
     store = MemoryChunks()
     feed.attach()
     try:

@@ -13,13 +13,14 @@ pytest.importorskip("docker")
 import psycopg
 
 from statediff.packs import PackSource
+from statediff.systems.containers.database import PLACE
 from statediff.systems.containers.engine import Volume
 from statediff.systems.containers.prepared import STARTS, Shelf
 from statediff.systems.mariadb import sandbox as mariadb
 from statediff.systems.mariadb.sandbox import MariaDbSystem
 from statediff.systems.mariadb.session import connected, fetched
 from statediff.systems.postgres import sandbox as postgres_sandbox
-from statediff.systems.postgres.sandbox import DATA, Made, PostgresSystem
+from statediff.systems.postgres.sandbox import Made, PostgresSystem
 
 pytestmark = pytest.mark.docker("postgres", "mariadb")
 
@@ -90,8 +91,8 @@ def test_from_the_second_on_servers_of_a_pack_begin_over_what_it_kept_and_are_pr
 
     taken_over = systems[2]._running().container
     assert "lowerdir" in taken_over.check("mount").decode(), "it is what this test is about"
-    taken_over.check("sh", "-c", f"for f in $(find {DATA}/base -type f); do echo > $f; done")
-    taken_over.check("rm", "-r", f"{DATA}/global")
+    taken_over.check("sh", "-c", f"for f in $(find {PLACE}/data/base -type f); do echo > $f; done")
+    taken_over.check("rm", "-r", f"{PLACE}/data/global")
     prove(systems[1], start())  # nor what becomes of the one below
 
     (place,) = shelf._places.values()

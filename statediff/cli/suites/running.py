@@ -266,6 +266,8 @@ def run(
         require_runnable(entries, trying.sandbox)
         _tell_shadowed(entries)
         settings["images"] = _images(trying.sandbox, choice.agent_image)
+        if servers := _servers(entries, trying.sandbox):
+            settings["servers"] = servers
         facts, patch = _facts(entries, settings)
         folder = find_resumable(trying.out, facts) if trying.resume else None
         if folder is None:
@@ -483,11 +485,26 @@ def _images(variant: str, agent_image: str | None) -> dict[str, str]:
         return {}
     from statediff.cli.systems.sandboxes import docker_parts
 
-    containers, images = docker_parts()
-    engine = containers.connect()
+    try:
+        containers, images = docker_parts()
+        engine = containers.connect()
+    except StatediffError:
+        if agent_image is not None:
+            raise
+        return {}  # its servers, which run already, are in none
     found: dict[str, str] = images.in_use(engine)
     if agent_image is not None:
         found[agent_image] = str(engine.client.images.get(agent_image).id)
+    return found
+
+
+def _servers(entries: Sequence[Entry], variant: str) -> dict[str, str]:
+    """What the servers of the sandboxes are and run in; said, too."""
+    from statediff.workspace.campaigns import servers_of
+
+    found = servers_of(entries, variant)
+    for source, what in found.items():
+        progress().print(f"{source}: {what}", soft_wrap=True)
     return found
 
 
@@ -549,6 +566,7 @@ def retry(
         stack.enter_context(lock_run(run))
         made = campaign(run, entries, options)
         require_runnable(entries, made.variant)
+        _servers(entries, made.variant)
         return carried_out(made, how, as_json, choice.of)
 
 

@@ -25,6 +25,7 @@ EXTRAS: Final = (
     ("cluster", "trials over several machines"),
     ("docker", "real servers in containers"),
     ("otel", "spans in protobuf"),
+    ("postgres", "PostgreSQL servers without Docker"),
     ("scitt", "seals as signed statements of SCITT"),
     ("timestamp", "tokens of time stamping authorities"),
     ("tuf", "trust that is published"),
@@ -217,7 +218,21 @@ def _docker() -> Iterator[Check]:
     yield Check("docker images", found, todo, is_optional=True)
 
 
-_CHECKS: Final = (_python, _packages, _sqlite, _disk, _loopback, _packs, _docker)
+def _postgres() -> Iterator[Check]:
+    try:
+        from statediff.systems.postgres.machines import chosen
+
+        yield Check("postgres", chosen().title)
+        return
+    except ModuleNotFoundError as error:
+        found = f"without {error.name}"
+    except SandboxError as error:
+        found = str(error).partition(";")[0]
+    todo = "for PostgreSQL servers without Docker: pip install statediff[postgres]"
+    yield Check("postgres", found, todo, is_optional=True)
+
+
+_CHECKS: Final = (_python, _packages, _sqlite, _disk, _loopback, _packs, _docker, _postgres)
 
 
 def bench(

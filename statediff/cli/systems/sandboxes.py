@@ -262,9 +262,13 @@ def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: b
                 "folder": str(access.folder),
                 "pid": os.getpid(),
             }
+            if servers := sandbox.served_by():
+                facts["servers"] = servers
             _write(home / UP, facts)
             _tell(facts, as_json)
             if not as_json:
+                for source, what in servers.items():
+                    progress().print(f"{source}: {what}", soft_wrap=True)
                 progress().print(
                     f"{pack.title} is up; `statediff sandbox verify {pack.name}` proves its base "
                     "state; Ctrl-C ends it",

@@ -8,7 +8,7 @@ from statediff.meta.bench.orders import only_orders
 from statediff.meta.bench.registry import NotRun
 from statediff.model.schema import Schema
 from statediff.model.state import State
-from statediff.systems.containers.engine import connect
+from statediff.systems.containers.engine import Container, connect
 from statediff.systems.containers.processes import group_of
 from statediff.systems.postgres.catalogue import Catalogue
 from statediff.systems.postgres.feed import PostgresFeed
@@ -37,7 +37,10 @@ class OrdersServer(PostgresSystem):
 
     def processor_seconds(self) -> float:
         """What the server has used of all cores so far. `NotRun` where the kernel does not tell."""
-        container = self._running().container.id
+        box = self._running().container
+        if not isinstance(box, Container):
+            raise NotRun("the server is no container")
+        container = box.id
         pid = int(connect().api.inspect_container(container)["State"]["Pid"])
         for file, unit in (("cpuacct.usage", 1e9), ("cpu.stat", 1e6)):
             with contextlib.suppress(OSError, ValueError):
@@ -49,7 +52,7 @@ class OrdersServer(PostgresSystem):
         """The whole database as a trial reads it, and what watches it."""
         server = self._running()
         source = PostgresSource("bench", self.reader_url, None, server.own)
-        return source, PostgresFeed(source, lambda seconds: server.apart(seconds=seconds))
+        return source, server.feed(source)
 
     def whole(self) -> PostgresSource:
         """The same database, of which every row is read each time."""

@@ -191,6 +191,15 @@ class Reached(Protocol):
         """Source → URL, of the sources that look at it."""
 
 
+@runtime_checkable
+class Served(Protocol):
+    """A system that says what its server is and runs in, where a machine has more than one way."""
+
+    @property
+    def served_by(self) -> str:
+        """In words, e.g. `PostgreSQL 16.2 (/usr/lib/…), a process of this machine`."""
+
+
 @dataclass(frozen=True)
 class Offered:
     """Which tools an agent is offered."""

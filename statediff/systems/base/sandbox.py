@@ -27,6 +27,7 @@ from statediff.systems.base.protocol import (
     Offered,
     Reached,
     Receipt,
+    Served,
     Settled,
     SourceProof,
     System,
@@ -111,6 +112,14 @@ class EmbeddedSandbox:
         tools = {s.name: s.tools for s in self.pack.sources if s.tools is not None}
         offered = Offered(tools, self.pack.tools, self.pack.folder)
         return Access(urls, self.agent_folder, self.work, offered)
+
+    def served_by(self) -> dict[str, str]:
+        """Source → what its server is and runs in, of those that say so."""
+        return {
+            name: system.served_by
+            for name, system in sorted(self._systems().items())
+            if isinstance(system, Served)
+        }
 
     def sources(self) -> tuple[Source, ...]:
         found = [source for system in self._systems().values() for source in system.sources()]

@@ -1,7 +1,8 @@
-"""A database of a server of its own, in a container: what every such system does.
+"""A database of a server of its own: what every such system does.
 
-A `DatabaseServer` is the container with its accounts; a `DatabaseSystem` starts it, puts it back,
-proves it by what `look` finds, and waits until the agent's work there has ended.
+A `DatabaseServer` is the server with its accounts, in a container or as a process; a
+`DatabaseSystem` starts it, puts it back, proves it by what `look` finds, and waits until the
+agent's work there has ended.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import hashlib
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -25,12 +27,11 @@ from statediff.model.schema import Schema
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.containers.engine import Container, Spec, connect
-from statediff.systems.containers.images import image_tag
+from statediff.systems.containers.box import Box, Machine
 from statediff.systems.containers.prepared import Kept, Shelf
 
 PLACE: Final = "/var/lib/statediff"
-"""All that a server may write, but for /tmp."""
+"""All that a server in a container may write, but for /tmp."""
 AGENT: Final = "agent"
 READER: Final = "statediff_reader"
 AGENT_CONNECTIONS: Final = 40
@@ -43,25 +44,23 @@ AnyServer = TypeVar("AnyServer", bound="DatabaseServer[Any]")
 
 
 class DatabaseServer(ABC, Generic[Facts]):
-    """A container with a database as the pack's texts describe it."""
+    """A server with a database as the pack's texts describe it."""
 
-    KIND: ClassVar[str]
-    """The image, by its name."""
     SCHEME: ClassVar[str]
     SOCKET: ClassVar[str]
-    LIMITS: ClassVar[Mapping[str, Any]] = {}
-    """What the container gets beyond the usual, as `Spec` names it."""
     ERROR: ClassVar[type[Exception]]
     """How the server refuses a statement."""
     FAILURES: ClassVar[tuple[type[Exception], ...]]
     """All that a statement or a connection may raise."""
 
-    container: Container
+    container: Box
+    """What it runs in."""
     expected: Mapping[str, str]
     """What `look` finds after every reset."""
 
-    def __init__(self, name: str, pack: PackSource) -> None:
+    def __init__(self, name: str, pack: PackSource, machine: Machine) -> None:
         self._name = name
+        self._machine = machine
         self.database = database_name(name)
         self._secrets: dict[str, str] = {}
         self._files = pack.files
@@ -69,12 +68,11 @@ class DatabaseServer(ABC, Generic[Facts]):
             self._texts = [pack.files[k].read_text(encoding="utf-8") for k in ("ddl", "seed")]
         except (OSError, UnicodeDecodeError) as error:
             raise SandboxError(f"{name}: its pack cannot be read: {error}") from error
-        self._image = image_tag(self.KIND)
 
-    def _start(self, shelf: Shelf[Facts], *key: str) -> Facts:
+    def _start(self, shelf: Shelf[Facts], *key: Hashable) -> Facts:
         """A server runs, made of the texts or over what an equal one wrote."""
         try:
-            key = (self._image, *key, *self._texts)
+            key = (*self._machine.key, *key, *self._texts)
             self.container, facts = shelf.start(key, self._make, self._begin)
         except self.ERROR as error:
             raise SandboxError(
@@ -84,9 +82,9 @@ class DatabaseServer(ABC, Generic[Facts]):
         return facts
 
     @contextlib.contextmanager
-    def _running(self, **places: Any) -> Iterator[Container]:
+    def _running(self, over: Hashable | None = None) -> Iterator[Box]:
         """A server that answers; it is gone if what is then done with it fails."""
-        self.container = connect().run(Spec(self._image, self._name, **self.LIMITS, **places))
+        self.container = self._machine.run(self._name, over)
         try:
             self.container.await_ready(self._answers)
             yield self.container
@@ -132,11 +130,11 @@ class DatabaseServer(ABC, Generic[Facts]):
         """A connection of the server's owner, which no agent can be."""
 
     @abstractmethod
-    def _make(self) -> tuple[Container, Facts]:
+    def _make(self) -> tuple[Box, Facts]:
         """A server with the accounts and the database."""
 
     @abstractmethod
-    def _begin(self, kept: Kept[Facts]) -> Container:
+    def _begin(self, kept: Kept[Facts]) -> Box:
         """A server over what another one wrote."""
 
     @abstractmethod
@@ -188,6 +186,19 @@ class DatabaseSystem(ABC, Generic[AnyServer]):
             self._refined = refine(load_schema_file(source.schema), source.name)
         self._server: AnyServer | None = None
 
+    @cached_property
+    def machine(self) -> Machine:
+        """What runs its server; `SandboxError` says why nothing here does."""
+        return self._machine()
+
+    @abstractmethod
+    def _machine(self) -> Machine: ...
+
+    @property
+    def served_by(self) -> str:
+        """What its server is and runs in, in words."""
+        return self.machine.title
+
     @abstractmethod
     def _new_server(self) -> AnyServer:
         """A server with a pristine database that nobody has used."""
@@ -209,13 +220,13 @@ class DatabaseSystem(ABC, Generic[AnyServer]):
             self._server = self._new_server()
 
     def stop(self) -> None:
-        """The container is gone, and all that it held."""
+        """The server is gone, and all that it held."""
         server, self._server = self._server, None
         if server is not None:
             server.stop()
 
     def unplug(self, source: str) -> None:
-        """The container is gone until the next reset."""
+        """The server is gone until the next reset."""
         self._running().container.remove()
 
     def reset(self) -> None:

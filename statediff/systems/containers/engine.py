@@ -28,12 +28,11 @@ import sys
 import tarfile
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
@@ -41,9 +40,10 @@ from docker.types import LogConfig, Mount
 
 from statediff.errors import SandboxError
 from statediff.systems.base.folders import remove
+from statediff.systems.base.owner import Owner
 from statediff.systems.base.reaper import Reaper, attempts
-from statediff.systems.containers.forward import Connection, Forward, connected
-from statediff.systems.containers.processes import Life, Owner, await_known, await_told
+from statediff.systems.containers.box import READY_SECONDS, Box
+from statediff.systems.containers.processes import Life, await_known, await_told
 
 OVER: Final = "lowerdir={base},upperdir={written},workdir={work},volatile"
 
@@ -141,44 +141,23 @@ HOST: Final = "server"
 """What every container is called inside, or two servers of one image would differ in that."""
 SOCKETS: Final = "/run/statediff"  # the folder of sockets, inside every container
 ENGINE_SOCKET: Final = "/var/run/docker.sock"
-READY_SECONDS: Final = 30.0
 _PREFIX: Final = "statediff-"
 _LOG: Final = LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"})
-_POLL_SECONDS: Final = 0.02
-_LOOK_SECONDS: Final = 0.5
 NEXT_STEP: Final = "`statediff doctor` says what is missing and how to get it"
 
 
-class Container:
+class Container(Box):
     """A container that runs until `remove`; made by `Engine.run` only."""
 
+    pid = 1  # in a process namespace of its own
+
     def __init__(self, engine: Engine, spec: Spec, sockets: Path) -> None:
+        super().__init__(spec.name, sockets)
         self.spec = spec
         self.id = ""
         self._engine = engine
-        self._sockets = sockets
         self._volumes: list[Volume] = []
-        self._forwards: dict[str, Forward] = {}
         self._life: Life | None = None
-
-    def socket(self, name: str) -> Path:
-        """Where this machine finds the socket that the server made as `SOCKETS`/name."""
-        return self._sockets / name
-
-    def connect(self, name: str) -> Connection:
-        """A connection to that socket; a link in its place is not followed. Raises `OSError`."""
-        return connected(self.socket(name))
-
-    def forward(self, name: str) -> int:
-        """A port on 127.0.0.1 that leads to that socket until the container is removed."""
-        if name not in self._forwards:
-            self._forwards[name] = Forward(self.socket(name))
-        return self._forwards[name].port
-
-    def cut(self) -> None:
-        """Every connection through a forwarded port is cut; the ports stay."""
-        for forward in self._forwards.values():
-            forward.cut()
 
     def has_ended(self) -> bool:
         """Whether it is certain that what was started in it runs no more."""
@@ -251,22 +230,6 @@ class Container:
         except (DockerException, tarfile.TarError) as error:
             raise self._failure(f"{path} cannot be read", error) from error
 
-    def await_ready(self, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
-        """`is_ready()` was true. Raises `SandboxError` if the server ends first or time is over."""
-        deadline = time.monotonic() + seconds
-        looked = time.monotonic()
-        while not is_ready():
-            now = time.monotonic()
-            if now - looked > _LOOK_SECONDS:
-                looked = now
-                if self.has_ended():
-                    raise SandboxError(f"{self.spec.name}: its server ended: {self.log()}")
-            if now >= deadline:
-                raise SandboxError(
-                    f"{self.spec.name}: its server is not ready after {seconds:g} s: {self.log()}"
-                )
-            time.sleep(_POLL_SECONDS)
-
     def log(self, lines: int = 0) -> str:
         """The last lines of what its server printed; by default a few, cut to be shown."""
         try:
@@ -277,9 +240,7 @@ class Container:
 
     def remove(self) -> None:
         """Nothing of it is left: no process, no volume, no folder, no port; may be called again."""
-        for forward in self._forwards.values():
-            forward.close()
-        self._forwards.clear()
+        self._close_ports()
         api = self._engine.api
         try:
             if self.id:
@@ -346,6 +307,35 @@ class Container:
 
     def _failure(self, what: str, error: Exception) -> SandboxError:
         return SandboxError(f"{self.spec.name}: {what}: {engine_message(error)}")
+
+
+@dataclass(frozen=True)
+class Containers:
+    """A `Machine`: servers of one image in containers, each over a volume of its own."""
+
+    image: str
+    """Its tag."""
+    place: str
+    """All that a server may write, but for /tmp."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """What a container gets beyond the usual, as `Spec` names it."""
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        return (self.image,)
+
+    @property
+    def title(self) -> str:
+        return f"a container of the image {self.image}"
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        return {}
+
+    def run(self, name: str, over: Hashable | None = None) -> Container:
+        if isinstance(over, Volume):
+            return connect().run(Spec(self.image, name, over={self.place: over}, **self.limits))
+        return connect().run(Spec(self.image, name, volumes=(self.place,), **self.limits))
 
 
 class Engine:

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from statediff.errors import SandboxError
-from statediff.systems.containers.engine import Container, Volume, connect
+from statediff.systems.base.owner import Owner
+from statediff.systems.containers.box import Box
 
 T = TypeVar("T")
 MOST: Final = 3
@@ -30,9 +31,10 @@ QUIET_SECONDS: Final = 0.5
 
 @dataclass(frozen=True)
 class Kept(Generic[T]):
-    """A volume that no server writes any more, and what its maker knows of it."""
+    """What a server wrote, which none writes any more, and what its maker knows of it."""
 
-    volume: Volume
+    written: Hashable
+    """For `Machine.run`, e.g. a volume."""
     facts: T
 
 
@@ -90,9 +92,9 @@ class Shelf(Generic[T]):
     def start(
         self,
         key: Hashable,
-        make: Callable[[], tuple[Container, T]],
-        begin: Callable[[Kept[T]], Container],
-    ) -> tuple[Container, T]:
+        make: Callable[[], tuple[Box, T]],
+        begin: Callable[[Kept[T]], Box],
+    ) -> tuple[Box, T]:
         """A server runs, and what its data folder holds.
 
         `begin` starts it over a volume that was kept. Where there is none, `make` makes it of its
@@ -101,7 +103,7 @@ class Shelf(Generic[T]):
         the engine's kernel cannot mount one folder over another, each is made of its texts.
         """
         with self._lock:
-            place = self._places.setdefault((connect().owner, key), _Place())
+            place = self._places.setdefault((Owner.current(), key), _Place())
             place.asked += 1
         with STARTS.one():
             return self._start_at(place, make, begin)
@@ -109,17 +111,17 @@ class Shelf(Generic[T]):
     def _start_at(
         self,
         place: _Place[T],
-        make: Callable[[], tuple[Container, T]],
-        begin: Callable[[Kept[T]], Container],
-    ) -> tuple[Container, T]:
+        make: Callable[[], tuple[Box, T]],
+        begin: Callable[[Kept[T]], Box],
+    ) -> tuple[Box, T]:
         while True:
             if (kept := place.kept) is None:
                 with place.lock:
                     if place.kept is None:
-                        container, facts = make()
+                        box, facts = make()
                         if not self._is_wanted(place):
-                            return container, facts
-                        place.kept = _keep_volume(container, facts)
+                            return box, facts
+                        place.kept = _keep_volume(box, facts)
                         place.is_refused = place.kept is None
                     kept = place.kept
             if kept is not None:
@@ -134,10 +136,10 @@ class Shelf(Generic[T]):
         return place.asked > 1 and not place.is_refused and kept < MOST
 
 
-def _keep_volume(container: Container, facts: T) -> Kept[T] | None:
+def _keep_volume(box: Box, facts: T) -> Kept[T] | None:
     """What the server wrote, which it does no more; None where it did not end well."""
     try:
-        volume = container.ended()
+        written = box.ended()
     finally:
-        container.remove()
-    return None if volume is None else Kept(volume, facts)
+        box.remove()
+    return None if written is None else Kept(written, facts)

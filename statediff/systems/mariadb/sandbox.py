@@ -32,6 +32,7 @@ from pymysql.constants import CLIENT
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.packs import PackSource
+from statediff.systems.containers.box import Box, Machine
 from statediff.systems.containers.database import (
     AGENT,
     AGENT_CONNECTIONS,
@@ -41,7 +42,8 @@ from statediff.systems.containers.database import (
     DatabaseServer,
     DatabaseSystem,
 )
-from statediff.systems.containers.engine import Container
+from statediff.systems.containers.engine import Containers
+from statediff.systems.containers.images import image_tag
 from statediff.systems.containers.prepared import Kept, Shelf
 from statediff.systems.mariadb.feed import MariaDbFeed
 from statediff.systems.mariadb.proof import definition_of, look, rows_of
@@ -178,8 +180,11 @@ class MariaDbSystem(DatabaseSystem["MariaDbServer"]):
     )
     HIDDEN: ClassVar = ("account ",)
 
+    def _machine(self) -> Machine:
+        return Containers(image_tag("mariadb"), PLACE)
+
     def _new_server(self) -> MariaDbServer:
-        return MariaDbServer(self.source, self._pack)
+        return MariaDbServer(self.source, self._pack, self.machine)
 
     def sources(self) -> tuple[Source, ...]:
         url = self._running().reader_url
@@ -216,14 +221,13 @@ SHELF: Final[Shelf[_Made]] = Shelf()
 class MariaDbServer(DatabaseServer[_Made]):
     """A container with a database as the pack describes it."""
 
-    KIND: ClassVar = "mariadb"
     SCHEME: ClassVar = "mysql"
     SOCKET: ClassVar = "db.sock"
     ERROR: ClassVar = pymysql.Error
     FAILURES: ClassVar = (pymysql.Error, OSError)
 
-    def __init__(self, name: str, pack: PackSource) -> None:
-        super().__init__(name, pack)
+    def __init__(self, name: str, pack: PackSource, machine: Machine) -> None:
+        super().__init__(name, pack, machine)
         made = self._start(SHELF, self.database)
         self.expected, self._copies = dict(made.expected), made.copies
         self._is_unused = True
@@ -235,17 +239,17 @@ class MariaDbServer(DatabaseServer[_Made]):
     def entities(self) -> int:
         return self._entities
 
-    def _make(self) -> tuple[Container, _Made]:
+    def _make(self) -> tuple[Box, _Made]:
         """A server with the accounts and the database."""
         self._secrets = dict.fromkeys((OWNER, READER, AGENT), "")
-        with self._running(volumes=(PLACE,)) as container:
+        with self._running() as container:
             expected, copies = self._build()
         return container, _Made(expected, copies, self._known_secrets())
 
-    def _begin(self, kept: Kept[_Made]) -> Container:
+    def _begin(self, kept: Kept[_Made]) -> Box:
         """A server over what another one wrote, whose agent nobody can be yet."""
         self._secrets = {**kept.facts.secrets, AGENT: ""}
-        with self._running(over={PLACE: kept.volume}) as container:
+        with self._running(kept.written) as container:
             return container
 
     @property

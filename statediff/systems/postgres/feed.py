@@ -14,7 +14,7 @@
 
 What it cannot see: rolled-back work; states of unlogged tables, of sequences and of what was
 rewritten, in between (unobserved, with the cause); what a server of another release logs. It needs
-the server's owner and `pg_walinspect` in that account's own database.
+the server's owner, and `pg_walinspect` in that account's own database or the log's files.
 
 What watching changes: old versions of rows are kept, so that tables grow. Anyone who waits for all
 old snapshots to end (`CREATE INDEX CONCURRENTLY`) is waited for in turn: the feed lets go, and says
@@ -51,13 +51,14 @@ from statediff.systems.postgres.past import (
 )
 from statediff.systems.postgres.session import Connection, cause_of
 from statediff.systems.postgres.source import PostgresSource, Scan
+from statediff.systems.postgres.wal import ReadLog
 from statediff.systems.relational.schema import Shelf, with_types
 
 Admin = Callable[[float], AbstractContextManager[Connection]]
 """Opens a connection of the server's owner, in the evaluator's database, for so many seconds."""
 HOLD_SECONDS: Final = 86_400.0
 _WATCH_SECONDS: Final = 0.1
-_RELEASE: Final = range(150_000, 160_000)
+_RELEASE: Final = range(150_000, 170_000)
 _SLOT: Final = """
 SELECT pg_create_physical_replication_slot('statediff_' || pg_backend_pid(), true, true)
 """
@@ -79,9 +80,10 @@ WHERE relkind = 'r' AND relnamespace = 'pg_catalog'::regnamespace
 class PostgresFeed:
     """A `DeltaFeed` of one database."""
 
-    def __init__(self, source: PostgresSource, admin: Admin) -> None:
+    def __init__(self, source: PostgresSource, admin: Admin, read_log: ReadLog) -> None:
         self._source = source
         self._admin = admin
+        self._read_log = read_log
         self._hold: _Hold | None = None
         self._checks_pages = False
 
@@ -92,7 +94,7 @@ class PostgresFeed:
     def attach(self) -> None:
         self.detach()
         try:
-            self._hold = _Hold(self._source, self._admin)
+            self._hold = _Hold(self._source, self._admin, self._read_log)
         except psycopg.Error as error:
             raise SourceUnavailable(cause_of(error)) from error
 
@@ -153,8 +155,9 @@ class PostgresFeed:
 class _Hold:
     """What a feed keeps open from `attach` on: the past, and the log since."""
 
-    def __init__(self, source: PostgresSource, admin: Admin) -> None:
+    def __init__(self, source: PostgresSource, admin: Admin, read_log: ReadLog) -> None:
         self._stack = ExitStack()
+        self._read_log = read_log
         self._in_use = threading.Lock()
         self._ended: str | None = None
         self._is_closing = threading.Event()
@@ -162,7 +165,9 @@ class _Hold:
             self.admin = self._stack.enter_context(admin(HOLD_SECONDS))
             release = self.admin.info.server_version
             if release not in _RELEASE:
-                raise SourceUnavailable(f"its log can be read of PostgreSQL 15, not of {release}")
+                raise SourceUnavailable(
+                    f"its log can be read of PostgreSQL 15 and 16, not of {release}"
+                )
             self.admin.execute("SET search_path = public, pg_catalog")
             self.admin.execute(_SLOT)
             self._stack.callback(self.admin.execute, _UNSLOT)  # before its connection is closed
@@ -228,7 +233,9 @@ class _Hold:
         """Where the log is now, and all that committed since `attach` and before `end`."""
         position = flushed(self.admin)
         self.past.execute("SELECT 1")  # raises where it was ended: the past is not kept any more
-        found = commits_between(self.admin, self.since, position, self.held.database)
+        found = commits_between(
+            self.admin, self._read_log, self.since, position, self.held.database
+        )
         if any(c.xid in self.start.pending and _is_local(c) for c in found):
             raise SourceUnavailable("a transaction was under way when the feed was attached")
         # One that touched nothing, as far as the log says, may have written unlogged tables.

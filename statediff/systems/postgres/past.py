@@ -1,9 +1,9 @@
 """What a PostgreSQL server still shows of the past: its log, its snapshots, and the pages touched.
 
-1. The log (`commits_between`): the server's own `pg_walinspect` reads it up to a barrier, a message
-   of the evaluator's that is committed with `synchronous_commit` on. So everything before the
-   barrier has been flushed, whatever the agent chose for its own commits. Nothing but numbers is
-   taken from the log: transactions, files, pages.
+1. The log (`commits_between`): a program of the server's own (`postgres.wal`) reads it up to a
+   barrier, a message of the evaluator's that is committed with `synchronous_commit` on. So
+   everything before the barrier has been flushed, whatever the agent chose for its own commits.
+   Nothing but numbers is taken from the log: transactions, files, pages.
 2. Snapshots (`Look`): a transaction of ours, open since a feed was attached, keeps every version of
    every row. Another one may then take any snapshot since: the server reads it from a file in
    `pg_snapshots`, in the form in which `pg_export_snapshot` would have written it. So what a table,
@@ -47,20 +47,10 @@ from statediff.systems.postgres.catalogue import RUNS_FUNCTIONS, Catalogue
 from statediff.systems.postgres.naming import CLASS, FIRST_OWN, OWN_REL, REL
 from statediff.systems.postgres.rows import TableQuery
 from statediff.systems.postgres.session import Connection, Copied, cause_of, cells
+from statediff.systems.postgres.wal import ReadLog
 from statediff.systems.relational.schema import is_key
 
 MAX_LOG_BYTES: Final = 1024 * 1024 * 1024
-_COMMITS: Final = """
-SELECT xid::text::int8, record_type, description, start_lsn::text
-FROM pg_get_wal_records_info(%s, %s)
-WHERE resource_manager = 'Transaction' AND record_type LIKE 'COMMIT%%' ORDER BY start_lsn
-"""
-_TOUCHED: Final = r"""
-SELECT r.xid::text::int8, m[1] = '0', m[2]::int8, array_agg(DISTINCT m[3]::int8)
-FROM pg_get_wal_records_info(%s, %s) r,
-  regexp_matches(r.block_ref, 'rel \d+/(\d+)/(\d+) fork main blk (\d+)', 'g') m
-WHERE r.xid::text <> '0' AND m[1] IN ('0', %s) GROUP BY 1, 2, 3
-"""
 _SUBXACTS: Final = re.compile(r"; subxacts:((?: \d+)+)")
 
 File = tuple[bool, int]
@@ -110,21 +100,21 @@ def flushed(admin: Connection) -> str:
     return str(position)
 
 
-def commits_between(admin: Connection, start: str, end: str, database: int) -> tuple[Commit, ...]:
+def commits_between(
+    admin: Connection, log: ReadLog, start: str, end: str, database: int
+) -> tuple[Commit, ...]:
     """Every commit in the order of the log, with what it touched of one database and the server.
 
     Raises `SourceUnavailable` where the log says of a commit less than that.
     """
     if _place(end) - _place(start) > MAX_LOG_BYTES:
         raise SourceUnfollowed(f"its log grew by more than {MAX_LOG_BYTES >> 20} MiB")
-    with admin.pipeline():
-        pages_touched = admin.execute(_TOUCHED, (start, end, str(database)))
-        committed = admin.execute(_COMMITS, (start, end))
+    pages_touched, committed = log(admin, start, end, database)
     touched: dict[int, dict[File, set[int]]] = {}
-    for xid, is_shared, file, pages in pages_touched.fetchall():
+    for xid, is_shared, file, pages in pages_touched:
         touched.setdefault(xid, {})[is_shared, file] = set(pages)
     found = []
-    for xid, kind, description, lsn in committed.fetchall():
+    for xid, kind, description, lsn in committed:
         if kind != "COMMIT":
             raise SourceUnavailable("a transaction was prepared beforehand and committed later")
         subxacts = _SUBXACTS.search(description)

@@ -66,7 +66,7 @@ PLUGIN: Final = SystemPlugin(
             name="postgres",
             load=_sandbox,
             by_url=_sandbox_by_url,
-            requirement="statediff[docker]",
+            requirement="statediff[postgres]",
         ),
     ),
     sources=_sources,

@@ -1,10 +1,10 @@
-"""A PostgreSQL server in a container, put back by exchanging its database for a clone made before.
+"""A PostgreSQL server of its own, put back by exchanging its database for a clone made before.
 
-1. `start`: a container; in it the roles, and the database `pristine` from the pack's DDL and seed,
-   owned by the agent's role and frozen, so that reading it changes no byte. Then `pg_hba.conf` is
-   closed: everybody needs a password.
+1. `start`: a server, in a container or as a process (`postgres.machines`); in it the roles, and the
+   database `pristine` from the pack's DDL and seed, owned by the agent's role and frozen, so that
+   reading it changes no byte. Then `pg_hba.conf` is closed: everybody needs a password.
 2. `reset`: what belongs to the whole server is compared with how it was. Where an agent changed
-   that, the container is made anew; else its connections are ended, the database is renamed away
+   that, the server is made anew; else its connections are ended, the database is renamed away
    and a clone takes its name. The agent's password is a new one each time.
 3. `verify`: the database's files are those of `pristine`, byte for byte, and the server's own
    catalogue is as it was (`postgres.proof`).
@@ -34,18 +34,18 @@ from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.packs import PackSource
 from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.containers.box import Box
 from statediff.systems.containers.database import (
     AGENT,
     AGENT_CONNECTIONS,
-    PLACE,
     READER,
     STEP_SECONDS,
     DatabaseServer,
     DatabaseSystem,
 )
-from statediff.systems.containers.engine import MEBIBYTE, Container
 from statediff.systems.containers.prepared import STARTS, Kept, Shelf
 from statediff.systems.postgres.feed import PostgresFeed
+from statediff.systems.postgres.machines import PostgresMachine, chosen
 from statediff.systems.postgres.proof import (
     SECRET,
     Connection,
@@ -71,8 +71,11 @@ class PostgresSystem(DatabaseSystem["PostgresServer"]):
     )
     HIDDEN: ClassVar = (SECRET, "file ")
 
+    def _machine(self) -> PostgresMachine:
+        return chosen()
+
     def _new_server(self) -> PostgresServer:
-        return PostgresServer(self.source, self._pack)
+        return PostgresServer(self.source, self._pack, chosen())
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         """What the files and the server are now, and all that is not as in the base."""
@@ -93,7 +96,7 @@ class PostgresSystem(DatabaseSystem["PostgresServer"]):
         """The server's log tells every commit."""
         server = self._running()
         source = PostgresSource(self.source, server.reader_url, self._refined, server.spares.own)
-        return (PostgresFeed(source, lambda seconds: server.apart(seconds=seconds)),)
+        return (server.feed(source),)
 
 
 PRISTINE: Final = "pristine"
@@ -196,9 +199,6 @@ class Spares:
             return stand_still(admin, name, wanted.wait)
 
 
-DATA: Final = f"{PLACE}/data"
-MEMORY_BYTES: Final = 1536 * MEBIBYTE
-"""A limit: what was written and not yet brought to disk counts too, and databases are copied."""
 BUILD_SECONDS: Final = 600.0
 KILLED: Final = int(signal.SIGKILL)
 NOTED_SECONDS: Final = 1.0
@@ -206,13 +206,10 @@ NOTED_SECONDS: Final = 1.0
 NOTED_LINES: Final = 10_000
 _POLL_SECONDS: Final = 0.02
 _PING_SECONDS: Final = 10
-_DEATH: Final = re.compile(
-    r"^\S+ \S+ UTC \[1\] LOG:  .*\(PID \d+\)"
-    r" (?:was terminated by signal (\d+)|exited with exit code)",
-    re.MULTILINE,
-)
-"""What process 1 notes; what an agent says follows a tab, and its errors are not noted at all."""
-_ASKED: Final = re.compile(r"^\S+ \S+ UTC \[1\] LOG:  received \w+ shutdown request$", re.MULTILINE)
+_NOTE: Final = r"^\S+ \S+ UTC \[{pid}\] LOG:  "
+"""Of the server's first process; what an agent says follows a tab, and its errors are not noted."""
+_DEATH: Final = r".*\(PID \d+\) (?:was terminated by signal (\d+)|exited with exit code)"
+_ASKED: Final = r"received \w+ shutdown request$"
 """Its own processes that end then, some with a code, have died of nothing."""
 
 _ROLES: Final = """
@@ -261,18 +258,18 @@ SHELF: Final[Shelf[Made]] = Shelf()
 
 
 class PostgresServer(DatabaseServer[Made]):
-    """A container with a pristine database and, mostly, a clone of it at hand."""
+    """A server with a pristine database and, mostly, a clone of it at hand."""
 
-    KIND: ClassVar = "postgres"
     SCHEME: ClassVar = "postgresql"
     SOCKET: ClassVar = ".s.PGSQL.5432"
-    LIMITS: ClassVar = {"memory_bytes": MEMORY_BYTES, "shared_memory_bytes": 256 * MEBIBYTE}
     ERROR: ClassVar = psycopg.Error
     FAILURES: ClassVar = (psycopg.Error,)
 
-    def __init__(self, name: str, pack: PackSource) -> None:
-        super().__init__(name, pack)
+    def __init__(self, name: str, pack: PackSource, machine: PostgresMachine) -> None:
+        super().__init__(name, pack, machine)
+        self._runs_on = machine
         self._secrets = {role: secrets.token_urlsafe(24) for role in ("postgres", READER, AGENT)}
+        self._secrets |= machine.secrets
         self.spares = Spares(name, self.apart)
         self.own = self.spares.own
         self._used: Spare | None = None
@@ -284,9 +281,9 @@ class PostgresServer(DatabaseServer[Made]):
         self._made = self._start(SHELF)
         self.spares.adopt(self._made.spare)
 
-    def _make(self) -> tuple[Container, Made]:
+    def _make(self) -> tuple[Box, Made]:
         """A server that has a pristine database, of which a clone is at hand."""
-        with self._running(volumes=(PLACE,)) as container:
+        with self._running() as container:
             entities, names = self._build()
             # A clone is made first: unlike a checkpoint, that brings to disk what is not logged.
             spare = self.spares.first()
@@ -294,11 +291,11 @@ class PostgresServer(DatabaseServer[Made]):
                 files = files_of(admin, PRISTINE)
         return container, Made(entities, names, files, spare, self._known_secrets())
 
-    def _begin(self, kept: Kept[Made]) -> Container:
+    def _begin(self, kept: Kept[Made]) -> Box:
         """A server over what another one wrote."""
         self._hang_up()
         self._secrets |= kept.facts.secrets
-        with self._running(over={PLACE: kept.volume}) as container:
+        with self._running(kept.written) as container:
             return container
 
     @property
@@ -350,6 +347,11 @@ class PostgresServer(DatabaseServer[Made]):
             connection.execute("RESET row_security")
             yield connection
 
+    def feed(self, source: PostgresSource) -> PostgresFeed:
+        """What reads every commit from its log."""
+        read_log = self._runs_on.log_of(self.container)
+        return PostgresFeed(source, lambda seconds: self.apart(seconds=seconds), read_log)
+
     def _lets_in(self) -> bool:
         """Whether it takes new connections: one that was asked to end keeps those it has."""
         place = f"{self._url('postgres', 'postgres')}?connect_timeout={_PING_SECONDS}"
@@ -369,13 +371,13 @@ class PostgresServer(DatabaseServer[Made]):
             for step in _ROLES.strip().split("\n"):
                 admin.execute(sql.SQL(step).format(**names))
             _set_password(admin, "postgres", self._secrets["postgres"])
+            (rules,) = admin.execute("SHOW hba_file").fetchone() or ("",)
             admin.execute(
-                sql.SQL("COPY (SELECT {}) TO {}").format(
-                    sql.Literal(_HBA), sql.Literal(f"{DATA}/pg_hba.conf")
-                )
+                sql.SQL("COPY (SELECT {}) TO {}").format(sql.Literal(_HBA), sql.Literal(rules))
             )
             admin.execute("SELECT pg_reload_conf()")
-            admin.execute("CREATE EXTENSION pg_walinspect SCHEMA public")
+            if "pg_walinspect" in self._runs_on.extensions:
+                admin.execute("CREATE EXTENSION pg_walinspect SCHEMA public")
         with self.apart(PRISTINE, BUILD_SECONDS) as admin:
             admin.execute(sql.SQL(_OWNERSHIP).format(**names))
             admin.execute("SET search_path = public")
@@ -384,8 +386,9 @@ class PostgresServer(DatabaseServer[Made]):
             entities = count_rows(admin)
             admin.execute("RESET SESSION AUTHORIZATION")
             admin.execute("SET search_path = pg_catalog")
-            admin.execute("CREATE EXTENSION amcheck SCHEMA pg_catalog")
-            admin.execute(sql.SQL(_CHECKS).format(**names))
+            if "amcheck" in self._runs_on.extensions:
+                admin.execute("CREATE EXTENSION amcheck SCHEMA pg_catalog")
+                admin.execute(sql.SQL(_CHECKS).format(**names))
             admin.execute("ANALYZE")
             admin.execute("VACUUM (FREEZE)")
             held = names_of(admin)
@@ -493,8 +496,9 @@ class PostgresServer(DatabaseServer[Made]):
         deadline = time.monotonic() + NOTED_SECONDS
         while True:
             log = self.container.log(NOTED_LINES)
-            found = {int(number or 0) for number in _DEATH.findall(log)}
-            was_asked = _ASKED.search(log) is not None
+            note = _NOTE.format(pid=self.container.pid)
+            found = {int(n or 0) for n in re.findall(note + _DEATH, log, re.MULTILINE)}
+            was_asked = re.search(note + _ASKED, log, re.MULTILINE) is not None
             if found or was_asked or time.monotonic() >= deadline:
                 return found, was_asked
             time.sleep(_POLL_SECONDS)

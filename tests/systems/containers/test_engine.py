@@ -18,6 +18,7 @@ import pytest
 from docker.errors import DockerException
 
 from statediff.errors import SandboxError
+from statediff.systems.base.owner import Owner
 from statediff.systems.containers.engine import (
     LABEL,
     MEBIBYTE,
@@ -30,7 +31,7 @@ from statediff.systems.containers.engine import (
     plain_volume,
 )
 from statediff.systems.containers.images import image_tag
-from statediff.systems.containers.processes import Life, Owner
+from statediff.systems.containers.processes import Life
 
 pytestmark = pytest.mark.docker("git")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from statediff.systems.base import reaper
+from statediff.systems.base.owner import Owner
 from statediff.systems.containers.engine import remove_left
-from statediff.systems.containers.processes import Owner
 
 
 class Engine:

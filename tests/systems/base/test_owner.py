@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from statediff.systems.containers.processes import Owner
+from statediff.systems.base.owner import Owner
 
 ME = Owner.current()
 
