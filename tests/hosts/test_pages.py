@@ -11,7 +11,7 @@ from tests.test_docs import CHECKOUT, blocks, check, put_programs
 
 PAGES = CHECKOUT / "docs" / "hosts"
 EXAMPLES = CHECKOUT / "docs" / "examples" / "hosts"
-HOSTS = sorted(path.stem for path in (CHECKOUT / "requirements" / "hosts").glob("*.txt"))
+HOSTS = sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "index")
 
 
 @pytest.mark.timeout(600)
