@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -196,7 +197,12 @@ def through_the_commands(
             assert not answered.is_error, answered.content[0].text
 
     serve = "statediff.cli.systems.serving._serve"
-    patch.setattr(serve, lambda server, *_, **__: anyio.run(act, server))
+
+    def served(server: Any, *_: Any, **__: Any) -> None:
+        with ThreadPoolExecutor(1) as apart:  # whatever loop a test before this one left running
+            apart.submit(anyio.run, act, server).result()
+
+    patch.setattr(serve, served)
     assert statediff("mcp", "app", "--trace", "calls.jsonl").code == 0
     assert call[0] in (folder / "calls.jsonl").read_text()
 

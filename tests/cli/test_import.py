@@ -169,7 +169,7 @@ def test_what_a_run_is_called_is_text_on_every_surface(statediff: Call, tmp_path
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["other", "--cases", "."], "there are: agent-diff, tau2"),
+        (["other", "--cases", "."], "there are: agent-diff, bfcl, tau2"),
         (["tau2", "--cases", "nowhere"], "expected a folder of cases"),
         (["agent-diff", "--cases", "."], "expected suite-NAME.json"),
         (["tau2", "--cases", "."], ""),

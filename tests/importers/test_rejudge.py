@@ -102,7 +102,8 @@ def test_a_number_of_processes_that_is_none_is_refused(samples, jobs):
 
 
 @pytest.mark.parametrize(("name", "folder", "why"), [
-    ("other", ".", "there are: agent-diff, tau2"), ("agent-diff", "nowhere", "expected a folder"),
+    ("other", ".", "there are: agent-diff, bfcl, tau2"),
+    ("agent-diff", "nowhere", "expected a folder"),
 ])  # fmt: skip
 def test_a_format_or_folder_that_is_none_is_named(tmp_path, name, folder, why):
     with pytest.raises(UsageError, match=why):

@@ -36,7 +36,7 @@ FAILURES = {
     ),
     "a stale read before a write": (
         EXCHANGE, "saves_old_rows", "", "taken-from-stock: product 301",
-        "Done by: transaction shop-db/2.",
+        "Done by: transaction shop-db/1, which broke refunded/frame.",
     ),
     "an unauthorised irreversible change": (
         REFUND, "hasty", "", "customer 17 deleted", "Done by: transaction shop-db/2.",

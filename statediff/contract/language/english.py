@@ -184,6 +184,11 @@ def _is_plain(node: Node, own: str) -> bool:
     return not (is_odd or _has(node, Not, Reaches) or isinstance(node, Not | Reaches))
 
 
+def _is_many(field: FieldOf) -> bool:
+    last = field.part[-1] if field.part else field.field
+    return isinstance(last, str) and singular(last) != last
+
+
 def _is_far(node: Lookup) -> bool:
     """Whether the entity is found by something that has to be found out first."""
     keys = [key.child if isinstance(key, Canonical) else key for key in node.keys]
@@ -229,7 +234,7 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return f"{of(left)} {verb} {of(right)}"
         case Compare(op=op, left=left, right=right):
             relation = _RELATIONS[op]
-            if isinstance(left, FieldOf) and singular(left.field) != left.field:
+            if isinstance(left, FieldOf) and _is_many(left):
                 relation = relation.replace("is", "are", 1)
             return f"{of(left)} {relation} {of(right)}"
         case And(parts=parts):

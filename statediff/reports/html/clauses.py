@@ -206,7 +206,8 @@ def _finding(
     clause = name(finding["clause"])
     above = "" if not at else shown.setdefault(at, clause)
     above = "" if above == clause else above
-    anchor = f"finding-{clause}-{number}"
+    place = anchor_of_clause(clause).removeprefix("clause-")
+    anchor = f"finding-{place}-{number}"
     return Finding(
         sign=words.truth(finding["truth"]),
         sentence=cut(finding["sentence"]),

@@ -299,7 +299,9 @@ def test_what_a_dead_owner_left_is_removed_by_the_next(tmp_path: Path, monkeypat
         folder.mkdir()
         (folder / "owner").write_text(owner.label)
     (tmp_path / "statediff-servers-strange").symlink_to(tmp_path / "statediff-servers-mine")
-    left = subprocess.Popen(["sleep", "60"], cwd=tmp_path / "statediff-servers-dead")
+    left = subprocess.Popen(
+        ["env", "--default-signal=QUIT", "sleep", "60"], cwd=tmp_path / "statediff-servers-dead"
+    )
     local._remove_of_the_dead()
     assert left.wait() == -signal.SIGQUIT
     assert not (tmp_path / "statediff-servers-dead").exists()
