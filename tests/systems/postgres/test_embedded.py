@@ -302,6 +302,8 @@ def test_what_a_dead_owner_left_is_removed_by_the_next(tmp_path: Path, monkeypat
     left = subprocess.Popen(
         ["env", "--default-signal=QUIT", "sleep", "60"], cwd=tmp_path / "statediff-servers-dead"
     )
+    while Path(f"/proc/{left.pid}/comm").read_text() != "sleep\n":  # it may be asked from then on
+        time.sleep(0.01)
     local._remove_of_the_dead()
     assert left.wait() == -signal.SIGQUIT
     assert not (tmp_path / "statediff-servers-dead").exists()
