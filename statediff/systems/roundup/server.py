@@ -27,7 +27,6 @@ has a part in it.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import sqlite3
@@ -37,11 +36,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from socketserver import ThreadingMixIn
 from types import SimpleNamespace
-from typing import IO, Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from typing import Any, Final
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from roundup import instance  # type: ignore[import-untyped]  # has no annotations
 from roundup.anypy.strings import repr_export  # type: ignore[import-untyped]  # has no annotations
@@ -50,6 +47,8 @@ from roundup.cgi.wsgi_handler import RequestDispatcher  # type: ignore[import-un
 from roundup.date import Date  # type: ignore[import-untyped]  # as above
 from roundup.password import Password  # type: ignore[import-untyped]  # as above
 
+from statediff.systems.base.forking import read_line, say
+from statediff.systems.base.wsgi import Counted, LoopbackServer, refuse
 from statediff.systems.sqlite.wal import LogMarks
 from statediff.systems.trackers.headers import HEADER, UNKNOWN
 
@@ -290,7 +289,6 @@ def _plain(value: Any) -> Any:
 
 
 MOUNT: Final = "/helpdesk"
-MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 PASSWORD_ROUNDS: Final = 1000
 """Passwords are random and live as long as the sandbox: stretching costs 190 ms a call."""
 
@@ -317,59 +315,19 @@ host = localhost
 """
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def server_bind(self) -> None:
-        # Not WSGIServer's: it asks the name service who 127.0.0.1 is.
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
-        self.setup_environ()
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = 30
-    disable_nagle_algorithm = True
-
-    def get_environ(self) -> WSGIEnvironment:
-        environ = super().get_environ()
-        environ["HTTP_AUTHORIZATION"] = self.headers.get("Authorization", "")
-        environ["CONTENT_TYPE"] = self.headers.get("Content-Type", "")
-        return environ
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """What is asked is the tracker's affair."""
-
-
-class Requests:
-    """The tracker behind its mount point; counts the requests that are in progress."""
+class Tracker:
+    """The tracker behind its mount point."""
 
     def __init__(self, home: Path) -> None:
         self._tracker = RequestDispatcher(str(home))
         self.config = self._tracker.tracker.config
-        self._lock = threading.Lock()
-        self.in_progress = 0
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
-        size = environ.get("CONTENT_LENGTH") or "0"
         if not path.startswith(f"{MOUNT}/"):
-            return _refuse(start, "404 Not Found", "there is nothing outside /helpdesk/")
-        if not (size.isascii() and size.isdigit() and int(size) <= MAX_REQUEST_BYTES):
-            return _refuse(start, "413 Content Too Large", "the request is too large")
-        with self._lock:
-            self.in_progress += 1
-        try:
-            # Read here, to its declared end: Roundup would read a body without one for ever.
-            environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(size)))
-            environ["CONTENT_LENGTH"] = size
-            environ["SCRIPT_NAME"], environ["PATH_INFO"] = MOUNT, path[len(MOUNT) :]
-            return self._answer(environ, start)
-        finally:
-            with self._lock:
-                self.in_progress -= 1
+            return refuse(start, "404 Not Found", "there is nothing outside /helpdesk/")
+        environ["SCRIPT_NAME"], environ["PATH_INFO"] = MOUNT, path[len(MOUNT) :]
+        return self._answer(environ, start)
 
     def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         """The answer, whose head is sent only when nothing more is done for the request."""
@@ -390,11 +348,6 @@ class Requests:
         for piece in pieces:
             write(piece)
         return ()
-
-
-def _refuse(start: StartResponse, status: str, why: str) -> Iterable[bytes]:
-    start(status, [("Content-Type", "text/plain")])
-    return [why.encode()]
 
 
 def complete(home: Path, order: dict[str, Any], port: int) -> None:
@@ -423,38 +376,24 @@ def main() -> None:
             os.dup2(nothing.fileno(), 0)  # Roundup reads standard input where it expects a form
         replies = opened.enter_context(os.fdopen(os.dup(1), "wb", buffering=0))
         os.dup2(2, 1)  # what anything in here prints is no reply
-        order = json.loads(_line(stdin))
+        order = json.loads(read_line(stdin))
         home = Path(order["home"])
         connect = partial(sqlite3.connect, factory=NotedConnection)
         back_sqlite.sqlite = SimpleNamespace(**{**vars(sqlite3), "connect": connect})
-        server = opened.enter_context(_Server(("127.0.0.1", 0), _Handler))
+        server = opened.enter_context(LoopbackServer())
         complete(home, order, server.server_port)
-        requests = Requests(home)
-        application: WSGIApplication = requests
-        server.set_app(application)
+        tracker = Tracker(home)
+        requests = Counted(tracker)
+        server.set_app(requests)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        _say(replies, {"port": server.server_port})
-        while line := _line(stdin):
+        say(replies, {"port": server.server_port})
+        while line := read_line(stdin):
             asked = json.loads(line)
             reply = {"ask": asked["ask"], "in_progress": requests.in_progress}
             if "password" in asked:
-                reply["stored"] = str(Password(asked["password"], config=requests.config))
-            _say(replies, reply)
+                reply["stored"] = str(Password(asked["password"], config=tracker.config))
+            say(replies, reply)
         server.shutdown()
-
-
-def _line(stream: IO[bytes]) -> bytes:
-    line = b""
-    while not line.endswith(b"\n"):
-        part = stream.readline()
-        if not part:
-            return b""
-        line += part
-    return line
-
-
-def _say(replies: IO[bytes], what: dict[str, Any]) -> None:
-    replies.write(json.dumps(what).encode() + b"\n")
 
 
 if __name__ == "__main__":

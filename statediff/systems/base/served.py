@@ -1,0 +1,179 @@
+"""Servers as child processes: started, asked, and ended; a line of JSON each way.
+
+The child is `python -m MODULE`. Its standard input is a pipe that only we hold, so that it ends
+when this process ends in whatever way; passwords go through it and are in no argument and no
+variable, where an agent could read them. What it logs goes to a file without a name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from typing import IO, Any, Final
+
+from statediff.errors import SandboxError
+from statediff.model.values import printable
+from statediff.systems.base.privacy import allowed_environment
+
+START_SECONDS: Final = 60.0
+"""For one that does not answer: what ends early is reported at once."""
+STOP_SECONDS: Final = 2.0
+ANSWER_SECONDS: Final = 1.0
+
+
+class ServerProcess:
+    """It ends with `stop`, with `kill`, or when this process ends in whatever way."""
+
+    def __init__(self, module: str, title: str) -> None:
+        self._module = module
+        self._title = title
+        """As a message names it, e.g. `the tracker`."""
+        self._child: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+        self._asked = 0
+
+    @property
+    def pid(self) -> int:
+        """Of the running process; 0 if there is none."""
+        return 0 if self._child is None else self._child.pid
+
+    def start(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Its first answer. `SandboxError` with its last word if it gives none."""
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", self._module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=allowed_environment(),
+                bufsize=0,
+            )
+            return self._exchange(order, START_SECONDS)
+        except (ValueError, KeyError, OSError) as error:
+            raise SandboxError(f"{self._title} did not start: {self._last_word(error)}") from error
+        except BaseException:
+            self.kill()  # Ctrl-C while waiting must not leave it behind
+            raise
+
+    def ask(
+        self, question: dict[str, Any], seconds: float = ANSWER_SECONDS
+    ) -> dict[str, Any] | None:
+        """Its answer; None if it gives none in so many seconds."""
+        if self._child is None or self._child.poll() is not None:
+            return None
+        self._asked += 1
+        deadline = time.monotonic() + seconds
+        try:
+            answer = self._exchange({**question, "ask": self._asked}, seconds)
+            while answer["ask"] != self._asked:  # the late answer to an earlier question
+                answer = self._answer(deadline - time.monotonic())
+        except (ValueError, KeyError, OSError):
+            return None
+        return answer
+
+    def stop(self) -> None:
+        """The process has ended, by itself where it could; nothing listens on its port."""
+        child = self._child
+        if child is not None and child.stdin is not None:
+            child.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(STOP_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        """The process has been ended at once, as in a crash."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.wait()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    stream.close()
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def _last_word(self, error: Exception) -> str:
+        """The last line that it logged, or the error; it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its last word comes at its end
+            if self._child is not None:
+                self._child.wait(STOP_SECONDS)
+        said = b""
+        if self._log is not None:
+            self._log.seek(0)
+            said = self._log.read(1_000_000)
+        self.kill()
+        last = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return printable(last[:300]) or str(error)
+
+    def _exchange(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
+        child = self._child
+        if child is None or child.stdin is None:
+            raise ValueError("not running")
+        # Written piece by piece: a pipe holds less than a seed.
+        left = memoryview(json.dumps(question).encode() + b"\n")
+        while left:
+            left = left[child.stdin.write(left) or 0 :]
+        return self._answer(seconds)
+
+    def _answer(self, seconds: float) -> dict[str, Any]:
+        if self._child is None or self._child.stdout is None:
+            raise ValueError("not running")
+        stream = self._child.stdout
+        line, deadline = b"", time.monotonic() + seconds
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([stream], [], [], left)[0]:
+                raise ValueError(f"no answer in {seconds:g} s")
+            part = os.read(stream.fileno(), 1)
+            if not part:
+                raise ValueError("it ended")
+            line += part
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+class ForkedServer(ServerProcess):
+    """A server program that is loaded once and forked for each trial; `forking.run` is its module.
+
+    `start` loads it. `serve` ends the server of the last trial and forks another: nothing that an
+    earlier trial left in its memory is there. `prepare` forks one ahead, which `swap` puts in the
+    place of the one that serves.
+    """
+
+    def serve(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
+        """What the new server said when it was ready, e.g. its `port`. Raises `SandboxError`."""
+        return self._forked({"serve": order}, seconds)
+
+    def prepare(self, order: dict[str, Any]) -> None:
+        """One more server is on its way; `serve` and another `prepare` drop it."""
+        self._forked({"prepare": order}, ANSWER_SECONDS)
+
+    def swap(self, seconds: float = START_SECONDS) -> dict[str, Any]:
+        """The prepared server serves, the other has ended. Raises `SandboxError` if none is."""
+        return self._forked({"swap": True}, seconds)
+
+    def question(self, question: dict[str, Any]) -> dict[str, Any] | None:
+        """What the server of this trial answers, `in_progress` at least; None if it does not."""
+        answer = self.ask({"question": question})
+        return None if answer is None or "failed" in answer else answer
+
+    def in_progress(self) -> int | None:
+        """How many requests it is working on; None if it does not say so within a second."""
+        answer = self.question({})
+        return None if answer is None else int(answer["in_progress"])
+
+    def _forked(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
+        answer = self.ask({**question, "seconds": seconds}, seconds + ANSWER_SECONDS)
+        if answer is None:
+            raise SandboxError(f"{self._title} does not answer: reset the sandbox again")
+        if "failed" in answer:
+            raise SandboxError(f"{self._title} did not start: {answer['failed']}")
+        return answer

@@ -1,0 +1,148 @@
+"""Servers that are loaded once and forked for each trial: what they share, and how they end."""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from statediff.errors import SandboxError
+from statediff.systems.base.served import ForkedServer
+
+MODULE = "tests.systems.base.remembering"
+CHECKOUT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkedServer]:
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    made = ForkedServer(MODULE, "the test's server")
+    yield made
+    made.stop()
+
+
+def asked(port: int, path: str, method: str = "GET", body: bytes | None = None) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request(method, path, body)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def ended(pid: int) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+        except OSError:
+            return True
+        if text.rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_trial_finds_what_was_loaded_and_nothing_of_the_trial_before(
+    server: ForkedServer,
+) -> None:
+    server.start({"base": "pristine"})
+    first = server.serve({})
+    assert asked(first["port"], "/harm", "POST", b"!") == "pristine /harm!"
+    second = server.serve({})
+    assert ended(first["pid"])
+    assert asked(second["port"], "/look") == "pristine /look"
+    with pytest.raises(OSError):  # noqa: PT011 - refused
+        asked(first["port"], "/look")
+
+
+def test_a_server_prepared_ahead_takes_the_place(server: ForkedServer) -> None:
+    server.start({"base": "pristine"})
+    first = server.serve({})
+    server.prepare({})
+    assert asked(first["port"], "/harm") == "pristine /harm"  # it serves until the swap
+    second = server.swap()
+    assert second["pid"] != first["pid"]
+    assert ended(first["pid"])
+    assert asked(second["port"], "/look") == "pristine /look"
+    with pytest.raises(SandboxError, match="none was prepared"):
+        server.swap()
+
+
+def test_requests_in_progress_are_counted(server: ForkedServer) -> None:
+    server.start({"base": "pristine"})
+    port = server.serve({})["port"]
+    assert server.in_progress() == 0
+    slow = threading.Thread(target=asked, args=(port, "/slow"))
+    slow.start()
+    deadline = time.monotonic() + 20
+    seen = set()
+    while slow.is_alive() and time.monotonic() < deadline:
+        seen.add(server.in_progress())
+    slow.join()
+    assert seen == {0, 1}
+    assert server.in_progress() == 0
+
+
+@pytest.mark.parametrize("question", [{"die": 1}, {"hang": 1}])
+def test_a_server_that_dies_or_hangs_answers_none_and_the_next_trial_has_another(
+    server: ForkedServer, question: dict[str, int]
+) -> None:
+    server.start({"base": "pristine"})
+    first = server.serve({})
+    assert server.question(question) is None
+    assert server.in_progress() is None
+    assert ended(first["pid"])
+    assert asked(server.serve({})["port"], "/look") == "pristine /look"
+
+
+def test_what_cannot_start_says_why(server: ForkedServer) -> None:
+    with pytest.raises(SandboxError, match="the test's server did not start: no such base"):
+        server.start({"fail": "no such base"})
+    server.start({"base": "pristine"})
+    with pytest.raises(SandboxError, match="did not start: it ended"):
+        server.serve({"fail": "no disk"})
+    with pytest.raises(SandboxError, match="did not start: timed out"):
+        server.serve({"hang": 1}, seconds=0.5)
+    assert asked(server.serve({})["port"], "/look") == "pristine /look"
+
+
+def test_what_has_no_length_is_refused(server: ForkedServer) -> None:
+    server.start({"base": "pristine"})
+    port = server.serve({})["port"]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("POST", "/", iter([b"piece"]), encode_chunked=True)
+    assert connection.getresponse().status == 411
+    connection.close()
+    for length, status in (("99999999999", 413), ("-1", 413), ("1e3", 413), ("²", 413)):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.putrequest("POST", "/")
+        connection.putheader("Content-Length", length.encode("utf-8"))
+        connection.endheaders()
+        assert connection.getresponse().status == status
+        connection.close()
+    assert asked(port, "/look") == "pristine /look"
+
+
+def test_it_ends_with_the_evaluator_however_that_ends() -> None:
+    program = (
+        f"import json, time\nfrom statediff.systems.base.served import ForkedServer\n"
+        f"server = ForkedServer({MODULE!r}, 'the server')\nserver.start({{'base': ''}})\n"
+        "print(json.dumps([server.pid, server.serve({})['pid']]), flush=True)\ntime.sleep(60)\n"
+    )
+    evaluator = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+    )  # fmt: skip
+    assert evaluator.stdout is not None
+    pids = [int(each) for each in evaluator.stdout.readline().strip(" []\n").split(",")]
+    evaluator.send_signal(signal.SIGKILL)
+    evaluator.wait()
+    evaluator.stdout.close()
+    assert all(ended(pid) for pid in pids)
