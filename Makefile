@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 # Whatever decides what an environment holds; an environment older than one of these is refreshed.
 PROJECT := pyproject.toml hatch_build.py
-LOCKS := requirements/core.lock requirements/dev.lock
+LOCKS := requirements/core.lock requirements/dev.lock requirements/packs.lock
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -37,6 +37,11 @@ external: setup ## Run what needs Docker, a browser, Node.js or database clients
 hosts: setup ## Make environments of the hosts that need their own, in .hosts, and run what needs them
 	tests/hosts/environments.sh
 	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host
+
+.PHONY: packs
+packs: ## Make an environment with the servers of the packs, in .packs, and run what needs them
+	$(MAKE) --no-print-directory VENV=.packs .packs/packs.stamp
+	STATEDIFF_REQUIRE=pack .packs/bin/python -m pytest -n $(WORKERS) --dist worksteal -m pack
 
 .PHONY: check
 check: setup ## Run ruff, mypy strict, import-linter and the check of prose
@@ -98,7 +103,9 @@ lock: ## Resolve the locks anew (LOCK_FLAGS=--upgrade moves every version)
 	  --custom-compile-command 'make lock' $(LOCK_FLAGS) "$$@"; } && \
 	compile pyproject.toml requirements/build.in -o requirements/core.lock && \
 	compile pyproject.toml requirements/build.in --extra dev --extra bench \
-	  -c requirements/core.lock -o requirements/dev.lock
+	  -c requirements/core.lock -o requirements/dev.lock && \
+	compile pyproject.toml requirements/build.in --extra test --extra packs \
+	  -c requirements/dev.lock -o requirements/packs.lock
 	@if grep -nE '://|^-' $(LOCKS); then \
 	  echo 'error: a lock names an address or an option; see the lines above' >&2; exit 1; fi
 
@@ -123,7 +130,7 @@ vectors: setup ## Write the specification of bundles and its vectors to build/ve
 
 .PHONY: clean
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) .hosts dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .hosts .packs dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find statediff tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The interpreter is checked before anything is written, so that a failure leaves nothing behind.
@@ -143,6 +150,9 @@ $(VENV)/core.stamp: $(BIN)/python requirements/core.lock $(PROJECT)
 
 $(VENV)/dev.stamp: $(BIN)/python requirements/dev.lock $(PROJECT)
 	$(call install,requirements/dev.lock)
+
+$(VENV)/packs.stamp: $(BIN)/python requirements/packs.lock $(PROJECT)
+	$(call install,requirements/packs.lock)
 
 # The build backend comes from the lock as well, hence no build isolation. `pip check` notices a lock
 # that lags behind pyproject.toml.

@@ -8,9 +8,9 @@ Hypothesis runs under one of two profiles, chosen with ``HYPOTHESIS_PROFILE``:
 A mark says what a test needs beyond Python: ``docker(image, …)`` real servers in containers,
 ``browser`` a Chromium, ``node`` Node.js with npm, ``clients(program, …)`` git, clients of databases
 and the like, ``postgres`` a PostgreSQL server without Docker, ``host(name)`` a program that has an
-environment of its own in ``.hosts``. Where a need is not met the test is skipped, and the summary
-says so in one line a need. A need that ``STATEDIFF_REQUIRE`` names (``"docker browser node clients
-postgres host"``) fails its tests.
+environment of its own in ``.hosts``, ``pack(extra)`` the servers of packs, which extras bring.
+Where a need is not met the test is skipped, and the summary says so in one line a need. A need that
+``STATEDIFF_REQUIRE`` names (``"docker browser node clients postgres host pack"``) fails its tests.
 
 The meta-tests judge what a seed draws. It is another one in every run, which says it at its head;
 ``STATEDIFF_SEED`` gives it.
@@ -30,11 +30,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from packaging.requirements import Requirement
 
 from statediff.errors import StatediffError
 
@@ -162,6 +164,30 @@ def why_no_host(name: str) -> str:
     return "" if is_made else name
 
 
+def why_no_pack(extra: str) -> str:
+    """The extra of a pack, where not all servers of packs are installed."""
+    return extra if has_no_servers() else ""
+
+
+@cache
+def has_no_servers() -> bool:
+    """Whether something that the extra `packs` brings is not installed."""
+    needs = [Requirement(each) for each in metadata.requires("statediff") or ()]
+    return any(
+        _is_missing(need.name)
+        for need in needs
+        if need.marker and need.marker.evaluate({"extra": "packs"})
+    )
+
+
+def _is_missing(distribution: str) -> bool:
+    try:
+        metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return True
+    return False
+
+
 NEEDS: Final[dict[str, tuple[str, Callable[..., str]]]] = {
     "docker": ("Docker", why_no_docker),
     "browser": ("a browser", why_no_browser),
@@ -169,6 +195,7 @@ NEEDS: Final[dict[str, tuple[str, Callable[..., str]]]] = {
     "clients": ("clients", why_no_clients),
     "postgres": ("a PostgreSQL without Docker", why_no_postgres),
     "host": ("environments of hosts, see `make hosts`", why_no_host),
+    "pack": ("servers of packs, see `make packs`", why_no_pack),
 }
 """Mark → its name in the summary, and what says why a test with the mark's arguments cannot run."""
 
