@@ -20,6 +20,7 @@ _CHECKOUT = Path(__file__).resolve().parents[1]
 _NAMED = re.compile(r"^```(\w+) file=(\S+)$", re.MULTILINE)
 _MARKED = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
 _FOLDER = re.compile(r"(?<!!)\[([^\]]*)\]\(([A-Za-z0-9_./-]+)\)")
+_SEARCH = 'data-md-component="search" role="dialog"'
 _OUTSIDE = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+)([^)#\s]*)(#[^)\s]*)?\)")
 
 
@@ -58,3 +59,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     inside = _FOLDER.sub(listed, _OUTSIDE.sub(plain, markdown))
     return _MARKED.sub(r"```\1", _NAMED.sub(r'```\1 title="\2"', inside))
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """The theme's dialog for searching has a name, for whoever hears the page."""
+    del page, config
+    return output.replace(_SEARCH, f'{_SEARCH} aria-label="Search"', 1)
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """The same on the page for what is not there."""
+    del template_name, config
+    return output.replace(_SEARCH, f'{_SEARCH} aria-label="Search"', 1)

@@ -33,8 +33,10 @@ def test_the_site_holds_every_page_and_shows_its_blocks_as_blocks(tmp_path: Path
     assert [name for name, text in html.items() if "```" in text] == []
     assert '<span class="filename">raise.yaml</span>' in html["tutorial"]
     assert [name for name, text in html.items() if f"statediff {__version__}." not in text] == []
-    # Nothing is fetched from elsewhere when a page is read.
     for text in html.values():
+        assert 'role="dialog" aria-label="Search"' in text
+        assert "site.css" in text  # colors of enough contrast, links that are underlined
+        # Nothing is fetched from elsewhere when a page is read.
         assert "fonts.googleapis" not in text
         assert 'src="http' not in text
 
