@@ -123,9 +123,9 @@ def of_structure(count: int, seed: int) -> Outcome:
         name, files, trust = draw.choice(seeds())
         file = draw.choice(v.FILES)
         document = json.loads(files[file])
-        places = list(_places(document))
+        where = list(places(document))
         for _ in range(draw.choice((1, 1, 1, 2, 4))):
-            document = _altered(document, draw, places)
+            document = altered(document, draw, where)
         try:
             data = write(document)
         except (ValueError, RecursionError):
@@ -141,12 +141,13 @@ def _judge(outcome: Outcome, name: str, mutant: Files | bytes, trust: tuple[v.Si
     outcome.note(name, status, time.thread_time() - start)
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of each value in a document, its own first."""
     yield path
     if isinstance(value, dict | list):
         steps = value.items() if isinstance(value, dict) else enumerate(value)
         for step, inner in steps:
-            yield from _places(inner, (*path, step))
+            yield from places(inner, (*path, step))
 
 
 ODD: tuple[Any, ...] = (
@@ -155,7 +156,7 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _altered(document: Any, draw: random.Random, places: list[tuple[Any, ...]]) -> Any:
+def altered(document: Any, draw: random.Random, places: list[tuple[Any, ...]]) -> Any:
     """The document with one place dropped, doubled, swapped, moved, nested or made another."""
     path = draw.choice(places)
     if not path:
