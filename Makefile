@@ -38,10 +38,13 @@ hosts: setup ## Make environments of the hosts that need their own, in .hosts, a
 	tests/hosts/environments.sh
 	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host
 
+# The others need what only the development environment has.
+PACK_TESTS := tests/packs tests/systems tests/test_tasks.py tests/test_drift.py tests/test_compensation.py
+
 .PHONY: packs
 packs: ## Make an environment with the servers of the packs, in .packs, and run what needs them
 	$(MAKE) --no-print-directory VENV=.packs .packs/packs.stamp
-	STATEDIFF_REQUIRE=pack .packs/bin/python -m pytest -n $(WORKERS) --dist worksteal -m pack
+	STATEDIFF_REQUIRE=pack .packs/bin/python -m pytest -n $(WORKERS) --dist worksteal -m pack $(PACK_TESTS)
 
 .PHONY: check
 check: setup ## Run ruff, mypy strict, import-linter and the check of prose

@@ -35,9 +35,8 @@ from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field
 from statediff.model.values import Key, Observed
 from statediff.model.verdict import Verdict
-from statediff.packs import contract_folders
 from statediff.suite.campaign import SandboxPool
-from statediff.workspace.references import live_references
+from statediff.workspace.references import live_references, served_tasks
 
 EACH: Final = 1
 """Seeds of an operator and type."""
@@ -444,7 +443,7 @@ def main() -> None:
     given = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
     passed: list[Passed] = []
-    for folder in contract_folders():
+    for folder in served_tasks():
         name = f"{folder.contract.parent.parent.name}/{folder.contract.parent.name}"
         if given.contracts and name not in given.contracts:
             continue

@@ -33,11 +33,10 @@ from statediff.meta.study.cases import seed_cases
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.state import MemoryChunks, State
 from statediff.model.verdict import Verdict
-from statediff.packs import contract_folders
 from statediff.parallel import work_through
 from statediff.suite.campaign import SandboxPool
 from statediff.workspace.contracts import contract_paths
-from statediff.workspace.references import live_references
+from statediff.workspace.references import live_references, served_tasks
 
 
 def removed(run: Reference) -> Iterator[tuple[str, str, Reference]]:
@@ -123,7 +122,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-j", "--jobs", type=int, default=1, help="processes")
     asked = parser.parse_args(arguments)
-    paths = contract_paths(asked.contracts or [f.name for f in contract_folders()])
+    paths = contract_paths(asked.contracts or [f.name for f in served_tasks()])
     work = partial(swept_contract, asked.cases, asked.items, asked.seed)
     done = work_through(work, paths, asked.jobs, _told)
     counts = sum((found for found, _ in done), Counter[str]())

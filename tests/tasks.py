@@ -7,14 +7,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
+import pytest
+
 from statediff.agents.command import CommandAgent
 from statediff.evaluate import load_contract
 from statediff.harness import Hooks, JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
-from statediff.packs import ContractFolder, sandbox_pack
+from statediff.packs import ContractFolder, sandbox_names, sandbox_pack
+from statediff.systems.base.registry import plugins
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
 Sandboxes: TypeAlias = Callable[[str], EmbeddedSandbox]
+
+
+def needs(pack: str) -> tuple[pytest.MarkDecorator, ...]:
+    """The marks of a test in the sandbox: its servers may be an extra's."""
+    programs = {
+        kind.name: kind.requirement for p in plugins().values() for kind in p.kinds if kind.programs
+    }
+    asked = [programs[s.kind] for s in sandbox_pack(pack).sources if s.kind in programs]
+    return tuple(pytest.mark.pack(requirement) for requirement in asked[:1])
+
+
+def packs_of_the_core() -> tuple[str, ...]:
+    """The sandboxes whose servers need no extra."""
+    return tuple(name for name in sandbox_names() if not needs(name))
 
 
 @contextmanager

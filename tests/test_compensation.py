@@ -9,7 +9,7 @@ from statediff.harness import undo
 from statediff.meta.cases import read_cases
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folders
-from tests.tasks import sandboxes, try_agent
+from tests.tasks import needs, sandboxes, try_agent
 
 CLAIMED = {
     folder.name: {
@@ -20,7 +20,9 @@ CLAIMED = {
     for folder in contract_folders()
 }
 CASES = [
-    pytest.param(folder, agent, id=f"{folder.name}:{agent}")
+    pytest.param(
+        folder, agent, id=f"{folder.name}:{agent}", marks=needs(folder.name.partition("/")[0])
+    )
     for folder in contract_folders()
     if CLAIMED[folder.name]
     for agent in read_cases(folder.folder).references
@@ -33,8 +35,8 @@ def running(tmp_path_factory: pytest.TempPathFactory):
         yield started
 
 
-def test_ten_tasks_say_how_an_effect_is_undone():
-    assert sum(map(bool, CLAIMED.values())) == 10
+def test_at_least_ten_tasks_say_how_an_effect_is_undone():
+    assert sum(map(bool, CLAIMED.values())) >= 10
 
 
 @pytest.mark.parametrize(("folder", "agent"), CASES)

@@ -19,11 +19,13 @@ from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folders
 from statediff.reports.text import trial_report
-from tests.tasks import sandboxes, try_agent
+from tests.tasks import needs, sandboxes, try_agent
 
 SHOWN = {folder: read_cases(folder.folder) for folder in contract_folders()}
 DRIFTING = [
-    pytest.param(folder, cases, id=folder.name) for folder, cases in SHOWN.items() if cases.drift
+    pytest.param(folder, cases, id=folder.name, marks=needs(folder.name.partition("/")[0]))
+    for folder, cases in SHOWN.items()
+    if cases.drift
 ]
 PAGE = Path(__file__).parents[1] / "docs" / "drift.md"
 

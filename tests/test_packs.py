@@ -12,6 +12,7 @@ from statediff.packs import (
     sandbox_names,
     sandbox_pack,
 )
+from tests.tasks import packs_of_the_core
 
 ROOT = Path(__file__).parent.parent
 PACK = """\
@@ -140,10 +141,14 @@ def test_a_variant_with_a_mistake_says_what_is_wrong(varied, change, message):
         assert read_pack(varied, "server").sources[0].of == "more"
 
 
+@pytest.mark.parametrize("name", packs_of_the_core())
+def test_every_pack_of_the_core_has_a_variant(name):
+    assert len(sandbox_pack(name).variants) > 1
+
+
 @pytest.mark.parametrize("name", sandbox_names())
 def test_every_variant_delivers_the_sources_of_the_embedded_one(name):
     embedded = sandbox_pack(name)
-    assert len(embedded.variants) > 1
     for variant in embedded.variants[1:]:
         pack = sandbox_pack(name, variant)
         assert [s.name for s in pack.sources] == [s.name for s in embedded.sources]

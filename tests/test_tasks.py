@@ -9,11 +9,14 @@ from statediff.model.sentences import sentence
 from statediff.model.trace import ActionClass
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folders, sandbox_names
-from tests.tasks import sandboxes, try_agent
+from tests.tasks import needs, sandboxes, try_agent
 
 CASES = [
     pytest.param(
-        folder, case, id=f"{folder.name}:{case['agent']}{':unplugged' * ('unplug' in case)}"
+        folder,
+        case,
+        id=f"{folder.name}:{case['agent']}{':unplugged' * ('unplug' in case)}",
+        marks=needs(folder.name.partition("/")[0]),
     )
     for folder in contract_folders()
     for case in YAML(typ="safe").load(folder.cases)["cases"]

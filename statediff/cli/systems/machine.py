@@ -179,6 +179,7 @@ def _loopback() -> Iterator[Check]:
 
 def _packs() -> Iterator[Check]:
     from statediff.packs import contract_folders, sandbox_names, sandbox_pack
+    from statediff.workspace.references import missing_servers
 
     try:
         names = sandbox_names()
@@ -190,6 +191,8 @@ def _packs() -> Iterator[Check]:
         return
     todo = "" if names and tasks else "reinstall statediff"
     yield Check("packs", f"{', '.join(names) or 'none'}; {len(tasks)} contracts", todo)
+    for name, extra in missing_servers().items():
+        yield Check(name, "its server is not installed", f"pip install {extra}", is_optional=True)
 
 
 def _docker() -> Iterator[Check]:

@@ -100,7 +100,7 @@ def metatest(
     import secrets
 
     from statediff.meta.metatest import tally
-    from statediff.workspace.references import Run, Wanted
+    from statediff.workspace.references import Run, Wanted, missing_servers
 
     seed = secrets.randbelow(1_000_000) if seeding.seed is None else seeding.seed
     states = tuple(recorded.before or ()), tuple(recorded.after or ())
@@ -113,6 +113,9 @@ def metatest(
             progress().print(text, soft_wrap=True)
 
     tell(f"seed {seed}, {len(paths)} {'files of the corpus' if seeding.corpus else 'contracts'}")
+    if not contracts and seeding.corpus is None:
+        for pack, extra in missing_servers().items():
+            tell(f"not tried: {pack}, whose server is not installed; pip install {extra}")
     wanted = Wanted(
         seed,
         seeding.sample,

@@ -271,11 +271,11 @@ def _contract_cases(
     """The judged cases of each contract, in order."""
     from functools import partial
 
-    from statediff.packs import contract_folders
     from statediff.parallel import work_through
     from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.references import served_tasks
 
-    paths = contract_paths(names or [folder.name for folder in contract_folders()])
+    paths = contract_paths(names or [folder.name for folder in served_tasks()])
     number = 0
 
     def count(_: Path, done: tuple[ScoredCase, ...]) -> None:

@@ -34,6 +34,8 @@ class SystemKind:
     """Imports and returns the class that makes systems of this kind."""
     requirement: str | None = None
     """What `pip install` gets the libraries that `load` needs with; None where it needs no more."""
+    programs: tuple[str, ...] = ()
+    """Modules that `requirement` brings and that only a process of the system's own imports."""
     by_url: Callable[[], type[System]] | None = None
     """The same for a source with a `url`: the class that makes systems in one that runs."""
 

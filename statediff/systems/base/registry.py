@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from statediff.entrypoints import PlugIn, plug_ins
 from statediff.errors import UsageError
 from statediff.model.schema import EntityType
 from statediff.model.values import printable
-from statediff.packs import PackSource
+from statediff.packs import PackSource, SandboxPack
 from statediff.systems.base.plugin import (
     Refinement,
     StateInput,
@@ -107,6 +108,9 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
             "kind", f"{message}; there are: {known}", (near and f"did you mean `{near}`?") or ""
         )
     with _explain_failures(f"systems of kind {kind.name!r}", kind.requirement):
+        for program in kind.programs:
+            if find_spec(program) is None:
+                raise ModuleNotFoundError(name=program)
         made = (kind.by_url or kind.load)() if "url" in source.texts else kind.load()
     for look in looks:
         if look.kind not in made.LOOKS:
@@ -130,6 +134,16 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
         message = f"source {source.name!r} of kind {source.kind} needs `{missing[0]}`"
         raise source.problem("kind", message)
     return made(source, looks, folder)
+
+
+def missing_extra(pack: SandboxPack) -> str | None:
+    """What `pip install` gets the servers with that the sandbox lacks; None where all are there."""
+    kinds = _kinds()
+    for source in pack.sources:
+        kind = kinds.get(source.kind)
+        if kind is not None and any(find_spec(program) is None for program in kind.programs):
+            return kind.requirement
+    return None
 
 
 def tools_of(source: str, url: str) -> tuple[Tool[Any], ...]:
