@@ -47,6 +47,10 @@ READ: Final = "bfcl-read"
 """Differences that were read one by one."""
 TASKS: Final[Mapping[str, str]] = {
     "agentdojo": "`python -m benchmarks.dojo DIR --attacks` writes the tasks.",
+    "workplace": (
+        "`python -m benchmarks.workplace DIR` writes the tasks: those of NeMo Gym's workplace "
+        "assistant that its package has. No half was held out."
+    ),
     "harbor-like": "`python -m benchmarks.harbor_like DIR` writes the tasks, which are ours.",
     "fleet-like": "`python -m benchmarks.fleet_like DIR` writes the tasks, over our own packs.",
 }
@@ -209,14 +213,15 @@ def _suite(name: str, found: Mapping[str, Any]) -> Iterator[str]:
         yield TASKS[name]
     if note := found.get("note"):
         yield note
-    if holes := found.get("holes"):
+    holes = found.get("holes", {})
+    if holes.get("bundles"):
         yield f"Of {holes['bundles']} bundles of holes, {holes['replay']} replay."
     yield ""
     yield from _table(_SUITE_COLUMNS, map(_domain, domains))
     if held_out := found.get("held_out"):
         yield from ("", f"{_HELD_OUT} {len(found['contracts'])} tasks, as they were first run:", "")
         yield from _table(_SUITE_COLUMNS, map(_domain, held_out))
-    if any("labels" in each for each in domains):
+    if any(each.get("labels") for each in domains):
         yield from ("", "Runs on which it is wrong, by [label](audit.md#why-it-is-wrong):", "")
         codes = [c.value for c in Cause if any(c.value in d["labels"] for d in domains)]
         names = ("label", *(d["name"] for d in domains))
