@@ -13,7 +13,7 @@ What the evaluator's side asks, by `statediff.systems.base.served.ForkedServer`,
                                 what the child says when it is ready
 `{"ask": n, "prepare": order}`  one is forked ahead; answered at once
 `{"ask": n, "swap": true}`      the one ahead takes the place; the answer is what it said
-`{"ask": n, "question": {…}}`   the child's own answer
+`{"ask": n, "question": {…}}`   the child's own answer; `seconds` says how long that may take
 
 An answer `{"ask": n, "failed": why}` says that there is no such child or that it gives none. A
 child shares nothing with the one before it but what `load` left in memory and what is on disk. It
@@ -91,11 +91,11 @@ class _Child:
             self._said = self._answer(seconds)
         return self._said
 
-    def ask(self, question: Order) -> dict[str, Any]:
-        """Its answer. `ValueError` or `OSError` if it gives none."""
+    def ask(self, question: Order, seconds: float) -> dict[str, Any]:
+        """Its answer. `ValueError` or `OSError` if it gives none in so many seconds."""
         self._stream.write(json.dumps(question).encode() + b"\n")
         self._stream.flush()
-        return self._answer(_ANSWER_SECONDS)
+        return self._answer(seconds)
 
     def end(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
@@ -159,7 +159,8 @@ class _Parent:
                 return self._swap(seconds)
             if self._serving is None:
                 return {"failed": "nothing serves"}
-            return self._serving.ask(asked["question"])
+            seconds = float(asked.get("seconds", _ANSWER_SECONDS))
+            return self._serving.ask(asked["question"], seconds)
         except (ValueError, OSError) as error:
             # What answers late would be taken for the answer to the next question.
             self._drop_serving()

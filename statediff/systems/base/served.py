@@ -25,6 +25,9 @@ START_SECONDS: Final = 60.0
 """For one that does not answer: what ends early is reported at once."""
 STOP_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 1.0
+_OWN_SHARE: Final = 0.9
+"""Of the time that a question may take: the server's. Its parent says in time that it gave none."""
+_READ_BYTES: Final = 64 * 1024
 
 
 class ServerProcess:
@@ -37,6 +40,8 @@ class ServerProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._asked = 0
+        self._read = b""
+        """What it has said beyond the last whole line."""
 
     @property
     def pid(self) -> int:
@@ -45,6 +50,7 @@ class ServerProcess:
 
     def start(self, order: dict[str, Any]) -> dict[str, Any]:
         """Its first answer. `SandboxError` with its last word if it gives none."""
+        self._read = b""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         try:
             self._child = subprocess.Popen(
@@ -127,15 +133,17 @@ class ServerProcess:
         if self._child is None or self._child.stdout is None:
             raise ValueError("not running")
         stream = self._child.stdout
-        line, deadline = b"", time.monotonic() + seconds
-        while not line.endswith(b"\n"):
+        parts, deadline = [self._read], time.monotonic() + seconds
+        while b"\n" not in parts[-1]:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([stream], [], [], left)[0]:
+                self._read = b"".join(parts)  # the next answer comes after it
                 raise ValueError(f"no answer in {seconds:g} s")
-            part = os.read(stream.fileno(), 1)
+            part = os.read(stream.fileno(), _READ_BYTES)
             if not part:
                 raise ValueError("it ended")
-            line += part
+            parts.append(part)
+        line, _, self._read = b"".join(parts).partition(b"\n")
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -160,9 +168,16 @@ class ForkedServer(ServerProcess):
         """The prepared server serves, the other has ended. Raises `SandboxError` if none is."""
         return self._forked({"swap": True}, seconds)
 
-    def question(self, question: dict[str, Any]) -> dict[str, Any] | None:
-        """What the server of this trial answers, `in_progress` at least; None if it does not."""
-        answer = self.ask({"question": question})
+    def question(
+        self, question: dict[str, Any], seconds: float = ANSWER_SECONDS
+    ) -> dict[str, Any] | None:
+        """What the server of this trial answers, `in_progress` at least; None if it does not.
+
+        One that takes more than so many seconds is ended: its late answer would be taken for
+        another's.
+        """
+        own = seconds * _OWN_SHARE
+        answer = self.ask({"question": question, "seconds": own}, seconds)
         return None if answer is None or "failed" in answer else answer
 
     def in_progress(self) -> int | None:

@@ -41,6 +41,9 @@ def load(order: Order) -> Serve:
                 os._exit(3)
             if "hang" in question:
                 time.sleep(60)
+            time.sleep(question.get("slow", 0))
+            if "bytes" in question:
+                question["bytes"] = "x" * question["bytes"]
             return {"in_progress": counted.in_progress, **question}
 
         control.ready({"port": server.server_port, "pid": os.getpid()}, answer)

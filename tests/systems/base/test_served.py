@@ -102,6 +102,21 @@ def test_a_server_that_dies_or_hangs_answers_none_and_the_next_trial_has_another
     assert asked(server.serve({})["port"], "/look") == "pristine /look"
 
 
+def test_a_question_may_take_as_long_as_it_is_given_and_its_answer_be_large(
+    server: ForkedServer,
+) -> None:
+    server.start({"base": "pristine"})
+    first = server.serve({})
+    slow = server.question({"slow": 1.2}, seconds=20)
+    assert slow is not None
+    assert slow["slow"] == 1.2
+    large = server.question({"bytes": 3_000_000}, seconds=20)
+    assert large is not None
+    assert len(large["bytes"]) == 3_000_000
+    assert server.question({"slow": 1.2}) is None  # a second is what a question has by default
+    assert ended(first["pid"])
+
+
 def test_what_cannot_start_says_why(server: ForkedServer) -> None:
     with pytest.raises(SandboxError, match="the test's server did not start: no such base"):
         server.start({"fail": "no such base"})
