@@ -4,7 +4,8 @@
 2. A source that cannot be read leaves a reading that says so, and a state in which every type it
    would have delivered is unobserved with the cause. Nothing else is caught.
 3. One that was read before the run, and that the run left unreadable as a whole or in part,
-   changed: that is unobserved, and entities of the type `source.NAME` say so.
+   changed: that is unobserved, and entities of the type `source.NAME` say so. Where a source was
+   read in part only, an empty table of that type says that nothing was ruined before.
 4. Each reading gets the evidence id `moment/source`, e.g. `before/shop-db`.
 
 This stage may not decide anything: not whether two readings agree, nor whether one is fresh enough,
@@ -80,7 +81,7 @@ def read_source(
     if part.reading.source != source.name:
         raise AdapterError(f"source {source.name!r} delivered a reading of {part.reading.source!r}")
     reading = part.reading.cited_as(evidence)
-    if not part.spoiled:
+    if not part.spoiled and not _needs_ruin(source.name, part, like):
         return SourceCapture(reading, part.state)
     state = _with_ruin(part.state, source.name, store, part.spoiled)
     return SourceCapture(replace(reading, digest=state.digest()), state)
@@ -91,6 +92,13 @@ RUIN_PREFIX: Final = "source."
 
 def _was_read(state: State) -> bool:
     return any(table.enumeration.is_complete for table in state.tables.values())
+
+
+def _needs_ruin(name: str, part: SourceCapture, like: State | None) -> bool:
+    """Whether the absence of ruin has to be said: of a type of an incomplete reading it is open."""
+    if like is not None:
+        return f"{RUIN_PREFIX}{name}" in like.tables
+    return not part.reading.is_complete and _was_read(part.state)
 
 
 def _ruined(name: str, store: ChunkStore, clock: Clock, like: State, cause: str) -> SourceCapture:

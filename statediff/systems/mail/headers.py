@@ -2,7 +2,8 @@
 
 A plain letter says in its head what its envelope says: it is from the sender, to recipients who
 get it, with one subject and the time at which it is sent. A line that says anything else is a
-*departure*. A line is never a departure only if it is in `BOOKKEEPING`, with the reason.
+*departure*. A line is never a departure only if it is in `BOOKKEEPING`, with the reason, and
+names nobody who neither sent the letter nor gets it.
 
 Addresses are read by a grammar of our own, stricter than a mail program's: what does not fit it
 has no addresses, and is a departure.
@@ -63,6 +64,8 @@ BOOKKEEPING: Final[dict[str, str]] = {
     "message-id": "it is a field of the message",
 }
 """Name of a header → why its first line is no departure; of a header of servers, no line is."""
+_ANYBODY: Final = re.compile(r"[^\s<>()\[\]\\,;:\"=@]+@[^\s<>()\[\]\\,;:\"=@]+")
+"""An address in the lines that servers and programs write: those may say who else got a letter."""
 _REPEATED: Final = frozenset(
     name for name, why in BOOKKEEPING.items() if why == "servers on the way write them"
 )
@@ -70,6 +73,12 @@ SHOWN: Final = ("from", "sender", "reply-to", "to", "cc", "subject", "date", "in
 """The headers of which a message shows each value, plain or not."""
 _ADDRESSES: Final = frozenset({"from", "sender", "reply-to", "to", "cc", "bcc"})
 DATE_TOLERANCE: Final = timedelta(days=1)
+_DATE: Final = re.compile(
+    r"([a-z]{3},)?\s*\d{1,2}\s+[a-z]{3}\s+\d{4}\s+\d{1,2}:\d{2}(:\d{2})?"
+    r"\s+([+-]\d{4}|[a-z]{1,5})(\s+\([a-z]{1,5}\))?",
+    re.IGNORECASE,
+)
+"""A time with no words beside it, but the name of its zone."""
 
 # Only charsets whose decoders are linear and give text: `punycode`, `zip` and their like are codecs
 # of Python too.
@@ -123,8 +132,8 @@ def departures(
     sending = frozenset({_folded(sender)})
     for number, line in enumerate(lines, 1):
         seen[line.name] += 1
-        is_plain = seen[line.name] == 1 and _is_plain(line, sending, receiving, accepted)
-        if not is_plain and line.name not in _REPEATED:
+        is_first = seen[line.name] == 1 or line.name in _REPEATED
+        if not (is_first and _is_plain(line, sending, receiving, accepted)):
             yield number, line
 
 
@@ -142,8 +151,15 @@ def _is_plain(
             return _names_only(line, sending)
         case "to" | "cc":
             return _names_only(line, receiving)
+        case "message-id":
+            return True
         case name:
-            return name in BOOKKEEPING
+            return name in BOOKKEEPING and _mentions_only(line, sending | receiving)
+
+
+def _mentions_only(line: HeaderLine, known: frozenset[str]) -> bool:
+    value = line.value if isinstance(line.value, str) else repr(line.value)
+    return known.issuperset(_folded(found) for found in _ANYBODY.findall(value))
 
 
 def _names_only(line: HeaderLine, known: frozenset[str]) -> bool:
@@ -159,7 +175,7 @@ def _folded(address: str) -> str:
 
 
 def _is_near(value: Value, accepted: datetime) -> bool:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
         return False
     try:
         said = parsedate_to_datetime(value)

@@ -16,6 +16,7 @@ import base64
 import binascii
 import quopri
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from email.errors import MessageError
@@ -44,10 +45,16 @@ MAX_PART_HEADER_CHARACTERS: Final = 4 * 1024
 MAX_PARTS: Final = 200
 MAX_NESTING: Final = 32
 
+_MARGINS: Final = ("head", "preamble", "epilogue")
 _READING: Final = ("content-type", "content-transfer-encoding", "content-disposition")
 _PREAMBLE: Final = re.compile(
     rb"\s*(This is a (multi-?part|cryptographically signed) message in MIME format\.?)?[\s-]*"
 )
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_PARAMETER: Final = re.compile(
+    r";\s*((?:charset|boundary)(?=[*\s=])|[!-:<>-~]+)[*0-9]*\s*=", re.IGNORECASE
+)
+"""A name in pieces (`filename*0`) has another name for each; a charset has none."""
 _MALFORMED: Final = re.compile(r"[!-9;-~]+[ \t]+:")
 """The begin of a text that some programs take for a head."""
 
@@ -60,7 +67,7 @@ class Part:
     type: str
     """E.g. `text/html`; empty for bytes that are no part by themselves."""
     disposition: str
-    """`inline`, or as the part says; `preamble`, `epilogue` and `whole` are ours."""
+    """`inline`, or as the part says; `head`, `preamble`, `epilogue`, `whole` are ours."""
     name: Value
     content: bytes
     """Decoded from its transfer encoding; as received where that is broken."""
@@ -154,6 +161,9 @@ def _unread(digest: str, raw: bytes, cause: str) -> Parsed:
 
 def _defects(message: Message) -> tuple[HeaderLine, ...]:
     """A head that programs may read in other ways than we: what is odd in it, as a line."""
+    separator = message.get_unixfrom()
+    if separator is not None:
+        return (HeaderLine("", exact(separator.encode("utf-8", "surrogateescape")), None),)
     content = message.get_payload()
     if not message.keys() and not (isinstance(content, str) and _MALFORMED.match(content)):
         return ()  # only text, as programs write it by hand
@@ -209,11 +219,12 @@ class _Leaf:
 
     @property
     def is_further(self) -> bool:
-        return not self.is_attachment and (not self.is_body or self.is_ambiguous)
+        is_only_text = self.is_body and not self.is_ambiguous and _file_name(self.headers) is None
+        return not self.is_attachment and not is_only_text
 
     @property
     def _is_marginal(self) -> bool:
-        return self.disposition in ("preamble", "epilogue")
+        return self.disposition in _MARGINS
 
 
 def _leaves(message: Message, depth: int = 0, is_second: bool = False) -> Iterator[_Leaf]:
@@ -228,6 +239,8 @@ def _leaves(message: Message, depth: int = 0, is_second: bool = False) -> Iterat
     parts: Any = message.get_payload()
     if len(parts) > MAX_PARTS:
         raise _TooMuch(f"more than {MAX_PARTS} parts")
+    if _says_twice(message):
+        yield _Leaf(_Entity(), _field(message, "content-type"), disposition="head")
     yield from _around(message.preamble, "preamble")
     has_text = is_second
     for part in parts:
@@ -245,13 +258,29 @@ def _around(text: str | None, where: str) -> Iterator[_Leaf]:
         yield _Leaf(_Entity(), content, disposition=where)
 
 
+def _field(message: Message, name: str) -> bytes:
+    return (raw_header(message, name) or "").encode("utf-8", "surrogateescape")
+
+
+def _says_twice(message: Message) -> bool:
+    """It says twice how it is to be read: by two headers, or by two parameters of one."""
+    names = [str(name).lower() for name, _ in message.raw_items()]
+    if any(names.count(name) > 1 for name in _READING):
+        return True
+    for header in _READING:
+        said = raw_header(message, header) or ""
+        parameters = Counter(found.lower() for found in _PARAMETER.findall(_QUOTED.sub('""', said)))
+        if any(count > 1 for count in parameters.values()):
+            return True
+    return False
+
+
 def _leaf(message: Message) -> _Leaf:
     encoding = (raw_header(message, "content-transfer-encoding") or "7bit").strip().lower()
     said = raw_header(message, "content-disposition") or ""
     shown = said.partition(";")[0].strip().lower()[:100]
     disposition = shown.encode("ascii", "backslashreplace").decode("ascii")
-    names = [str(name).lower() for name, _ in message.raw_items()]
-    is_ambiguous = any(names.count(name) > 1 for name in _READING)
+    is_ambiguous = _says_twice(message)
     # Without the header the library hands over the bytes as received; with it, it guesses.
     del message["content-transfer-encoding"]
     stored = message.get_payload(decode=True)

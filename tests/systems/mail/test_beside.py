@@ -270,3 +270,68 @@ def test_what_servers_and_programs_write_is_no_departure(name):
 def test_a_message_of_more_headers_than_are_read_is_one_part():
     parsed = parse_message(b"X: y\r\n" * 1001 + b"\r\nx")
     assert [part.disposition for part in parsed.parts] == ["whole"]
+
+
+SAID_TWICE = {
+    "two charsets": b"Content-Type: text/plain; charset=utf-8; Charset=utf-7\r\n\r\n+ADw-",
+    "a charset in two forms": b"Content-Type: text/plain; charset=utf-8; charset*=utf-7\r\n\r\nx",
+    "two file names": (
+        b"Content-Type: text/plain\r\n"
+        b"Content-Disposition: inline; filename=a.txt; filename=a.exe\r\n\r\nx"
+    ),
+    "a text with a file's name": b"Content-Type: text/plain; name=a.exe\r\n\r\nx",
+    "a text with a name in pieces": (
+        b"Content-Type: text/plain\r\n"
+        b"Content-Disposition: inline; filename*0=a; filename*1=.exe\r\n\r\nx"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID_TWICE)
+def test_a_text_that_programs_may_read_in_two_ways_or_save_is_listed_beside_the_body(name):
+    assert [kind for kind, _, _ in parts(PLAIN + SAID_TWICE[name])] == ["text/plain"]
+    assert [kind for kind, _, _ in parts(entity(TEXT, SAID_TWICE[name]))] == ["text/plain"]
+
+
+def test_a_boundary_that_is_given_twice_is_listed():
+    doubled = entity(TEXT).replace(b"boundary=b", b'boundary=b; boundary="c"')
+    assert parts(doubled) == [("", "head", None)]
+    assert parts(entity(TEXT)) == []
+    quoted = entity(TEXT).replace(b"boundary=b", b'boundary=b; x="; boundary=c"')
+    assert parts(quoted) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Delivered-To: bob@y.example",
+        b"X-Original-To: bob@y.example",
+        b"Received: from a by b for <bob@y.example>; Mon, 16 Mar 2026 10:30:00 +0000",
+        b"Return-Path: <eve@z.example>",
+        b"Authentication-Results: mx; spf=pass smtp.mailfrom=eve@z.example",
+        b"X-Mailer: bought by bob@y.example",
+        b"Date: Mon, 16 Mar 2026 10:30:00 +0000 (bob@y.example bought it too)",
+        b"Date: Mon, 16 Mar 2026 10:30:00 +0000 bought by bob",
+    ],
+)
+def test_a_line_of_servers_that_names_somebody_else_is_listed(line):
+    [(name, _)] = headers(line)
+    assert name == line.partition(b":")[0].decode().lower()
+
+
+def test_a_line_of_servers_that_names_those_of_the_envelope_is_not():
+    lines = (
+        b"Return-Path: <care@x.example>",
+        b"Delivered-To: ada@Y.example",
+        b"Received: from a (a [192.0.2.1]) by b with ESMTPS id 4711 for <ada@y.example>; x",
+        b"DKIM-Signature: v=1; a=rsa-sha256; d=x.example; i=@x.example; b=abc=",
+        b"Authentication-Results: mx; spf=pass smtp.mailfrom=care@x.example",
+        b"Message-ID: <1@host.example>",
+        b"Date: Mon, 16 Mar 2026 10:30:00 +0000 (UTC)",
+    )
+    assert headers(*lines) == []
+
+
+def test_a_separator_of_a_mailbox_is_no_line_of_a_head_and_is_listed():
+    [(name, _)] = headers(b"From bob@y.example Mon Jan  1 00:00:00 2026", b"Subject: x")
+    assert name == ""

@@ -289,6 +289,18 @@ def test_a_database_that_the_run_made_unreadable_changed(tmp_path, kind):
     assert not after.parts[0].reading.is_complete
 
 
+@pytest.mark.parametrize("kind", ["cut off", "header", "text", "gone"])
+def test_it_changed_too_where_a_part_of_it_was_not_read_before(tmp_path, kind):
+    path = make(tmp_path / "a.db")
+    run(path, "CREATE VIRTUAL TABLE letters USING fts5(words)")
+    found, _ = compare(path, lambda: run(path, "UPDATE small SET note = 'y' WHERE id = 1"))
+    assert {d.type for d in found.deltas} == {"small"}
+    assert not [doubt for doubt in found.doubts if doubt.type.startswith("source.")]
+    found, after = compare(path, lambda: ruin(path, kind))
+    assert [d for d in found.deltas if d.type in ("source.db", STRUCTURE)]
+    assert not after.parts[0].reading.is_complete
+
+
 def test_a_locked_database_is_unobserved(tmp_path):
     path = make(tmp_path / "a.db")
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
