@@ -147,7 +147,9 @@ def findings() -> str:
         "truth (HOLDS, FAILS, UNKNOWN), a sentence, the deltas and readings it rests on, a "
         "witness, and, where the truth is UNKNOWN, what is missing. `component` says which "
         "pipeline stage owns the cause: an agent is not to blame for what `capture` could not "
-        "read.", 100,
+        "read. Of an open question it is the stage of the code, unless a cause is of a later one: "
+        "`canonicalize` had a digest instead of a content, or `diff` more rows without keys than "
+        "it compares. What is wrong with a bundle is an error of the stage `evidence`.", 100,
     )  # fmt: skip
     lines += ["", "## Nothing wrong", "", *table("code", "meaning")]
     lines += [row(f"`{c}`", meaning(c)) for c in FindingCode if Truth.HOLDS in c.stages]

@@ -37,11 +37,14 @@ from statediff.model.values import (
 )
 
 __all__ = [
-    "RULES", "BoundRule", "Rule", "RuleBook", "RuleError", "equality_of_types", "rule_book",
+    "NEEDS_CONTENT", "RULES", "BoundRule", "Rule", "RuleBook", "RuleError", "equality_of_types",
+    "rule_book",
 ]  # fmt: skip
 
 _ROUNDS: Final = 8
 """A bound, not a need: three rounds are the most that any text is known to take."""
+NEEDS_CONTENT: Final = "needs the content"
+"""How a cause ends where a rule of ν had a digest to work on."""
 
 
 @dataclass(frozen=True)
@@ -409,7 +412,7 @@ def _apply(uses: Sequence[BoundRule], value: Observed) -> Observed:
                 value = Excluded(use.text)
             elif isinstance(value, Digested):
                 # Two contents that the rule makes equal have two digests.
-                value = Unobserved(f"{value.cause}; {use.rule.id} needs the content")
+                value = Unobserved(f"{value.cause}; {use.rule.id} {NEEDS_CONTENT}")
             elif is_value(value) and not use.steps:
                 value = use.transform(cast(Value, value))
             elif is_value(value) and not use.rule.is_removal:

@@ -64,6 +64,7 @@ from statediff.model.values import (
 from statediff.model.view import Canonicalizer
 
 __all__ = [
+    "ANOTHER_KEY",
     "DiffOptions",
     "Found",
     "Scope",
@@ -79,6 +80,8 @@ EvidenceIds: TypeAlias = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 """Type → the ids of the readings behind it, before and after."""
 
 _STAGE: Final = "capture"
+ANOTHER_KEY: Final = "the key changed from"
+"""How the cause begins where the sides tell a type's entities apart by other fields."""
 MAX_PLACES_OF_TYPE: Final = 100_000
 """Places inside values that a type is compared in; beyond, a field that differs is one change, so
 that no run makes the comparison larger than its own rows."""
@@ -205,7 +208,7 @@ def changes_of(
     if left.type.key == right.type.key:
         yield from _Comparison(left, right, view, scope, source, rows).found()
     elif view.outside is None:
-        cause = f"the key changed from {left.type.key} to {right.type.key}"
+        cause = f"{ANOTHER_KEY} {left.type.key} to {right.type.key}"
         yield Doubt(name, None, None, cause, "resolve", source)
 
 

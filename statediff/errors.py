@@ -24,6 +24,9 @@ from dataclasses import dataclass
 class StatediffError(Exception):
     """Something statediff can name: the object, what was expected, what was found, what to do."""
 
+    component: str = ""
+    """The stage of the evaluator that it is about; empty where it is about none, or several."""
+
 
 class UsageError(StatediffError):
     """The request cannot be carried out as given; the person asking can fix it."""
@@ -58,7 +61,13 @@ class ContractError(UsageError):
         if not problems:
             raise ValueError("a ContractError needs at least one problem")
         self.problems = tuple(sorted(problems))
+        stages = {_STAGES.get(p.code, "") for p in problems}
+        self.component = stages.pop() if len(stages) == 1 else ""
         super().__init__("\n".join(str(p) for p in self.problems))
+
+
+_STAGES = {"canonicalize": "canonicalize", "identify": "resolve"}
+"""The stage that a section's problems keep from doing its work."""
 
 
 class HarnessError(StatediffError):
@@ -83,6 +92,8 @@ class StorageError(HarnessError):
 
 class BundleError(StatediffError):
     """A bundle is damaged or contradicts itself."""
+
+    component = "evidence"
 
 
 class NotReplayable(BundleError):

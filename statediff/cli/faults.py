@@ -18,6 +18,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import typer
@@ -67,30 +68,31 @@ def _exit_code(command: Callable[[], object], *, as_json: bool) -> int:
         _abandon_output()
         return GONE
     except (Interrupted, KeyboardInterrupt):
-        return _tell("interrupted", "interrupted", (), INTERRUPTED, as_json=as_json)
+        return _tell(_Told("interrupted", "interrupted"), INTERRUPTED, as_json=as_json)
     except StatediffError as error:
         _maybe_traceback()
         problems = error.problems if isinstance(error, ContractError) else ()
         code = USAGE if isinstance(error, UsageError) else FAULT
-        return _tell(kind_of(error), str(error), problems, code, as_json=as_json)
+        told = _Told(kind_of(error), str(error), problems, error.component)
+        return _tell(told, code, as_json=as_json)
     except _ParserError as error:
         usage = getattr(error, "ctx", None)
         said = error.format_message()  # type: ignore[attr-defined]  # every parser error has it
         if not said and usage is not None:
             said = "expected a command"
         hint = f" See `{usage.command_path} --help`." if usage is not None else ""
-        return _tell("usage", f"{said}{hint}", (), USAGE, as_json=as_json)
+        return _tell(_Told("usage", f"{said}{hint}"), USAGE, as_json=as_json)
     except OSError as error:
         _maybe_traceback()
         if error.errno in _FULL:
             message = "no space left to write to; free some and run again"
-            return _tell("harness", message, (), FAULT, as_json=as_json)
-        return _tell("fault", _fault(error), (), FAULT, as_json=as_json)
+            return _tell(_Told("harness", message), FAULT, as_json=as_json)
+        return _tell(_Told("fault", _fault(error)), FAULT, as_json=as_json)
     except (typer.Abort, EOFError):
-        return _tell("interrupted", "interrupted", (), INTERRUPTED, as_json=as_json)
+        return _tell(_Told("interrupted", "interrupted"), INTERRUPTED, as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the outermost door; the fault is reported
         _maybe_traceback()
-        return _tell("fault", _fault(error), (), FAULT, as_json=as_json)
+        return _tell(_Told("fault", _fault(error)), FAULT, as_json=as_json)
 
 
 def kind_of(error: StatediffError) -> str:
@@ -105,12 +107,28 @@ def kind_of(error: StatediffError) -> str:
     return next((name for family, name in families if isinstance(error, family)), "fault")
 
 
-def error_document(kind: str, message: str, problems: Sequence[Problem]) -> dict[str, Any]:
-    """An error as `--json` prints it."""
-    from statediff.reports.plain import plain_problem
+@dataclass(frozen=True)
+class _Told:
+    """What a person or a program reads of an error."""
 
-    listed = [plain_problem(problem) for problem in problems]
-    return {"error": {"kind": kind, "message": message, "problems": listed}}
+    kind: str
+    message: str
+    problems: Sequence[Problem] = ()
+    component: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """As `--json` prints it; `component` is None where it is about no stage, or several."""
+        from statediff.reports.plain import plain_problem
+
+        listed = [plain_problem(problem) for problem in self.problems]
+        return {
+            "error": {
+                "kind": self.kind,
+                "component": self.component or None,
+                "message": self.message,
+                "problems": listed,
+            }
+        }
 
 
 def _fault(error: Exception) -> str:
@@ -120,17 +138,17 @@ def _fault(error: Exception) -> str:
     )
 
 
-def _tell(kind: str, message: str, problems: Sequence[Problem], code: int, *, as_json: bool) -> int:
+def _tell(told: _Told, code: int, *, as_json: bool) -> int:
     from statediff.model.values import printable
 
     try:
         if as_json:
             from statediff.cli.output import emit
 
-            emit(error_document(kind, message, problems))
+            emit(told.document())
         else:
-            lines = [printable(line) for line in message.split("\n")]
-            lead = "" if kind == "interrupted" or problems else "error: "
+            lines = [printable(line) for line in told.message.split("\n")]
+            lead = "" if told.kind == "interrupted" or told.problems else "error: "
             sys.stderr.write(lead + "\n".join(lines) + "\n")
             sys.stderr.flush()
     except OSError:

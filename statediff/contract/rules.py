@@ -30,6 +30,7 @@ Transform: TypeAlias = Callable[[Value], Observed]
 OPAQUE: Final = "\u2039opaque\u203a"
 """What every non-null value becomes under `opaque@1`."""
 
+NO_DECODER: Final = "binary JSON, which no decoder reads"
 MAX_DIGITS: Final = 10_000
 """A number with more digits than this is left as it is: writing it out could fill the memory."""
 
@@ -223,7 +224,7 @@ def _json(_settings: Mapping[str, Any]) -> Transform:
                 read = read_json_value(value)
                 return value if read is None else read
             case bytes():
-                return Unobserved(f"{len(value)} bytes of binary JSON, which no decoder reads")
+                return Unobserved(f"{len(value)} bytes of {NO_DECODER}")
             case _:
                 return canonical_json(value)
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from statediff.contract.language.calls import TRACE
 from statediff.errors import AdapterError, BundleError, UsageError
+from statediff.evaluate.components import component_of
 from statediff.evaluate.contracts import compile_contract, contract_in
 from statediff.evaluate.naming import named, natural_names
 from statediff.evaluate.origins import origins_in
@@ -43,7 +44,11 @@ def worded_judgement(bundle: Bundle) -> Json:
             {"sentence": asked.get(c["clause"], c["clause"]), **c} for c in judged["clauses"]
         ],
         "findings": [
-            {**worded_finding(f, asked.get(f["clause"], "")), "origin": whose(f)}
+            {
+                **worded_finding(f, asked.get(f["clause"], "")),
+                "component": component_of(f),
+                "origin": whose(f),
+            }
             for f in judged["findings"]
         ],
     }

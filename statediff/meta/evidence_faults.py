@@ -191,7 +191,7 @@ def keyless_listing(world: World) -> Iterator[Fault]:
         listing = EntityType(name, (), kept)
         alike = found[1][natural.name]
         sides = [
-            _with_listing(
+            with_listing(
                 side, listing, [{natural.name: alike, "at": first + n} for n in range(ALIKE)]
             )
             for side, first in ((reference.before, 0), (reference.after, ALIKE))
@@ -223,7 +223,7 @@ def _identifying(reference: Reference, name: str, field: str) -> ContractFile:
     return parse_contract(data, "the contract of a listing", lambda _: known.recorded or b"")
 
 
-def _with_listing(side: Capture, listing: EntityType, rows: list[Row]) -> Capture:
+def with_listing(side: Capture, listing: EntityType, rows: list[Row]) -> Capture:
     """The capture whose first source delivers the listing as well."""
     first, *others = side.parts
     schema = first.state.schema

@@ -25,6 +25,8 @@ from typing import Any, Final, TypeVar
 from statediff.contract.document.contract import ContractDocument
 from statediff.errors import ContractError, UsageError
 from statediff.evaluate import failed
+from statediff.evaluate.components import component_of
+from statediff.evidence.documents import finding_document
 from statediff.meta import read_faults, stage_cases
 from statediff.meta.cases import Cases
 from statediff.meta.evidence_faults import clock_skew, keyless_listing
@@ -239,18 +241,34 @@ def stage_faults(world: World) -> Iterator[tuple[str, Fault, frozenset[str]]]:
     )
 
 
+def bound_faults(world: World) -> Iterator[tuple[str, Fault]]:
+    """Stage, and what is seeded to reach one of its bounds: too much to store in a corpus."""
+    yield from (("canonicalize", fault) for fault in stage_cases.digested_texts(world))
+    yield from (("diff", fault) for fault in stage_cases.altered_in_other_chunks(world))
+    yield from (("diff", fault) for fault in stage_cases.incomparable_rows(world))
+
+
 def stage_case(stage: str, fault: Fault, clauses: frozenset[str], world: World) -> MetaCase:
     """The case of something seeded for one stage."""
     outcome, judgement = judge_fault(fault, world.reference.name)
     is_named = judgement is not None and _names_stage(stage, fault, clauses, world, judgement)
-    is_seen = stage in ("capture", "resolve")
+    is_seen = stage in ("capture", "resolve") or fault.operator in _BOUNDS
     expected = Verdict.INCONCLUSIVE if is_seen else Verdict.DIVERGE
     return _case(Part.STAGE, stage, world, fault, expected, outcome, is_named)
+
+
+_BOUNDS: Final = frozenset({"digested-text", "incomparable-rows"})
+"""What a stage cannot decide, and says so; nothing is wrong with what was captured."""
 
 
 def _names_stage(
     stage: str, fault: Fault, clauses: frozenset[str], world: World, judgement: Judgement
 ) -> bool:
+    if fault.operator in _BOUNDS:
+        return any(
+            component_of(finding_document(finding)) == stage and fault.target in finding.sentence
+            for finding in findings_of(judgement, Truth.UNKNOWN)
+        )
     match stage:
         case "capture":
             return any(
@@ -259,7 +277,7 @@ def _names_stage(
             )
         case "resolve":
             return names_ambiguous(fault.target, judgement)
-        case "canonicalize":
+        case "canonicalize" | "diff":
             return names(fault, "", world, judgement)
         case _:
             return any(
@@ -272,6 +290,7 @@ def _stage_cases(world: World) -> Iterator[MetaCase]:
     yield from (
         stage_case(stage, fault, clauses, world) for stage, fault, clauses in stage_faults(world)
     )
+    yield from (stage_case(stage, fault, ANY, world) for stage, fault in bound_faults(world))
     yield from (removal_case(removal, world) for removal in stage_cases.removals(world))
 
 

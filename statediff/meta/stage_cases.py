@@ -1,10 +1,14 @@
 """Cases that must fail at one stage of the evaluator, and say so [SSD §VIII].
 
-One omission a stage: a snapshot that the contract calls authoritative is not there (capture), a
-value is spelled in a way that no rule of ν approves (canonicalize), a write that a clause forbids
-(policy), an item that the decision rests on is taken out of the bundle (evidence). Many entities
-share one natural key (resolve): of a type that the contract identifies by one, else of a listing
-without keys.
+* capture: a snapshot that the contract calls authoritative is not there;
+* resolve: many entities share one natural key, of a type that the contract identifies by one, else
+  of a listing without keys;
+* canonicalize: a value is spelled in a way that no rule of ν approves; of a text that a rule is on
+  nothing but a digest was captured;
+* diff: a row is another one where all rows come in other chunks; more rows of a listing without
+  keys are unknown than are ever compared;
+* policy: a write that a clause forbids;
+* evidence: an item that the decision rests on is taken out of the bundle.
 """
 
 from __future__ import annotations
@@ -12,21 +16,30 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Final
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.errors import BundleError
-from statediff.evaluate import evaluate, replay
+from statediff.evaluate import evaluate, parse_contract, replay
 from statediff.evidence.canonical import read, write
 from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.package import Bundle
-from statediff.meta.evidence_faults import ALIKE, keyless_listing, missing_readings
+from statediff.meta.evidence_faults import (
+    ALIKE,
+    keyless_listing,
+    missing_readings,
+    with_listing,
+)
 from statediff.meta.faults import OPERATIONS, extras
 from statediff.meta.reference import Change, Reference, Rows
-from statediff.meta.world import Fault, World, near, put
+from statediff.meta.twins import recut
+from statediff.meta.world import Fault, World, near, other, put
 from statediff.model.batches import Row
+from statediff.model.columns import MAX_COMPARISONS
 from statediff.model.delta import key_name
-from statediff.model.values import Key, is_value, same
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.values import Digested, Key, Unobserved, is_value, same
 from statediff.model.verdict import Verdict
 
 FRAGMENTS: Final = 4
@@ -107,8 +120,8 @@ def forbidden_writes(world: World) -> Iterator[tuple[Fault, frozenset[str]]]:
         and clause.low <= 1
         and clause.by is None
         and clause.fields is None
-        and not clause.sets
-        and not clause.froms
+        and not any(clause.sets.values())
+        and not any(clause.froms.values())
         and not any(clause.that.values())
     ]
     for fault in extras(world):
@@ -124,6 +137,75 @@ def forbidden_writes(world: World) -> Iterator[tuple[Fault, frozenset[str]]]:
         )
         if clauses:
             yield fault, clauses
+
+
+def digested_texts(world: World) -> Iterator[Fault]:
+    """Canonicalize: a rule is on a text, and of that text the capture holds the digest only.
+
+    A contract without rules gets one.
+    """
+    reference, book = world.reference, world.compiled.book
+    has_rules = bool(reference.contract.content.canonicalize)
+    for entity in world.types:
+        found = world.pick(world.untouched(entity))
+        texts = [
+            field
+            for field in world.fields(entity)
+            if field.kind is Kind.TEXT
+            and field.reference is None
+            and (not has_rules or book.rules_on(entity.name, field.name))
+        ]
+        known = [f for f in texts if found is not None and isinstance(found[1][f.name], str)]
+        if found is None or not known:
+            continue
+        (key, row), field = found, world.rng.choice(known)
+        ruled = reference if has_rules else _with_rule(reference, f"{entity.name}.{field.name}")
+        change = put(key, {**row, field.name: Digested.of(f"{row[field.name]} and more")})
+        sentence = f"{entity.name} {key_name(key)}: {field.name} is a digest under a rule"
+        yield Fault("digested-text", entity.name, sentence, ruled.edited({entity.name: change}))
+
+
+def _with_rule(reference: Reference, on: str) -> Reference:
+    known = reference.contract
+    rule = f"{{use: nfc@1, on: [{on}], because: one letter has several spellings}}"
+    data = known.data + f"\ncanonicalize: [{rule}]\n".encode()
+    file = parse_contract(data, "the contract with a rule", lambda _: known.recorded or b"")
+    return replace(reference, contract=file)
+
+
+def altered_in_other_chunks(world: World) -> Iterator[Fault]:
+    """Diff: an entity that the run left alone is another one, and all rows are cut otherwise."""
+    for twin in recut(world):
+        if twin.operator != "other-chunks":
+            continue
+        entity = world.reference.types[twin.target]
+        found = world.pick(world.untouched(entity))
+        fields = [f for f in world.fields(entity) if f.reference is None and not f.is_immutable]
+        if found is None or not fields:
+            continue
+        key, row = found
+        field = world.rng.choice(fields)
+        change = put(key, {**row, field.name: other(row[field.name], field)})
+        mutant = twin.mutant.edited({entity.name: change})
+        sentence = f"{entity.name} {key_name(key)}: {field.name} is another one in other chunks"
+        yield Fault("altered-in-other-chunks", entity.name, sentence, mutant)
+
+
+def incomparable_rows(world: World) -> Iterator[Fault]:
+    """Diff: more rows without a key are unknown in part than are ever compared one by one."""
+    reference = world.reference
+    name = "unknown_listing"
+    if not reference.after.parts or name in reference.types:
+        return
+    number = isqrt(MAX_COMPARISONS) + 1
+    unseen = Unobserved("the listing was torn")
+    listing = EntityType(name, (), (Field("at", Kind.INT), Field("what", Kind.TEXT)))
+    sides = [
+        with_listing(side, listing, [{"at": first + n, "what": unseen} for n in range(number)])
+        for side, first in ((reference.before, 0), (reference.after, number))
+    ]
+    mutant = replace(reference, before=sides[0]).with_parts(sides[1].parts)
+    yield Fault("incomparable-rows", name, f"{number} rows of {name} are unknown in part", mutant)
 
 
 def removals(world: World) -> Iterator[Removal]:

@@ -355,6 +355,8 @@ def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts)
 
 MAX_COMPARISONS: Final = 1_000_000
 """Row comparisons spent on telling what is certain; beyond it nothing in doubt is certain."""
+TOO_MANY_TO_COMPARE: Final = "too many rows without a key have unobserved cells to tell them apart"
+"""The cause beyond that bound."""
 
 
 @dataclass(frozen=True)
@@ -410,8 +412,7 @@ def doubts_about(
     known = [other for other in others if other.unobserved is None]
     partly = sum(item.unobserved is not None for item in items)
     if len(items) * len(vague) + partly * len(known) > MAX_COMPARISONS:
-        cause = "too many rows without a key have unobserved cells to tell them apart"
-        return [cause] * len(items)
+        return [TOO_MANY_TO_COMPARE] * len(items)
     causes: list[str | None] = []
     for item in items:
         rivals = vague if item.unobserved is None else [*vague, *known]

@@ -199,6 +199,8 @@ def _findings(findings: Json, deltas: Json, makers: Makers) -> Iterator[Renderab
         head = _mark(finding["truth"])
         head.append(f" {said(finding['clause'], 100)}", style="bold")
         head.append(f"  {said(finding['code'], 60)}", style="dim")
+        if finding["component"] != "policy":
+            head.append(f"  owned by: {said(finding['component'])}", style="dim")
         if finding["origin"]:
             head.append(f"  cause: {said(finding['origin'])}", style="dim")
         yield head

@@ -285,3 +285,14 @@ def test_help_is_fast_and_says_the_exit_codes(statediff: Call) -> None:
         [PROGRAM[0], "-c", probe], env=environment(), capture_output=True, check=True
     )
     assert done.stdout == b"[]\n"
+
+
+def test_json_says_which_stage_an_error_is_about(statediff: Call, files: Files) -> None:
+    kept = statediff(*JUDGE, "--out", "trial")
+    assert kept.code in (0, 1)
+    [judgement] = files.folder.glob("trial/**/judgement.json")
+    judgement.write_text("{}")
+    damaged = statediff("replay", "trial", "--json").json["error"]
+    assert (damaged["kind"], damaged["component"]) == ("bundle", "evidence")
+    nothing = statediff("show", "nothing", "--json").json["error"]
+    assert (nothing["kind"], nothing["component"]) == ("usage", None)
