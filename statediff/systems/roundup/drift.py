@@ -5,77 +5,28 @@ from __future__ import annotations
 import configparser
 import contextlib
 import hashlib
-import os
 import sqlite3
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from statediff.model.values import printable
+from statediff.systems.base.images import Image, StoredFile
 from statediff.systems.roundup.stores import FILES
 from statediff.systems.sqlite.copy import with_log, without_log
 
 DATABASE: Final = "db/db"
 _LOG: Final = f"{DATABASE}-wal"
 CONFIG: Final = "config.ini"
-MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 _NOTHING: Final = "no such file"
 
 
-@dataclass(frozen=True)
-class HomeFile:
-    """One entry of the home: its kind and mode, and its bytes where it is a regular file."""
-
-    kind: str
-    mode: int
-    content: bytes = b""
-
-    def __str__(self) -> str:
-        return f"{self.kind}, mode {self.mode:04o}, {len(self.content)} bytes"
-
-
-Image = Mapping[str, HomeFile]
 Difference = tuple[str, str, str]
 """(what, expected, found)."""
 
 
-def image_of(home: Path) -> dict[str, HomeFile]:
-    """Every file below `home` by its path. No link is followed. Raises `OSError`."""
-    found: dict[str, HomeFile] = {}
-    _gather(home, "", found)
-    return found
-
-
-def _gather(folder: Path, prefix: str, found: dict[str, HomeFile]) -> None:
-    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-        mode = entry.stat(follow_symlinks=False).st_mode
-        path = prefix + entry.name
-        if stat.S_ISDIR(mode):
-            _gather(Path(entry.path), f"{path}/", found)
-        elif stat.S_ISREG(mode) and entry.stat().st_size > MAX_FILE_BYTES:
-            found[path] = HomeFile(f"file of {entry.stat().st_size} bytes", stat.S_IMODE(mode))
-        elif stat.S_ISREG(mode):
-            content = Path(entry.path).read_bytes()
-            found[path] = HomeFile("file", stat.S_IMODE(mode), content)
-        else:
-            kind = "link" if stat.S_ISLNK(mode) else "neither file nor folder"
-            found[path] = HomeFile(kind, stat.S_IMODE(mode))
-
-
-def image_digest(image: Image) -> str:
-    """SHA-256 over paths, kinds, modes and contents."""
-    hasher = hashlib.sha256()
-    for path, file in sorted(image.items()):
-        content = hashlib.sha256(file.content).hexdigest()
-        line = [os.fsencode(path).hex(), file.kind, f"{file.mode:o}", content]
-        hasher.update(" ".join(line).encode() + b"\n")
-    return hasher.hexdigest()
-
-
-def with_password(image: Image, login: str, stored: str) -> dict[str, HomeFile]:
+def with_password(image: Image, login: str, stored: str) -> dict[str, StoredFile]:
     """The image with another stored password for the user."""
     database = image[DATABASE]
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
@@ -83,7 +34,7 @@ def with_password(image: Image, login: str, stored: str) -> dict[str, HomeFile]:
         connection.deserialize(without_log(database.content))
         connection.execute("UPDATE _user SET _password = ? WHERE _username = ?", (stored, login))
         content = with_log(bytes(connection.serialize()))
-    return {**image, DATABASE: HomeFile(database.kind, database.mode, content)}
+    return {**image, DATABASE: StoredFile(database.kind, database.mode, content)}
 
 
 def described(expected: Image, found: Image) -> Iterator[Difference]:
@@ -103,7 +54,7 @@ def described(expected: Image, found: Image) -> Iterator[Difference]:
         )
 
 
-def without_traces_of_readers(found: Mapping[str, HomeFile]) -> dict[str, HomeFile]:
+def without_traces_of_readers(found: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
     """Without empty logs and their indexes: the first to open a database clears such an index."""
     kept = dict(found)
     for database in (DATABASE, *(f"db/{file}" for file in FILES.values())):
@@ -132,7 +83,7 @@ def _with_its_log(found: Image) -> bytes:
         return file.read_bytes()
 
 
-def _short_file(file: HomeFile | None) -> str:
+def _short_file(file: StoredFile | None) -> str:
     if file is None:
         return _NOTHING
     return f"{file}, digest {hashlib.sha256(file.content).hexdigest()[:12]}"

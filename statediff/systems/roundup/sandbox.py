@@ -33,15 +33,13 @@ from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
+from statediff.systems.base.images import StoredFile, image_digest, image_of, write_image
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.served import ServerProcess
 from statediff.systems.roundup.api import ApiAccount, RoundupApiSource, api_types
 from statediff.systems.roundup.drift import (
     DATABASE,
-    HomeFile,
     described,
-    image_digest,
-    image_of,
     with_password,
     without_traces_of_readers,
 )
@@ -100,7 +98,7 @@ class EmbeddedTracker:
         self._looks = tuple(look.name for look in looks)
         self._seed = read_seed(source.files["seed"])
         self._passwords: dict[str, str] = {}
-        self._image: dict[str, HomeFile] = {}
+        self._image: dict[str, StoredFile] = {}
         self._digest = ""
         self._sources: tuple[Source, ...] = ()
 
@@ -158,7 +156,7 @@ class EmbeddedTracker:
             for entry in os.scandir(self.folder):
                 if Path(entry.path) != self.home:
                     remove(Path(entry.path))
-            _write(self._image, fresh)
+            write_image(self._image, fresh)
             if self.home.is_symlink() or self.home.exists():
                 self.home.rename(stale)
             fresh.rename(self.home)
@@ -169,7 +167,7 @@ class EmbeddedTracker:
             ) from error
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        found: dict[str, HomeFile] = {}
+        found: dict[str, StoredFile] = {}
         drift: list[Drift] = []
         try:
             found = without_traces_of_readers(image_of(self.home))
@@ -234,7 +232,7 @@ class EmbeddedTracker:
             shipped = image_of(self._pack.files["home"])
             # What Python leaves beside a program that somebody looked at is no part of the pack.
             own = {name: file for name, file in shipped.items() if _CACHE not in name.split("/")}
-            _write(own, self.home)
+            write_image(own, self.home)
         except OSError as error:
             raise SandboxError(
                 f"{self.source}: the tracker could not be made at {self.home}: {error}"
@@ -281,20 +279,6 @@ class EmbeddedTracker:
 
     def _drift(self, what: str, expected: str, found: str) -> Drift:
         return Drift(self.source, what, expected, found)
-
-
-def _write(image: Mapping[str, HomeFile], home: Path) -> None:
-    make_folder(home)
-    made = {home}
-    for name, file in image.items():
-        path = home / name
-        if path.parent not in made:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            made.add(path.parent)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.mode)
-        with os.fdopen(descriptor, "wb") as written:
-            os.fchmod(descriptor, file.mode)
-            written.write(file.content)
 
 
 def read_seed(path: Path) -> dict[str, Any]:
