@@ -1,4 +1,4 @@
-"""What CalDAV is asked for: the calendars below a URL, their objects and their ETags.
+"""What CalDAV and CardDAV are asked for: collections below a URL, their objects and ETags.
 
 Only PROPFIND and REPORT are sent. A password goes to another machine by HTTPS only, and no redirect
 is followed, so that it goes nowhere else.
@@ -26,25 +26,32 @@ MAX_CAUSE: Final = 200
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _DAV: Final = "{DAV:}"
 _CAL: Final = "{urn:ietf:params:xml:ns:caldav}"
+_CARD: Final = "{urn:ietf:params:xml:ns:carddav}"
 _CALENDARS: Final = (
-    '<propfind xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav"><prop><resourcetype/>'
-    "<displayname/><C:calendar-description/></prop></propfind>"
+    '<propfind xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav" '
+    'xmlns:A="urn:ietf:params:xml:ns:carddav"><prop><resourcetype/><displayname/>'
+    "<C:calendar-description/><A:addressbook-description/></prop></propfind>"
 )
 _OBJECTS: Final = (
     '<C:calendar-query xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav"><prop><getetag/>'
     '<C:calendar-data/></prop><C:filter><C:comp-filter name="VCALENDAR"/></C:filter>'
     "</C:calendar-query>"
 )
+_CARDS: Final = (
+    '<A:addressbook-query xmlns="DAV:" xmlns:A="urn:ietf:params:xml:ns:carddav"><prop><getetag/>'
+    "<A:address-data/></prop></A:addressbook-query>"
+)
 _ETAGS: Final = '<propfind xmlns="DAV:"><prop><getetag/><resourcetype/></prop></propfind>'
 
 
 @dataclass(frozen=True, order=True)
 class DavCalendar:
-    """A calendar by its path on the server, with what its owner calls it."""
+    """A calendar or address book by its path on the server, with what its owner calls it."""
 
     path: str
     name: str | None
     description: str | None
+    is_address_book: bool = False
 
 
 class DavSession:
@@ -55,21 +62,29 @@ class DavSession:
         self._root = root
 
     def calendars(self) -> list[DavCalendar]:
-        """The calendar at the URL, or those right below it, by path."""
+        """The calendar or address book at the URL, or those right below it, by path."""
         found = []
         for path, props in self._answers("PROPFIND", self._root, _CALENDARS):
             kind = props.find(f"{_DAV}resourcetype")
-            if kind is not None and kind.find(f"{_CAL}calendar") is not None:
-                name = props.findtext(f"{_DAV}displayname")
+            if kind is None:
+                continue
+            name = props.findtext(f"{_DAV}displayname")
+            if kind.find(f"{_CAL}calendar") is not None:
                 found.append(DavCalendar(path, name, props.findtext(f"{_CAL}calendar-description")))
-        return sorted(found)
+            elif kind.find(f"{_CARD}addressbook") is not None:
+                about = props.findtext(f"{_CARD}addressbook-description")
+                found.append(DavCalendar(path, name, about, True))
+        return sorted(found, key=lambda each: each.path)
 
     def objects(self, calendar: DavCalendar) -> dict[str, tuple[str, str]]:
-        """Path → ETag and iCalendar text of each object."""
+        """Path → ETag and text (iCalendar or vCard) of each object."""
+        asked, field = _OBJECTS, f"{_CAL}calendar-data"
+        if calendar.is_address_book:
+            asked, field = _CARDS, f"{_CARD}address-data"
         return {
             path: (props.findtext(f"{_DAV}getetag") or "", text)
-            for path, props in self._answers("REPORT", calendar.path, _OBJECTS)
-            if (text := props.findtext(f"{_CAL}calendar-data")) is not None
+            for path, props in self._answers("REPORT", calendar.path, asked)
+            if (text := props.findtext(field)) is not None
         }
 
     def etags(self, calendar: DavCalendar) -> dict[str, str]:

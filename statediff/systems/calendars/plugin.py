@@ -1,13 +1,22 @@
-"""The plug-in of calendars: `caldavs://` (over HTTPS) and `caldav://` (over HTTP)."""
+"""The plug-in of calendars: `caldavs://`, `caldav://` (over HTTP), and the kind `radicale`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+)
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
+    from statediff.systems.base.protocol import System
+    from statediff.systems.base.tool import Tool
 
 
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
@@ -16,14 +25,36 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return CalendarSource(name, state.url or "", refine)
 
 
+def _sandbox() -> type[System]:
+    from statediff.systems.calendars.sandbox import EmbeddedCalendars
+
+    return EmbeddedCalendars
+
+
+def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
+    from statediff.systems.calendars.tools import calendar_tools
+
+    return calendar_tools(source, url)
+
+
 def _sources() -> tuple[type, ...]:
     from statediff.systems.calendars.source import CalendarSource
+    from statediff.systems.calendars.store import RadicaleStoreSource
 
-    return (CalendarSource,)
+    return (CalendarSource, RadicaleStoreSource)
 
 
 PLUGIN: Final = SystemPlugin(
+    kinds=(
+        SystemKind(
+            name="radicale",
+            load=_sandbox,
+            requirement="statediff[office]",
+            programs=("radicale",),
+        ),
+    ),
     sources=_sources,
+    tools=UrlTools(schemes=frozenset({"caldav", "caldavs"}), make=_tools),
     states=StateReader(
         name="calendar",
         description="a calendar",

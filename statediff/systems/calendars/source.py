@@ -1,90 +1,45 @@
-"""Calendars as a source: every event, task and journal entry, by its UID.
+"""Calendars and address books as a source: every event, task, journal entry and contact, by UID.
 
-Objects are read calendar by calendar, and their ETags are listed before and after: where they
-differ the reading begins again, and after `ATTEMPTS` there is none. One component is one entity; an
-exception of a series (RECURRENCE-ID) is one of its own. What a calendar program shows has a field;
-every other property is in `properties` as iCalendar text, so that nothing of an object is unseen. A
-server writes DTSTAMP anew, so it alone is left out. An object that is no iCalendar, or without a
-UID, leaves its calendar's enumeration incomplete.
+Objects are read collection by collection, and their ETags are listed before and after: where they
+differ the reading begins again, and after `ATTEMPTS` there is none. What an object's text says is
+`items` and `contacts`. An object that is none, or without a UID, leaves its collection's type
+incomplete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, datetime
 from typing import Any, ClassVar, Final
-
-from icalendar import Calendar
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.batches import Row
 from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
-from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.schema import Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
-from statediff.model.values import Map, Value, printable
+from statediff.model.values import printable
 from statediff.systems.base.rows import keyed_table, named_rows, source_schema
+from statediff.systems.calendars.contacts import (
+    ADDRESS_BOOK,
+    CONTACT,
+    CONTACT_TYPES,
+    contact_row,
+)
 from statediff.systems.calendars.dav import DavSession, dav_session
+from statediff.systems.calendars.items import CALENDAR, FAULTS, ITEM, ITEM_TYPES, item_rows
 from statediff.systems.relational.schema import Refine
 
 ATTEMPTS: Final = 3
-MAX_OBJECT_CHARACTERS: Final = 4 * 1024 * 1024
-
-CALENDAR: Final = EntityType(
-    "calendar",
-    ("path",),
-    (
-        Field("path", Kind.TEXT, is_nullable=False),
-        Field("name", Kind.TEXT),
-        Field("description", Kind.TEXT),
-    ),
-)
-"""A calendar by its path on the server."""
-ITEM: Final = EntityType(
-    "calendar.item",
-    ("calendar", "uid", "recurrence"),
-    (
-        Field("calendar", Kind.TEXT, is_nullable=False, reference=CALENDAR.name),
-        Field("uid", Kind.TEXT, is_nullable=False),
-        Field("recurrence", Kind.TEXT, is_nullable=False),
-        Field("kind", Kind.TEXT, is_nullable=False),
-        Field("summary", Kind.TEXT),
-        Field("description", Kind.TEXT),
-        Field("location", Kind.TEXT),
-        Field("status", Kind.TEXT),
-        Field("start", Kind.ANY),
-        Field("end", Kind.ANY),
-        Field("rule", Kind.TEXT),
-        Field("organizer", Kind.TEXT),
-        Field("attendees", Kind.LIST, is_nullable=False),
-        Field("alarms", Kind.LIST, is_nullable=False),
-        Field("properties", Kind.MAP, is_nullable=False),
-    ),
-)
-"""An event, task or journal entry. `recurrence` is the RECURRENCE-ID of an exception, else empty;
-`kind` is VEVENT, VTODO or VJOURNAL; `start` and `end` (DTEND or DUE) are an instant, a local time
-or a date; `attendees` are maps {address, …} with their parameters; `alarms` are texts;
-`properties` maps each other property to the list of its lines."""
-TYPES: Final = (CALENDAR, ITEM)
-
-_KINDS: Final = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
-_TEXTS: Final = {
-    "SUMMARY": "summary",
-    "DESCRIPTION": "description",
-    "LOCATION": "location",
-    "STATUS": "status",
-    "ORGANIZER": "organizer",
-}
-_FAULTS: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
-"""What the parser raises at a text that is no iCalendar."""
+TYPES: Final = (*CONTACT_TYPES, *ITEM_TYPES)
 
 
 class CalendarSource:
     """The calendar at a URL, or those right below it."""
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "times at which objects were written (DTSTAMP), and scheduling that is under way",
-        "access lists, colors and other properties of calendars",
+        "times at which objects were written: DTSTAMP, LAST-MODIFIED, REV",
+        "scheduling that is under way",
+        "access lists, colors and other properties of calendars and address books",
     )
 
     def __init__(self, name: str, url: str, refine: Refine | None = None) -> None:
@@ -122,106 +77,72 @@ class CalendarSource:
                 raise SourceUnavailable(
                     "it was written while it was read; read it when it is at rest"
                 )
-        schema = self._schema()
-        known = COMPLETE if not causes else Enumeration(Coverage.INCOMPLETE, "; ".join(causes[:3]))
-        tables = {}
-        for entity in schema.types:
-            own = None if like is None else like.tables.get(entity.name)
-            if entity.source_table == CALENDAR.name:
-                found = named_rows(entity, rows[CALENDAR.name])
-                tables[entity.name] = build_table(entity, found, store, like=own)
-            else:
-                tables[entity.name] = keyed_table(entity, rows[ITEM.name], known, store, own)
-        return scanned(self._name, as_of, State(schema, tables))
+        state = dav_state(self._schema(), rows, causes, store, like)
+        return scanned(self._name, as_of, state)
+
+
+Causes = dict[str, list[str]]
+"""Type → why some of its entities are not seen."""
+
+
+def dav_state(
+    schema: Schema,
+    rows: Mapping[str, list[Row]],
+    causes: Causes,
+    store: ChunkStore,
+    like: State | None,
+) -> State:
+    """The rows, by the name of their type, as a state."""
+    tables = {}
+    for entity in schema.types:
+        own = None if like is None else like.tables.get(entity.name)
+        found = causes.get(entity.source_table)
+        known = Enumeration(Coverage.INCOMPLETE, "; ".join(found[:3])) if found else COMPLETE
+        if entity.source_table in (ITEM.name, CONTACT.name):
+            tables[entity.name] = keyed_table(entity, rows[entity.source_table], known, store, own)
+        else:
+            named = named_rows(entity, rows[entity.source_table])
+            tables[entity.name] = build_table(entity, named, store, like=own, enumeration=known)
+    return State(schema, tables)
+
+
+def add_object(
+    rows: Mapping[str, list[Row]],
+    causes: Causes,
+    collection: str,
+    path: str,
+    text: str,
+    *,
+    is_contact: bool,
+) -> None:
+    """The rows of one object; of one that cannot be read, the cause."""
+    name = path.rpartition("/")[2]
+    kind = CONTACT.name if is_contact else ITEM.name
+    try:
+        if is_contact:
+            rows[kind].append(contact_row(collection, name, text))
+        else:
+            rows[kind].extend(item_rows(collection, name, text))
+    except FAULTS as error:
+        why = f"{printable(path)} cannot be read: {printable(str(error)[:100])}"
+        causes.setdefault(kind, []).append(why)
 
 
 def _rows(
     session: DavSession, listed: Mapping[Any, Mapping[str, str]]
-) -> tuple[dict[str, list[Row]], list[str]]:
-    rows: dict[str, list[Row]] = {CALENDAR.name: [], ITEM.name: []}
-    causes = []
+) -> tuple[dict[str, list[Row]], Causes]:
+    rows: dict[str, list[Row]] = {each.name: [] for each in TYPES}
+    causes: Causes = {}
     for calendar, etags in listed.items():
-        rows[CALENDAR.name].append(
+        is_book = calendar.is_address_book
+        rows[ADDRESS_BOOK.name if is_book else CALENDAR.name].append(
             {"path": calendar.path, "name": calendar.name, "description": calendar.description}
         )
         objects = session.objects(calendar)
         lacking = sorted(etags.keys() - objects.keys())
         if lacking:
-            causes.append(unread_because(f"{printable(lacking[0])} was listed and not delivered"))
+            why = unread_because(f"{printable(lacking[0])} was listed and not delivered")
+            causes.setdefault(CONTACT.name if is_book else ITEM.name, []).append(why)
         for path, (_, text) in objects.items():
-            try:
-                rows[ITEM.name] += item_rows(calendar.path, text)
-            except _FAULTS as error:
-                causes.append(f"{printable(path)} cannot be read: {printable(str(error)[:100])}")
+            add_object(rows, causes, calendar.path, path, text, is_contact=is_book)
     return rows, causes
-
-
-def item_rows(calendar: str, text: str) -> list[Row]:
-    """The components of one object. Raises one of `_FAULTS` where it is no iCalendar."""
-    if len(text) > MAX_OBJECT_CHARACTERS:
-        raise ValueError(f"it has more than {MAX_OBJECT_CHARACTERS} characters")
-    parsed = Calendar.from_ical(text)
-    found = [each for each in parsed.subcomponents if each.name in _KINDS]
-    if not found:
-        raise ValueError("it holds no event, task or journal entry")
-    return [_item(calendar, each) for each in found]
-
-
-def _item(calendar: str, component: Any) -> Row:
-    if component.errors:
-        name, why = component.errors[0]
-        raise ValueError(f"{name}: {why}")
-    row: Row = {
-        "calendar": calendar,
-        "uid": str(component["UID"]),
-        "recurrence": _text(component.get("RECURRENCE-ID")) or "",
-        "kind": component.name,
-        **{field: _text(component.get(name)) for name, field in _TEXTS.items()},
-        "start": _moment(component.get("DTSTART")),
-        "end": _moment(component.get("DTEND") or component.get("DUE")),
-        "rule": _text(component.get("RRULE")),
-        "alarms": tuple(sorted(_written(each) for each in component.subcomponents)),
-    }
-    attendees = [_attendee(each) for each in _several(component.get("ATTENDEE", []))]
-    row["attendees"] = tuple(sorted(attendees, key=repr))
-    shown, whole = {*_TEXTS, "RECURRENCE-ID", "RRULE"}, {"UID", "DTSTAMP", "ATTENDEE"}
-    others: dict[str, Value] = {}
-    for name, value in component.items():
-        # The zone of a moment, and the parameters of an organizer, are in its line alone.
-        if name not in whole and (name not in shown or getattr(value, "params", None)):
-            others[name] = tuple(sorted(_line(each) for each in _several(value)))
-    row["properties"] = Map.of(others)
-    return row
-
-
-def _several(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _text(value: Any) -> str | None:
-    if value is None:
-        return None
-    raw = value.to_ical()
-    return str(value) if isinstance(value, str) else raw.decode()
-
-
-def _line(value: Any) -> str:
-    raw = value.to_ical().decode()
-    params = value.params.to_ical().decode() if getattr(value, "params", None) else ""
-    return f"{params}:{raw}" if params else raw
-
-
-def _written(component: Any) -> str:
-    return str(component.to_ical().decode()).replace("\r\n", "\n").strip()
-
-
-def _moment(value: Any) -> Value:
-    found = None if value is None else value.dt
-    if found is None or type(found) in (date, datetime):
-        return found
-    raise ValueError("a start or an end that is neither a date nor a time")
-
-
-def _attendee(value: Any) -> Map:
-    params = {str(n).lower(): ",".join(map(str, _several(v))) for n, v in value.params.items()}
-    return Map.of({**params, "address": str(value)})

@@ -104,6 +104,7 @@ PART: Final = EntityType(
 )
 """A part of a message that is neither its body nor an attachment."""
 TYPES: Final = (FOLDER, HEADER, MESSAGE, PART)
+_OF_MESSAGES: Final = frozenset({HEADER.name, MESSAGE.name, PART.name})
 
 _Listing = dict[ListedFolder, tuple[int, list[ListedMessage]]]
 
@@ -150,7 +151,8 @@ class MailboxSource:
                 listing = self._listing(session)
                 rows, cause = self._rows(session, listing, subscribed)
                 if self._listing(session) == listing and session.subscribed() == subscribed:
-                    return scanned(self._name, as_of, self._state(rows, cause, store, like))
+                    state = mailbox_state(self._schema(), rows, cause, store, like)
+                    return scanned(self._name, as_of, state)
         raise SourceUnavailable("it was written while it was read; read it when it is at rest")
 
     def _listing(self, session: ImapSession) -> _Listing:
@@ -188,7 +190,7 @@ class MailboxSource:
                 contents = {uid: parse_message(raw) for uid, raw in session.contents(read)}
                 for each in taken:
                     place: Row = {"folder": folder.name, "uidvalidity": validity, "uid": each.uid}
-                    _add(rows, place, each, contents.get(each.uid))
+                    add_message(rows, place, each, contents.get(each.uid))
         for raw in sorted(subscribed - known):
             name = ListedFolder(raw, ()).name
             if self._has(name):
@@ -199,28 +201,29 @@ class MailboxSource:
             return rows, f"{total} messages, of which {MAX_MESSAGES} are read"
         return rows, None
 
-    def _state(
-        self,
-        rows: Mapping[str, list[Row]],
-        cause: str | None,
-        store: ChunkStore,
-        like: State | None,
-    ) -> State:
-        schema = self._schema()
-        tables = {}
-        for entity in schema.types:
-            is_whole = cause is None or entity.source_table == FOLDER.name
-            tables[entity.name] = build_table(
-                entity,
-                named_rows(entity, rows[entity.source_table]),
-                store,
-                like=None if like is None else like.tables.get(entity.name),
-                enumeration=COMPLETE if is_whole else Enumeration(Coverage.INCOMPLETE, cause or ""),
-            )
-        return State(schema, tables)
+
+def mailbox_state(
+    schema: Schema,
+    rows: Mapping[str, list[Row]],
+    cause: str | None,
+    store: ChunkStore,
+    like: State | None,
+) -> State:
+    """The rows, by the name of their type, as a state; `cause` says why messages are missing."""
+    tables = {}
+    for entity in schema.types:
+        is_whole = cause is None or entity.source_table not in _OF_MESSAGES
+        tables[entity.name] = build_table(
+            entity,
+            named_rows(entity, rows[entity.source_table]),
+            store,
+            like=None if like is None else like.tables.get(entity.name),
+            enumeration=COMPLETE if is_whole else Enumeration(Coverage.INCOMPLETE, cause or ""),
+        )
+    return State(schema, tables)
 
 
-def _add(
+def add_message(
     rows: Mapping[str, list[Row]], place: Row, listed: ListedMessage, parsed: Parsed | None
 ) -> None:
     """The rows of one message; of one that was not read, its flags, date and size are known."""

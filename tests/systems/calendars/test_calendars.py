@@ -211,9 +211,9 @@ def test_no_password_goes_over_a_network_in_the_clear() -> None:
     "text", ["", "BEGIN:VCALENDAR\r\nEND:VCALENDAR", EVENT.replace("UID:{uid}\n", "")]
 )
 def test_what_is_no_item_is_an_error_of_its_own(text: str) -> None:
-    from statediff.systems.calendars.source import _FAULTS, item_rows  # noqa: PLC0415 - as above
+    from statediff.systems.calendars.items import FAULTS, item_rows  # noqa: PLC0415 - as above
 
-    with pytest.raises(_FAULTS):
+    with pytest.raises(FAULTS):
         item_rows("/", text)
 
 

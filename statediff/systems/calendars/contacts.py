@@ -1,0 +1,149 @@
+"""Contacts: a vCard text as a row, its addresses, numbers and e-mails typed.
+
+What an address book shows has a field; every other property is in `properties` as vCard text, so
+that nothing of a card is unseen. Programs write REV anew, so it alone is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from icalendar.parser import Contentline, Contentlines
+
+from statediff.model.batches import Row
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.values import Map, Value
+from statediff.systems.calendars.items import MAX_OBJECT_CHARACTERS
+
+ADDRESS_BOOK: Final = EntityType(
+    "address_book",
+    ("path",),
+    (
+        Field("path", Kind.TEXT, is_nullable=False),
+        Field("name", Kind.TEXT),
+        Field("description", Kind.TEXT),
+    ),
+)
+"""An address book by its path on the server."""
+CONTACT: Final = EntityType(
+    "contact",
+    ("address_book", "uid"),
+    (
+        Field("address_book", Kind.TEXT, is_nullable=False, reference=ADDRESS_BOOK.name),
+        Field("uid", Kind.TEXT, is_nullable=False),
+        Field("name", Kind.TEXT, is_nullable=False),
+        Field("full_name", Kind.TEXT),
+        Field("organization", Kind.TEXT),
+        Field("title", Kind.TEXT),
+        Field("note", Kind.TEXT),
+        Field("birthday", Kind.TEXT),
+        Field("emails", Kind.LIST, is_nullable=False),
+        Field("phones", Kind.LIST, is_nullable=False),
+        Field("addresses", Kind.LIST, is_nullable=False),
+        Field("categories", Kind.LIST, is_nullable=False),
+        Field("properties", Kind.MAP, is_nullable=False),
+    ),
+)
+"""A person or company. `name` is the last part of the card's path; `emails` and `phones` are maps
+{value, type, …} with their parameters, in the card's order; `addresses` are maps {street, city,
+region, code, country, box, extended, type, …}; `organization` is all its parts, joined by `;`;
+`properties` maps each other property to the list of its lines."""
+CONTACT_TYPES: Final = (ADDRESS_BOOK, CONTACT)
+
+_TEXTS: Final = {
+    "FN": "full_name",
+    "ORG": "organization",
+    "TITLE": "title",
+    "NOTE": "note",
+    "BDAY": "birthday",
+}
+_ADDRESS: Final = ("box", "extended", "street", "city", "region", "code", "country")
+_LISTS: Final = {"EMAIL": "emails", "TEL": "phones", "ADR": "addresses"}
+_FRAME: Final = frozenset({"BEGIN", "END", "UID", "REV", "VERSION", "PRODID"})
+
+
+def contact_row(address_book: str, name: str, text: str) -> Row:
+    """The one card of an object. Raises `ValueError` where it is none."""
+    if len(text) > MAX_OBJECT_CHARACTERS:
+        raise ValueError(f"it has more than {MAX_OBJECT_CHARACTERS} characters")
+    lines = [_parts(line) for line in Contentlines.from_ical(text) if line]
+    framed = [(n, v.upper()) for n, _, v in lines if n in ("BEGIN", "END")]
+    if framed != [("BEGIN", "VCARD"), ("END", "VCARD")]:
+        raise ValueError("it does not hold one card")
+    uids = [value for n, _, value in lines if n == "UID"]
+    if len(uids) != 1:
+        raise ValueError("it has no UID, or several")
+    row: Row = {
+        "address_book": address_book,
+        "uid": uids[0],
+        "name": name,
+        **dict.fromkeys(_TEXTS.values()),
+    }
+    lists: dict[str, list[Value]] = {field: [] for field in _LISTS.values()}
+    categories: list[Value] = []
+    others: dict[str, list[str]] = {}
+    for kind, params, value in lines:
+        if kind in _FRAME:
+            continue
+        if kind in _TEXTS and not params and row[_TEXTS[kind]] is None:
+            row[_TEXTS[kind]] = value if kind == "ORG" else _unescaped(value)
+        elif kind == "ADR":
+            lists["addresses"].append(Map.of({**params, **_address(value)}))
+        elif kind in _LISTS:
+            lists[_LISTS[kind]].append(Map.of({**params, "value": _unescaped(value)}))
+        elif kind == "CATEGORIES" and not params:
+            categories += [_unescaped(each) for each in _split(value, ",")]
+        else:
+            said = "".join(f";{n}={v}" for n, v in sorted(params.items()))
+            others.setdefault(kind, []).append(f"{said.lstrip(';')}:{value}" if said else value)
+    row.update({field: tuple(found) for field, found in lists.items()})
+    row["categories"] = tuple(sorted(categories, key=repr))
+    row["properties"] = Map.of({kind: tuple(found) for kind, found in others.items()})
+    return row
+
+
+def _parts(line: Contentline) -> tuple[str, dict[str, str], str]:
+    name, params, value = line.parts()
+    # A group (`item1.ADR`) ties a line to another; the name of the line is what follows.
+    group, _, kind = str(name).rpartition(".")
+    found = {str(n).lower(): _joined(v) for n, v in params.items()}
+    return kind.upper(), {**found, **({"group": group} if group else {})}, str(value)
+
+
+def _joined(value: Any) -> str:
+    several: Iterable[Any] = value if isinstance(value, list | tuple) else (value,)
+    return ",".join(sorted(str(each).lower() for each in several))
+
+
+def _address(value: str) -> dict[str, Value]:
+    parts = [_unescaped(each) for each in _split(value, ";")]
+    found: dict[str, Value] = dict(zip(_ADDRESS, [*parts, *[""] * len(_ADDRESS)], strict=False))
+    if len(parts) > len(_ADDRESS):
+        found["more"] = tuple(parts[len(_ADDRESS) :])
+    return found
+
+
+def _split(value: str, at: str) -> list[str]:
+    """The parts of a value, cut where the character is not escaped."""
+    parts, cut = [""], False
+    for character in value:
+        if cut:
+            parts[-1] += f"\\{character}"
+        elif character == at:
+            parts.append("")
+        elif character != "\\":
+            parts[-1] += character
+        cut = character == "\\" and not cut
+    return parts
+
+
+def _unescaped(value: str) -> str:
+    found, cut = "", False
+    for character in value:
+        if cut:
+            found += "\n" if character in "nN" else character
+        elif character != "\\":
+            found += character
+        cut = character == "\\" and not cut
+    return found

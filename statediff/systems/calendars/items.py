@@ -1,0 +1,174 @@
+"""Events, tasks and journal entries: an iCalendar text as rows.
+
+One component is one entity; an exception of a series (RECURRENCE-ID) is one of its own. What a
+calendar program shows has a field; every other property is in `properties` as iCalendar text, so
+that nothing of an object is unseen. Programs write DTSTAMP and LAST-MODIFIED anew, so these alone
+are left out.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any, Final
+
+from icalendar import Calendar
+
+from statediff.model.batches import Row
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.values import Map, Value
+
+MAX_OBJECT_CHARACTERS: Final = 4 * 1024 * 1024
+
+CALENDAR: Final = EntityType(
+    "calendar",
+    ("path",),
+    (
+        Field("path", Kind.TEXT, is_nullable=False),
+        Field("name", Kind.TEXT),
+        Field("description", Kind.TEXT),
+    ),
+)
+"""A calendar by its path on the server."""
+ITEM: Final = EntityType(
+    "calendar.item",
+    ("calendar", "uid", "recurrence"),
+    (
+        Field("calendar", Kind.TEXT, is_nullable=False, reference=CALENDAR.name),
+        Field("uid", Kind.TEXT, is_nullable=False),
+        Field("recurrence", Kind.TEXT, is_nullable=False),
+        Field("name", Kind.TEXT, is_nullable=False),
+        Field("kind", Kind.TEXT, is_nullable=False),
+        Field("summary", Kind.TEXT),
+        Field("description", Kind.TEXT),
+        Field("location", Kind.TEXT),
+        Field("status", Kind.TEXT),
+        Field("start", Kind.ANY),
+        Field("end", Kind.ANY),
+        Field("rule", Kind.TEXT),
+        Field("exceptions", Kind.LIST, is_nullable=False),
+        Field("sequence", Kind.INT),
+        Field("transparency", Kind.TEXT),
+        Field("classification", Kind.TEXT),
+        Field("organizer", Kind.TEXT),
+        Field("attendees", Kind.LIST, is_nullable=False),
+        Field("alarms", Kind.LIST, is_nullable=False),
+        Field("properties", Kind.MAP, is_nullable=False),
+        Field("zones", Kind.MAP, is_nullable=False),
+    ),
+)
+"""An event, task or journal entry. `recurrence` is the RECURRENCE-ID of an exception, else empty;
+`name` is the last part of the object's path; `kind` is VEVENT, VTODO or VJOURNAL; `start` and `end`
+(DTEND or DUE) are an instant, a local time or a date, and `exceptions` (EXDATE) a list of such;
+`attendees` are maps {address, …} with their parameters; `alarms` are texts; `transparency` and
+`classification` are TRANSP and CLASS; `properties` maps each other property to the list of its
+lines; `zones` maps each time zone that the object defines to the list of its rules."""
+ITEM_TYPES: Final = (CALENDAR, ITEM)
+
+_KINDS: Final = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
+_TEXTS: Final = {
+    "SUMMARY": "summary",
+    "DESCRIPTION": "description",
+    "LOCATION": "location",
+    "STATUS": "status",
+    "ORGANIZER": "organizer",
+    "TRANSP": "transparency",
+    "CLASS": "classification",
+}
+FAULTS: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+"""What the parser raises at a text that is no iCalendar."""
+
+
+def item_rows(calendar: str, name: str, text: str) -> list[Row]:
+    """The components of one object. Raises one of `FAULTS` where it is no iCalendar."""
+    if len(text) > MAX_OBJECT_CHARACTERS:
+        raise ValueError(f"it has more than {MAX_OBJECT_CHARACTERS} characters")
+    parsed = Calendar.from_ical(text)
+    found = [each for each in parsed.subcomponents if each.name in _KINDS]
+    if not found:
+        raise ValueError("it holds no event, task or journal entry")
+    zones = Map.of({str(each["TZID"]): _zone(each) for each in parsed.walk("VTIMEZONE")})
+    return [{**_item(calendar, each), "name": name, "zones": zones} for each in found]
+
+
+def _item(calendar: str, component: Any) -> Row:
+    if component.errors:
+        name, why = component.errors[0]
+        raise ValueError(f"{name}: {why}")
+    row: Row = {
+        "calendar": calendar,
+        "uid": str(component["UID"]),
+        "recurrence": _text(component.get("RECURRENCE-ID")) or "",
+        "kind": component.name,
+        **{field: _text(component.get(name)) for name, field in _TEXTS.items()},
+        "start": _moment(component.get("DTSTART")),
+        "end": _moment(component.get("DTEND") or component.get("DUE")),
+        "rule": _text(component.get("RRULE")),
+        "exceptions": tuple(_moments(component.get("EXDATE", []))),
+        "sequence": _count(component.get("SEQUENCE")),
+        "alarms": tuple(sorted(_written(each) for each in component.subcomponents)),
+    }
+    attendees = [_attendee(each) for each in _several(component.get("ATTENDEE", []))]
+    row["attendees"] = tuple(sorted(attendees, key=repr))
+    shown = {*_TEXTS, "RECURRENCE-ID", "RRULE", "SEQUENCE"}
+    whole = {"UID", "DTSTAMP", "LAST-MODIFIED", "ATTENDEE"}
+    others: dict[str, Value] = {}
+    for name, value in component.items():
+        # The zone of a moment, and the parameters of an organizer, are in its line alone.
+        if name not in whole and (name not in shown or getattr(value, "params", None)):
+            others[name] = tuple(sorted(_line(each) for each in _several(value)))
+    row["properties"] = Map.of(others)
+    return row
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    raw = value.to_ical()
+    return str(value) if isinstance(value, str) else raw.decode()
+
+
+def _line(value: Any) -> str:
+    raw = value.to_ical().decode()
+    params = value.params.to_ical().decode() if getattr(value, "params", None) else ""
+    return f"{params}:{raw}" if params else raw
+
+
+def _written(component: Any) -> str:
+    return str(component.to_ical().decode()).replace("\r\n", "\n").strip()
+
+
+def _moment(value: Any) -> Value:
+    found = None if value is None else value.dt
+    if found is None or type(found) in (date, datetime):
+        return found
+    raise ValueError("a start or an end that is neither a date nor a time")
+
+
+def _moments(value: Any) -> list[Value]:
+    found = [_moment(each) for line in _several(value) for each in line.dts]
+    return sorted(found, key=repr)
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _zone(component: Any) -> Value:
+    """Its rules, whose order means nothing, and what else is said of it."""
+    rules = [_written(each) for each in component.subcomponents]
+    lines = [
+        f"{name}:{_line(each)}"
+        for name, value in component.items()
+        if name != "TZID"
+        for each in _several(value)
+    ]
+    return tuple(sorted(rules)) + tuple(sorted(lines))
+
+
+def _attendee(value: Any) -> Map:
+    params = {str(n).lower(): ",".join(map(str, _several(v))) for n, v in value.params.items()}
+    return Map.of({**params, "address": str(value)})

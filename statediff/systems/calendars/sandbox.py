@@ -1,0 +1,225 @@
+"""Calendars and contacts on a Radicale of this machine: put back by its files, proven by them.
+
+The pack's seed is made into the files of a store once; they are the pristine image, in the
+evaluator's memory only. A reset swaps a fresh store in, empties the server's caches and forks
+another server, so that no memory of an earlier trial is left. The proof compares names, kinds,
+modes and contents of all files with the image, and uses nothing that captures state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from statediff.capture.feed import Feed
+from statediff.capture.source import Source
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import load_schema_file
+from statediff.errors import SandboxError
+from statediff.model.values import printable
+from statediff.packs import PackSource
+from statediff.systems.base.folders import empty, make_folder, remove
+from statediff.systems.base.images import FOLDER, StoredFile, image_digest, image_of, write_image
+from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.base.served import ForkedServer
+from statediff.systems.calendars.store import LOCK, PROPS, ROOT, RadicaleStoreSource
+
+METHOD: Final = "sha256 of every file of the store, with its name and mode"
+_POLL_SECONDS: Final = 0.01
+_FILE_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o700
+_TAGS: Final = {"calendar": "VCALENDAR", "contacts": "VADDRESSBOOK"}
+
+
+class EmbeddedCalendars:
+    """A `System`: a Radicale that serves CalDAV and CardDAV on loopback."""
+
+    FILES: ClassVar[Mapping[str, bool]] = {"seed": True, "rights": True}
+    LOOKS: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
+        self.source = source.name
+        self.folder = folder
+        self.store = folder / "store"
+        self.server = ForkedServer("statediff.systems.calendars.server", "the calendars' server")
+        self.account, self._image = read_calendar_seed(source.files["seed"])
+        try:
+            self._rights = source.files["rights"].read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SandboxError(f"{source.files['rights']}: cannot be read: {error}") from error
+        self._digest = image_digest(self._image)
+        self._password = ""
+        self._port = 0
+        self._cache = tempfile.mkdtemp(prefix="statediff-calendars-")
+        weakref.finalize(self, shutil.rmtree, self._cache, ignore_errors=True)
+        refined = None
+        if source.schema is not None:
+            refined = refine(load_schema_file(source.schema), source.name)
+        self._read = RadicaleStoreSource(source.name, self.store, self._looks, refined)
+
+    @property
+    def url(self) -> str:
+        return f"caldav://{self.account}:{self._password}@127.0.0.1:{self._port}/{self.account}/"
+
+    def start(self) -> None:
+        if not self.server.pid:
+            self._load()
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def reset(self) -> None:
+        """The store is the pristine image, and another server of it answers."""
+        fresh, stale = self.folder / "fresh", self.folder / "stale"
+        try:
+            make_folder(self.folder)
+            for entry in os.scandir(self.folder):
+                if Path(entry.path) != self.store:
+                    remove(Path(entry.path))
+            write_image(self._image, fresh)
+            if self.store.is_symlink() or self.store.exists():
+                self.store.rename(stale)
+            fresh.rename(self.store)
+            remove(stale)
+            empty(Path(self._cache))
+        except OSError as error:
+            raise SandboxError(
+                f"{self.source}: the store could not be put back at {self.store}: {error}"
+            ) from error
+        # The agent's account lives for one trial: what an earlier agent left running is locked out.
+        self._password = secrets.token_urlsafe(18)
+        order = {"password": self._password}
+        try:
+            answer = self.server.serve(order)
+        except SandboxError:  # the process that forks is gone, or hangs
+            self.server.kill()
+            self._load()
+            answer = self.server.serve(order)
+        self._port = int(answer["port"])
+
+    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
+        found: dict[str, StoredFile] = {}
+        drift: list[Drift] = []
+        try:
+            found = image_of(self.store, with_folders=True)
+            found.pop(LOCK, None)  # the server's; what is in it is nothing
+            beside = sorted(e.name for e in os.scandir(self.folder) if e.name != self.store.name)
+            drift += [self._drift(f"file {name}", "no such file", "there") for name in beside]
+        except OSError as error:
+            drift.append(self._drift("its store", "a readable folder", str(error.strerror)))
+        answer = self.server.question({})
+        if answer is None:
+            drift.append(self._drift("its server", "an answer", "none"))
+        elif answer["looks"]:
+            drift.append(self._drift("looks", "none", f"{len(answer['looks'])}"))
+        for path in sorted(self._image.keys() | found.keys()):
+            before, after = self._image.get(path), found.get(path)
+            if before != after:
+                drift.append(self._drift(_named(path), _short(before), _short(after)))
+        proof = SourceProof(
+            self.source, METHOD, self._digest, image_digest(found), len(self._image)
+        )
+        return proof, tuple(drift)
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self._read,)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        return ()
+
+    def unsettled(self, deadline: float) -> str | None:
+        """Waits until no request is in progress."""
+        while True:
+            waiting = self.server.in_progress()
+            if waiting is None:
+                return "the calendars' server does not answer"
+            if not waiting:
+                return None
+            if time.monotonic() >= deadline:
+                return f"{waiting} requests are in progress"
+            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+
+    def unplug(self, source: str) -> None:
+        """Its server is killed, and its store removed."""
+        self.server.kill()
+        with contextlib.suppress(OSError):
+            remove(self.store)
+
+    def _load(self) -> None:
+        self.server.start(
+            {
+                "account": self.account,
+                "rights": self._rights,
+                "store": str(self.store),
+                "cache": self._cache,
+            }
+        )
+
+    def _looks(self) -> list[tuple[str, str]] | None:
+        answer = self.server.question({})
+        return None if answer is None else [(path, what) for path, what in answer["looks"]]
+
+    def _drift(self, what: str, expected: str, found: str) -> Drift:
+        return Drift(self.source, what, expected, found)
+
+
+def _named(path: str) -> str:
+    """What an entry of the store is, for people."""
+    place = path.removeprefix(f"{ROOT}/")
+    if place.endswith(f"/{PROPS}"):
+        return f"settings of {printable(place.removesuffix(PROPS))}"
+    return f"object {printable(place)}" if place.count("/") == 2 else f"file {printable(path)}"
+
+
+def _short(file: StoredFile | None) -> str:
+    return "no such file" if file is None else str(file)
+
+
+def read_calendar_seed(path: Path) -> tuple[str, dict[str, StoredFile]]:
+    """The account, and the files of a store that holds the seed. Raises `SandboxError`."""
+    try:
+        seed = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        image = {ROOT: StoredFile(FOLDER, _FOLDER_MODE)}
+        for owner in sorted({place.split("/")[0] for place in seed["collections"]}):
+            image[f"{ROOT}/{owner}"] = StoredFile(FOLDER, _FOLDER_MODE)
+        for place, collection in sorted(seed["collections"].items()):
+            image |= _collection(f"{ROOT}/{place}", collection, seed)
+        return str(seed["account"]), image
+    except (OSError, YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SandboxError(f"{path}: cannot be read as calendars: {error}") from error
+
+
+def _collection(
+    place: str, collection: Mapping[str, Any], seed: Mapping[str, Any]
+) -> dict[str, StoredFile]:
+    tag = _TAGS[collection["kind"]]
+    props = {"tag": tag, "D:displayname": collection["name"], **collection.get("properties", {})}
+    found = {
+        place: StoredFile(FOLDER, _FOLDER_MODE),
+        f"{place}/{PROPS}": _file(json.dumps(props, sort_keys=True)),
+    }
+    suffix = "ics" if tag == "VCALENDAR" else "vcf"
+    for name, text in collection.get("objects", {}).items():
+        zones = [zone for tzid, zone in seed["zones"].items() if f"TZID={tzid}" in text]
+        body = f"{text.strip()}\n"
+        if tag == "VCALENDAR":
+            head = "BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//Brightwater//Calendar//EN\n"
+            body = f"{head}{''.join(zones)}{body}END:VCALENDAR\n"
+        found[f"{place}/{name}.{suffix}"] = _file(body.replace("\n", "\r\n"))
+    return found
+
+
+def _file(text: str) -> StoredFile:
+    return StoredFile("file", _FILE_MODE, text.encode())

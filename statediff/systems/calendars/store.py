@@ -1,0 +1,177 @@
+"""The store of a Radicale, read below the server: collections, objects, and all that is odd.
+
+`collection-root/OWNER/COLLECTION/` holds an object a file and `.Radicale.props`, what the
+collection is and is called. Any other entry is a `calendar.file`: hidden folders, links, what is no
+object, a file with an odd mode. What the account looked into comes from the server itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import blake3
+
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.batches import Row
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import ChunkStore, State
+from statediff.model.values import Map
+from statediff.systems.base.rows import source_schema
+from statediff.systems.calendars.contacts import ADDRESS_BOOK, CONTACT, contact_row
+from statediff.systems.calendars.items import CALENDAR, FAULTS, ITEM, item_rows
+from statediff.systems.calendars.source import dav_state
+from statediff.systems.relational.schema import Refine
+from statediff.systems.trackers.folder import PROGRAM, entries, read_file
+
+ROOT: Final = "collection-root"
+PROPS: Final = ".Radicale.props"
+LOCK: Final = ".Radicale.lock"
+
+FILE: Final = replace(PROGRAM, name="calendar.file")
+"""An entry of the store that is no object of a collection."""
+LOOK: Final = EntityType(
+    "calendar.look",
+    ("collection", "what"),
+    (
+        Field("collection", Kind.TEXT, is_nullable=False),
+        Field("what", Kind.TEXT, is_nullable=False),
+    ),
+)
+"""The agent's account was given something of a collection: `contents` of its objects, or
+`free-busy`, when its owner has time."""
+
+
+def _with_properties(entity: EntityType) -> EntityType:
+    more = Field("properties", Kind.MAP, is_nullable=False)
+    return replace(entity, fields=(*entity.fields, more))
+
+
+STORED_CALENDAR: Final = _with_properties(CALENDAR)
+STORED_BOOK: Final = _with_properties(ADDRESS_BOOK)
+STORED_TYPES: Final = (STORED_BOOK, CONTACT, STORED_CALENDAR, FILE, ITEM, LOOK)
+_NAMED: Final = {
+    "VCALENDAR": (CALENDAR.name, "C:calendar-description"),
+    "VADDRESSBOOK": (ADDRESS_BOOK.name, "CR:addressbook-description"),
+}
+Looks = Callable[[], "list[tuple[str, str]] | None"]
+
+
+class RadicaleStoreSource:
+    """The store in a folder; `looks` says what the agent's account was given, or None."""
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "times at which objects were written: DTSTAMP, LAST-MODIFIED, REV",
+        "what a client keeps to follow changes (sync tokens, ETags), and the server's caches",
+        "listings of collections that show no object",
+    )
+
+    def __init__(self, name: str, folder: Path, looks: Looks, refine: Refine | None = None) -> None:
+        self._name = name
+        self._folder = folder
+        self._looks = looks
+        self._refine = refine
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        schema = source_schema(self._name, STORED_TYPES)
+        return schema if self._refine is None else self._refine(schema)
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()
+        looks = self._looks()
+        if looks is None:
+            raise SourceUnavailable("the calendars' server does not answer")
+        rows, causes = store_rows(self._folder)
+        rows[LOOK.name] = [{"collection": path, "what": what} for path, what in looks]
+        return scanned(self._name, as_of, dav_state(self.schema(), rows, causes, store, like))
+
+
+def store_rows(folder: Path) -> tuple[dict[str, list[Row]], dict[str, list[str]]]:
+    """The rows by the name of their type, and why some of a type are not seen."""
+    rows: dict[str, list[Row]] = {each.name: [] for each in STORED_TYPES}
+    reported: set[str] = {LOCK, ROOT}
+    root = folder / ROOT
+    for owner in _folders(root):
+        reported.add(f"{ROOT}/{owner}")
+        for name in _folders(root / owner):
+            place = f"{ROOT}/{owner}/{name}"
+            kind = _collection(folder, place, f"/{owner}/{name}/", rows)
+            if kind is not None:
+                reported |= {place, f"{place}/{PROPS}"}
+                reported |= _objects(folder, place, f"/{owner}/{name}/", kind, rows)
+
+    found = entries(
+        folder, lambda path, _: path in reported, lambda content: blake3.blake3(content).hexdigest()
+    )
+    if isinstance(found, str):
+        return rows, {FILE.name: [found]}
+    rows[FILE.name] = found
+    return rows, {}
+
+
+def _folders(place: Path) -> list[str]:
+    """Names of real folders; others are reported as files."""
+    try:
+        return sorted(e.name for e in os.scandir(place) if e.is_dir(follow_symlinks=False))
+    except OSError:
+        return []  # the listing of the whole store says why
+
+
+def _collection(folder: Path, place: str, path: str, rows: Mapping[str, list[Row]]) -> str | None:
+    """The type of the collection, whose row is added; None where it is none."""
+    content = read_file(folder, *place.split("/"), PROPS)
+    try:
+        props: Any = json.loads(content) if isinstance(content, bytes) else None
+        kind, description = _NAMED[props["tag"]]
+        others = {
+            str(name): str(value)
+            for name, value in props.items()
+            if name not in ("tag", "D:displayname", description)
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    rows[kind].append(
+        {
+            "path": path,
+            "name": _optional(props.get("D:displayname")),
+            "description": _optional(props.get(description)),
+            "properties": Map.of(others),
+        }
+    )
+    return kind
+
+
+def _optional(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _objects(
+    folder: Path, place: str, path: str, kind: str, rows: Mapping[str, list[Row]]
+) -> set[str]:
+    """Paths of the files that hold an object, whose rows are added."""
+    reported = set()
+    for entry in sorted(os.scandir(folder / place), key=lambda each: each.name):
+        if entry.name.startswith(".") or not entry.is_file(follow_symlinks=False):
+            continue
+        content = read_file(folder, *place.split("/"), entry.name)
+        if not isinstance(content, bytes):
+            continue
+        try:
+            text = content.decode()
+            if kind == ADDRESS_BOOK.name:
+                rows[CONTACT.name].append(contact_row(path, entry.name, text))
+            else:
+                rows[ITEM.name].extend(item_rows(path, entry.name, text))
+        except (*FAULTS, UnicodeDecodeError):
+            continue  # reported as a file, by its digest
+        reported.add(f"{place}/{entry.name}")
+    return reported

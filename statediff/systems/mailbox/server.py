@@ -1,0 +1,216 @@
+"""The mailbox's own process: an IMAP and a ManageSieve server (pymap) for one account.
+
+`python -m statediff.systems.mailbox.server` is started by `mailbox.sandbox` and forked for each
+trial (`base.forking`). The mailbox is in the memory of the child that serves it, made from the
+seed before the fork: no file of it is anywhere, and what a trial did ends with its child. The
+account's password comes with the order of each trial and is in memory too.
+
+What the evaluator asks (`base.served`):
+
+`{}`                    how many commands are being executed
+`{"manifest": true}`    for the proof: what there is, each thing with a digest, from its own data
+`{"dump": true}`        for a capture: the mailbox, with the content of its messages, of all of them
+                        together at most `MAX_DUMP_BYTES`; of the others the size and digest
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import logging
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from proxyprotocol.reader import ProxyProtocolReader
+from pymap.backend.dict import Config, FilterSet, Login, MailboxSet
+from pymap.context import connection_exit
+from pymap.imap import IMAPConnection, IMAPServer
+from pymap.imap.state import ConnectionState
+from pymap.parsing.message import AppendMessage
+from pymap.parsing.specials.flag import Flag
+from pymap.sieve.manage import ManageSieveServer
+from pymap.user import UserMetadata
+from pysasl.hashing import Cleartext
+
+from statediff.systems.base.forking import Control, Order, Serve, run
+
+MAX_DUMP_BYTES: Final = 64 * 1024 * 1024
+MAX_APPEND_BYTES: Final = 10 * 1024 * 1024
+
+
+class _Busy:
+    """How many commands are being executed."""
+
+    count = 0
+
+
+class _CountedState(ConnectionState):
+    def __init__(self, login: Login, config: Config, busy: _Busy) -> None:
+        super().__init__(login, config)
+        self._busy = busy
+
+    async def do_command(self, cmd: Any) -> Any:
+        self._busy.count += 1
+        try:
+            return await super().do_command(cmd)
+        finally:
+            self._busy.count -= 1
+
+
+class Mailbox:
+    """The mailbox of the seed, and what a trial made of it."""
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+        # The password is random and lives for one trial: it is compared as it is.
+        self.config = Config.from_args(
+            _arguments(), max_append_len=MAX_APPEND_BYTES, hash_context=Cleartext()
+        )
+        self.folders = MailboxSet()
+        self.filters = FilterSet()
+        self.config.set_cache[user] = (self.folders, self.filters)
+        self.login = Login(self.config)
+
+    async def plant(self, seed: Order) -> None:
+        """It holds the seed."""
+        for number, folder in enumerate(seed["folders"], 1):
+            name = folder["name"]
+            if name != "INBOX":
+                await self.folders.add_mailbox(name)
+            await self.folders.set_subscribed(name, bool(folder["is_subscribed"]))
+            made = await self.folders.get_mailbox(name)
+            made._uid_validity = number  # noqa: SLF001 - pymap draws one; every trial has the same
+            for message in folder["messages"]:
+                raw = base64.b64decode(message["raw"])
+                when = datetime.fromtimestamp(message["received"], UTC)
+                flags = frozenset(Flag(flag.encode()) for flag in message["flags"])
+                await made.append(AppendMessage(raw, when, flags))
+        for name, script in seed["filters"].items():
+            await self.filters.put(name, script.encode())
+        if seed["active_filter"] is not None:
+            await self.filters.set_active(seed["active_filter"])
+
+    def described(self, with_content: bool) -> dict[str, Any]:
+        """Folders with their messages, subscriptions, filters; and accounts and tokens."""
+        left = MAX_DUMP_BYTES if with_content else 0
+        folders = []
+        for name, folder in self._folders():
+            messages = []
+            for uid, message in sorted(folder._messages.items()):  # noqa: SLF001 - there is no other way to all
+                content = message._content  # noqa: SLF001 - as above
+                raw = b"" if content is None else bytes(content)
+                row: dict[str, Any] = {
+                    "uid": uid,
+                    "flags": sorted(bytes(flag).decode("ascii", "backslashreplace")
+                                    for flag in message.permanent_flags),
+                    "received": _seconds(message.internal_date),
+                    "size": len(raw),
+                    "sha256": hashlib.sha256(raw).hexdigest(),
+                }  # fmt: skip
+                if len(raw) <= left:
+                    left -= len(raw)
+                    row["raw"] = base64.b64encode(raw).decode("ascii")
+                messages.append(row)
+            folders.append(
+                {
+                    "name": name,
+                    "uidvalidity": folder.uid_validity,
+                    "next_uid": folder._max_uid + 1,  # noqa: SLF001 - as above
+                    "is_readonly": folder.readonly,
+                    "messages": messages,
+                }
+            )
+        subscribed = self.folders._subscribed  # noqa: SLF001 - as above
+        scripts = self.filters._filters  # noqa: SLF001 - as above
+        return {
+            "folders": folders,
+            "subscribed": sorted(name for name, is_so in subscribed.items() if is_so),
+            "filters": {name: base64.b64encode(text).decode() for name, text in scripts.items()},
+            "active_filter": self.filters._active,  # noqa: SLF001 - as above
+            "accounts": sorted(self.login.users_dict),
+            "tokens": sorted(user for user, _ in self.login.tokens_dict.values()),
+        }
+
+    def _folders(self) -> Iterator[tuple[str, Any]]:
+        yield "INBOX", self.folders._inbox  # noqa: SLF001 - as above
+        yield from sorted(self.folders._set.items())  # noqa: SLF001 - as above
+
+
+def _seconds(when: datetime) -> str:
+    aware = when if when.tzinfo is not None else when.astimezone(UTC)
+    return aware.astimezone(UTC).isoformat()
+
+
+def _arguments() -> Namespace:
+    return Namespace(
+        host="127.0.0.1",
+        port=0,
+        debug=False,
+        cert=None,
+        key=None,
+        tls=False,
+        passlib_cfg=None,
+        proxy_protocol=None,
+        inherited_sockets=None,
+        demo_data=False,
+        demo_user="",
+        demo_password="",
+    )
+
+
+async def _serve(mailbox: Mailbox, order: Order, control: Control) -> None:
+    loop = asyncio.get_running_loop()
+    config, busy = mailbox.config, _Busy()
+    config.apply_context()
+    login = mailbox.login
+    login.users_dict[mailbox.user] = UserMetadata(config, mailbox.user, password=order["password"])
+
+    class Counted(IMAPServer):
+        async def __call__(self, reader: Any, writer: Any, sock_info: Any) -> None:
+            connection = IMAPConnection(self.commands, config, reader, writer, sock_info)
+            async with contextlib.AsyncExitStack() as stack:
+                connection_exit.set(stack)
+                stack.callback(connection.close)
+                await connection.run(_CountedState(login, config, busy))
+
+    wrap = ProxyProtocolReader(config.proxy_protocol).get_callback
+    imap = await asyncio.start_server(wrap(Counted(login, config)), "127.0.0.1", 0)
+    sieve = await asyncio.start_server(wrap(ManageSieveServer(login, config)), "127.0.0.1", 0)
+
+    async def look(with_content: bool) -> dict[str, Any]:
+        return mailbox.described(with_content)
+
+    def answer(asked: Order) -> dict[str, Any]:
+        told: dict[str, Any] = {"in_progress": busy.count}
+        if "dump" in asked or "manifest" in asked:
+            # On the loop: no command is half done while it is looked at.
+            looked = asyncio.run_coroutine_threadsafe(look("dump" in asked), loop)
+            told["mailbox"] = looked.result()
+        return told
+
+    ports = {"imap": imap.sockets[0].getsockname()[1], "sieve": sieve.sockets[0].getsockname()[1]}
+    control.ready(ports, answer)
+    async with imap, sieve:
+        await asyncio.gather(imap.serve_forever(), sieve.serve_forever())
+
+
+def load(order: Order) -> Serve:
+    """The mailbox of the order's seed is in memory; what is returned serves it."""
+    os.environ["FQDN"] = "localhost"
+    logging.disable(logging.CRITICAL)  # what clients do wrong is theirs
+    mailbox = Mailbox(order["seed"]["account"])
+    asyncio.run(mailbox.plant(order["seed"]))
+
+    def serve(trial: Order, control: Control) -> None:
+        asyncio.run(_serve(mailbox, trial, control))
+
+    return serve
+
+
+if __name__ == "__main__":
+    run(load)
