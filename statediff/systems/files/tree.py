@@ -154,6 +154,11 @@ class Folder:
             attributes=found,
         )
 
+    def attributes(self, path: bytes) -> Map | Unobserved:
+        """Extended attributes, access lists and flags of what stands at `path`; see `owners`."""
+        with self._parent(path) as (parent, name):
+            return attributes(_entry_path(parent, name or b"."))
+
     def kind(self, path: bytes) -> EntryKind | None:
         """What kind of thing stands at `path`; None when nothing does."""
         found = self.look(path)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from statediff.model.batches import Row
-from statediff.model.values import Observed, Unobserved
+from statediff.model.values import Map, Observed, Unobserved
+from statediff.systems.files.owners import NOTHING, OWN
 from statediff.systems.files.tree import (
     Entry,
     EntryKind,
@@ -285,13 +286,16 @@ def read_work_tree(root: Folder, has_git_folder: bool) -> Listing:
     return Listing(rows, list(tree.causes))
 
 
-def repository_row(git: Folder, known: Known, *, is_bare: bool) -> Row:
-    """The repository itself: where HEAD points, and what about it is out of the ordinary."""
+def repository_row(git: Folder, known: Known, work: Folder | None) -> Row:
+    """The repository itself: where HEAD points, and what about it is out of the ordinary.
+
+    `work` is its work tree; None of a bare one.
+    """
     head, config = known.refs.head, known.config
     head_text: Observed = head.oid if head.symbolic is None else text_or_bytes(head.symbolic)
     row: Row = {
         "name": ".",
-        "is_bare": is_bare,
+        "is_bare": work is None,
         "head": Unobserved(head.cause) if head.cause else head_text,
         "is_shallow": _stands(git, b"shallow"),
         "has_alternates": _stands(git, b"objects/info/alternates"),
@@ -301,7 +305,8 @@ def repository_row(git: Folder, known: Known, *, is_bare: bool) -> Row:
         return row | dict.fromkeys(("object_format", "core_worktree", "oddities"), doubt)
     settings = config.settings
     try:
-        oddities: Observed = tuple(sorted(_oddities(git, known, settings)))
+        odd = _oddities(git, known, settings) | _strangers(git, work)
+        oddities: Observed = tuple(sorted(odd))
     except NotRead as error:
         oddities = Unobserved(str(error))
     worktree = last(settings, b"core.worktree")
@@ -345,7 +350,42 @@ def _oddities(git: Folder, known: Known, settings: list[Setting]) -> set[str]:
     found.update(f"object {oid} is missing" for oid in known.missing[:_MAX_MISSING])
     if len(known.missing) > _MAX_MISSING:
         found.add(f"{len(known.missing)} objects are missing")
-    return found | _unusual_modes(git)
+    return found | _unusual_modes(git) | _attributes_beside(git)
+
+
+def _strangers(git: Folder, work: Folder | None) -> set[str]:
+    """Folders of another user than the evaluator: git does nothing in them for anybody else."""
+    named = {"its folder": git} if work is None else {"its folder": git, "its work tree": work}
+    owners = {name: folder.itself().owner for name, folder in named.items()}
+    return {f"{name} belongs to {owner}" for name, owner in owners.items() if owner != OWN}
+
+
+def _attributes_beside(git: Folder) -> set[str]:
+    """Parts with attributes, access lists or flags that no row has, and new ones do not inherit.
+
+    `NotRead` where that cannot be seen.
+    """
+    models = {name: _attributes_of(git, name) for name in (b"config", b".")}
+    found: set[str] = set()
+    for name in (*_PLACES, *_FILES):
+        said = models.get(name) or _attributes_of(git, name)
+        model = models[b"config" if name in _FILES else b"."]
+        if said != NOTHING and (name in models or said != model):
+            words = ", ".join(f"{what}: {value}" for what, value in said.items)
+            found.add(f"{shown(name)} has {words}")
+    return found
+
+
+def _attributes_of(git: Folder, name: bytes) -> Map:
+    try:
+        if git.kind(name) not in (EntryKind.DIRECTORY, EntryKind.FILE):
+            return NOTHING
+        said = git.attributes(name)
+    except (FileNotFoundError, NotRead):  # gone, or below a link, which is an entry of its own
+        return NOTHING
+    if isinstance(said, Unobserved):
+        raise NotRead(f"{shown(name)}: {said.cause}")
+    return said
 
 
 def _unusual_modes(git: Folder) -> set[str]:

@@ -75,8 +75,8 @@ class GitSource:
         "whether a file that git derives was made anew where it says what git would write",
         "what the index notes for a file monitor (`FSMN`), and when its files were last changed",
         "what a `.git` file, `alternates` or an `include` leads to outside the repository",
-        "owners and attributes of folders with content, and of HEAD, config and index",
-        "modes of these with which git works as before",
+        "owners of HEAD, config, index and folders with content, but of the repository itself",
+        "owners and attributes of objects, and modes of these with which git works as before",
     )
 
     def __init__(
@@ -247,7 +247,7 @@ def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
         "hook": read_hooks(git),
         "index_entry": index.listing,
         "ref": history.refs,
-        "repository": Listing([repository_row(git, known, is_bare=work is None)]),
+        "repository": Listing([repository_row(git, known, work)]),
         "tag": history.tags,
     }
     if git.kind(b"commondir") is not None:

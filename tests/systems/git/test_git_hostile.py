@@ -208,7 +208,8 @@ def test_a_foreign_owner_hides_nothing(repo):
         os.chown(path, 12345, 12345)
     after = state(repo, before)
     assert coverage(after) == {}
-    assert {delta.path for delta in deltas(before, after)} == {"owner", "group"}
+    said = {str(delta.path).partition("[")[0] for delta in deltas(before, after)}
+    assert said == {"owner", "group", "oddities"}
 
 
 def test_settings_that_cannot_be_parsed_are_unobserved_and_their_digest_shows(repo):
@@ -405,7 +406,8 @@ def test_what_git_takes_for_no_repository_any_more_is_a_change(repo, lost, is_re
     [(_, row)] = after.state.tables["source.code"].rows()
     assert lost.rpartition("/")[2] in row["problem"]
     anew = read_source(source, store, clock, None, "after")
-    assert "source.code" not in anew.state.tables
+    ruin = anew.state.tables.get("source.code")  # a first reading says that nothing was ruined
+    assert ruin is None or ruin.row_count == 0
 
 
 def test_a_common_folder_elsewhere_is_not_followed(repo, tmp_path):

@@ -1,12 +1,15 @@
 """What git's own maintenance writes is no change; a forged copy of it is one."""
 
 import hashlib
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from statediff.model.delta import Op
+from tests.systems.files.test_owners import LIST, TOLD, as_root, attach
 from tests.systems.git.git_repositories import (
     committed,
     coverage,
@@ -14,6 +17,7 @@ from tests.systems.git.git_repositories import (
     doubts,
     git,
     repository,
+    rows,
     state,
     write,
 )
@@ -215,3 +219,44 @@ def test_a_file_that_says_otherwise_is_a_change(repo, name, is_first):
     shows = {"commit-graph": "objects/info/commit-graph", "packed-refs": "refs/heads/main"}
     where = name.partition(" ")[0]
     assert shows.get(where, where) in changed
+
+
+def _odd(repo: Path) -> set[str]:
+    return set(rows(state(repo), "repository")["."]["oddities"])
+
+
+def test_a_repository_in_which_git_works_for_nobody_else_says_whose_it_is(repo):
+    as_root()
+    assert _odd(repo) == set()
+    os.chown(repo / ".git", 1234, -1)
+    assert _odd(repo) == {"its folder belongs to 1234"}
+    os.chown(repo, 1234, -1)
+    assert _odd(repo) == {"its folder belongs to 1234", "its work tree belongs to 1234"}
+
+
+@pytest.mark.parametrize("place", [".", "config", "HEAD", "refs/heads", "objects"])
+def test_an_access_list_of_what_git_reads_is_listed(repo, place):
+    attach(repo / ".git" / place, "system.posix_acl_access", LIST)
+    assert f"{place} has system.posix_acl_access: {TOLD}" in _odd(repo)
+
+
+def test_what_refuses_changes_is_listed(repo):
+    as_root()
+    place = repo / ".git" / "refs"
+    if subprocess.run(["chattr", "+i", str(place)], check=False).returncode:
+        pytest.skip("this file system has no such flag")
+    try:
+        assert _odd(repo) == {"refs has flags: immutable"}
+    finally:
+        subprocess.run(["chattr", "-i", str(place)], check=True)
+
+
+def test_what_a_repository_hands_down_to_what_git_makes_in_it_is_no_oddity(repo):
+    for each in (repo / ".git", *(p for p in (repo / ".git").rglob("*") if p.is_dir())):
+        attach(each, "system.posix_acl_default", LIST)
+    for name in ("config", "HEAD", "index"):
+        attach(repo / ".git" / name, "system.posix_acl_access", LIST)
+    before = state(repo)
+    git(repo, "config", "alias.x", "status")
+    git(repo, "pack-refs", "--all")
+    assert {d.type for d in deltas(before, state(repo))} == {"git.config"}
