@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from statediff.model.explanation import unread_because
-from statediff.model.values import Map, Unobserved, Value, show
+from statediff.model.values import Map, Unobserved, Value
 from statediff.systems.base.folders import AGENT_USER, SERVICE_USER, is_of_the_path
 
 OWN: Final = "own"
@@ -80,8 +80,13 @@ def beside(path: bytes, status: os.stat_result) -> str:
     if isinstance(found, Unobserved):
         words.append(found.cause)
     else:
-        words += [f"{name} {show(value)}" for name, value in found.items]
+        words += [f"{name} {value}" for name, value in found.items]
     return ", ".join(words)
+
+
+def entry_path(folder: int, name: bytes) -> bytes:
+    """A path to an entry of an open folder, for calls that take no folder."""
+    return b"/proc/self/fd/%d/%s" % (folder, name)
 
 
 def make_plain(folder: Path) -> None:

@@ -25,7 +25,14 @@ from statediff.errors import StatediffError
 from statediff.model.explanation import unread_because
 from statediff.model.values import Map, Unobserved, printable
 from statediff.systems.base.folders import is_of_the_path, make_folder
-from statediff.systems.files.owners import NOTHING, OWN, attributes, beside, owner_of
+from statediff.systems.files.owners import (
+    NOTHING,
+    OWN,
+    attributes,
+    beside,
+    entry_path,
+    owner_of,
+)
 
 BLOCK_BYTES: Final = 1024 * 1024
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -143,7 +150,7 @@ class Folder:
         """The folder as an entry, with an empty path."""
         status = os.fstat(self._fd)
         owner, group = owner_of(status)
-        found = attributes(_entry_path(self._fd, b"."))
+        found = attributes(entry_path(self._fd, b"."))
         return Entry(
             b"",
             EntryKind.DIRECTORY,
@@ -157,7 +164,7 @@ class Folder:
     def attributes(self, path: bytes) -> Map | Unobserved:
         """Extended attributes, access lists and flags of what stands at `path`; see `owners`."""
         with self._parent(path) as (parent, name):
-            return attributes(_entry_path(parent, name or b"."))
+            return attributes(entry_path(parent, name or b"."))
 
     def kind(self, path: bytes) -> EntryKind | None:
         """What kind of thing stands at `path`; None when nothing does."""
@@ -415,16 +422,11 @@ def _visit(
         device = status.st_rdev if kind is EntryKind.DEVICE else None
         walk.entries.append(Entry(path, kind, mode, 0, device=device))
     owner, group = owner_of(status)
-    found = attributes(_entry_path(parent, name))
+    found = attributes(entry_path(parent, name))
     names = status.st_nlink if kind is EntryKind.FILE else 1
     walk.entries[at] = replace(
         walk.entries[at], owner=owner, group=group, attributes=found, names=names
     )
-
-
-def _entry_path(folder: int, name: bytes) -> bytes:
-    """A path to an entry of an open folder, for calls that take no folder."""
-    return b"/proc/self/fd/%d/%s" % (folder, name)
 
 
 def _subfolder(

@@ -193,7 +193,7 @@ class RedmineSource:
             return bool(folder.fullmatch(path)) if is_folder else parts in known or parts in files
 
         known = {(name,) for name in self._database_files}
-        return entries(self._home, is_told, content_digest)
+        return entries(self._home, is_told, content_digest, is_own=False)
 
 
 def _no_clock() -> datetime:

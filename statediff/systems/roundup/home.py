@@ -66,7 +66,7 @@ class Home:
                 return _CONTENT_FOLDER.fullmatch(path) is not None
             return path in NOT_LISTED or _is_content(path, items)
 
-        found = entries(self.folder, is_told, content_digest)
+        found = entries(self.folder, is_told, content_digest, is_own=True)
         if isinstance(found, str):
             return found
         odd = {f"{DATABASE}/{FILES[name]}": self.store(name).oddity for name in FILES}

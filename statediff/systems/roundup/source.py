@@ -17,7 +17,7 @@ once, when the source is first asked; a run cannot change how the tracker is rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -170,7 +170,7 @@ class RoundupSource:
         "sessions of the account that the agent was given, and of `anonymous`",
         "when old one-time keys were removed: the row `last_clean`",
         "fractions of the seconds in which items were made and changed",
-        "modes of `config.ini`, of databases and of contents; owners and times of files",
+        "modes of `config.ini`, of databases and of contents, but odd ones; times of files",
         "the tracker's index for search, which follows the texts",
         "next numbers of items beyond the last item: a request that failed takes one",
         "logs beside the databases of sessions and keys that SQLite does not take for theirs",
@@ -354,7 +354,12 @@ class _Reader:
         No interface shows these as they are, if at all.
         """
         contents = self._contents()
-        given_out = {row.get("name"): row.get("num") for row in self._of("ids")[0]}
+        counters, known = self._of("ids")
+        given_out = {row.get("name"): row.get("num") for row in counters}
+        yield (
+            "ids",
+            [*_odd_counters(counters, self._classes.properties)] if known.is_complete else [],
+        )
         for kind in self._classes.properties:
             for owner, name in self._classes.listings(kind):
                 table = f"{owner}_{name}"
@@ -468,6 +473,14 @@ class _Reader:
             cause = f"{lost} entries of the journal name no item or no time"
             known = Enumeration(Coverage.INCOMPLETE, cause)
         return _Rows(found, known)
+
+
+def _odd_counters(rows: Sequence[Row], kinds: Iterable[str]) -> Iterator[Row]:
+    """The classes without one next number: the tracker makes no item of them, or one twice."""
+    for kind in kinds:
+        numbers = [row.get("num") for row in rows if row.get("name") == kind]
+        if len(numbers) != 1 or type(numbers[0]) is not int:
+            yield {"name": kind, "num": repr(sorted(map(repr, numbers)))}
 
 
 def _is_listing(row: Row, items: AbstractSet[int]) -> bool:

@@ -19,6 +19,7 @@ from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import ABSENT, Absent, Unobserved, printable
 from statediff.systems.base.folders import is_of_the_path
+from statediff.systems.files.owners import beside, entry_path
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 5000
@@ -36,6 +37,7 @@ PROGRAM: Final = EntityType(
 is that is no regular file; `mode` its permissions as four octal digits."""
 _ODD_MODE: Final = 0o7113
 """No tracker makes a file of its data that anybody may write or run."""
+_ODD_MODE_OF_FOLDERS: Final = 0o002
 IsTold = Callable[[str, bool], bool]
 """(path, whether it is a folder) → whether it is described in other terms."""
 
@@ -75,16 +77,20 @@ def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
             os.close(descriptor)
 
 
-def entries(home: Path, is_told: IsTold, digest: Callable[[bytes], str]) -> list[Row] | str:
+def entries(
+    home: Path, is_told: IsTold, digest: Callable[[bytes], str], *, is_own: bool
+) -> list[Row] | str:
     """A `PROGRAM` for every entry below `home` that is not described in other terms; else a cause.
 
     Only regular files and folders can be described otherwise: a link in the place of one is an
-    entry, and so is a file that everybody may write, or that may be run.
+    entry, and so is a file that everybody may write, or that may be run. Where the home is the
+    evaluator's own, what an entry has beside its content, such as another owner or an access list,
+    is one more, with `#beside` at its path.
     """
     rows: list[Row] = []
     try:
         with _open_folder(home) as top:
-            for path, mode, told in _walk(top, "", is_told):
+            for path, mode, told in _walk(top, "", is_told, is_own):
                 if len(rows) >= MAX_FILES:
                     return f"the home holds more than {MAX_FILES} files"
                 rows.append({"path": path, "mode": f"{mode:04o}", "content": told})
@@ -107,17 +113,24 @@ def _open_folder(name: Path | str, inside: int | None = None) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _walk(folder: int, prefix: str, is_told: IsTold) -> Iterator[tuple[str, int, str | None]]:
+def _walk(
+    folder: int, prefix: str, is_told: IsTold, is_own: bool
+) -> Iterator[tuple[str, int, str | None]]:
     """Path and mode of what is below the folder, with what it is where it is no regular file."""
     for name in sorted(os.listdir(folder)):
         path = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
-        whole = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-        mode = stat.S_IMODE(whole)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        whole, mode = status.st_mode, stat.S_IMODE(status.st_mode)
+        said = beside(entry_path(folder, os.fsencode(name)), status) if is_own else ""
+        if said:
+            yield f"{path}#beside", mode, printable(said)
         if stat.S_ISDIR(whole):
             if not is_told(path, True):
                 yield path, mode, "folder"
+            elif mode & _ODD_MODE_OF_FOLDERS:
+                yield path, mode, "a folder that is reported elsewhere, with an odd mode"
             with _open_folder(name, folder) as inner:
-                yield from _walk(inner, f"{path}/", is_told)
+                yield from _walk(inner, f"{path}/", is_told, is_own)
         elif stat.S_ISLNK(whole):
             yield path, mode, f"link to {printable(os.readlink(name, dir_fd=folder))}"
         elif not stat.S_ISREG(whole):

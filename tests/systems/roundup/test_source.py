@@ -18,6 +18,7 @@ from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.relational.structure import STRUCTURE
 from statediff.systems.roundup.source import RoundupSource
 from statediff.systems.roundup.values import declared_classes, literal
+from tests.systems.files.test_owners import attach
 
 AT = datetime(2025, 9, 2, 8, 31, tzinfo=UTC)
 
@@ -371,6 +372,9 @@ STRANGE = {
     "a date that is none": "UPDATE _issue SET _activity = 'yesterday' WHERE id = 3",
     "neither retired nor not": "UPDATE _issue SET __retired__ = NULL WHERE id = 3",
     "a number never given out": "INSERT INTO _status (id, _name, __retired__) VALUES (77, 'x', 0)",
+    "a next number that is none": "UPDATE ids SET num = 'x' WHERE name = 'issue'",
+    "no next number": "DELETE FROM ids WHERE name = 'msg'",
+    "two next numbers": "INSERT INTO ids VALUES ('issue', 5)",
     "a message of no item": "UPDATE issue_messages SET nodeid = 9999 WHERE linkid = 1",
 }
 
@@ -383,3 +387,17 @@ def test_a_row_that_the_tracker_would_not_write_is_state(source, home, name):
     assert odd() == set()
     execute(home, STRANGE[name])
     assert len(odd()) == 1
+
+
+@pytest.mark.parametrize("place", ["schema.py", "config.ini", "db", "db/db", "html"])
+def test_what_a_part_of_the_home_has_beside_its_content_is_state(source, home, place):
+    before = {p["path"] for p in rows(read(source), "program")}
+    attach(home / place, "user.note", b"x")
+    after = {p["path"]: p["content"] for p in rows(read(source), "program")}
+    assert {p: after[p] for p in after.keys() - before} == {f"{place}#beside": "user.note x"}
+
+
+def test_a_folder_of_data_that_anybody_may_write_is_odd(source, home):
+    before = {p["path"] for p in rows(read(source), "program")}
+    (home / "db").chmod(0o777)
+    assert {p["path"] for p in rows(read(source), "program")} - before == {"db"}
