@@ -36,7 +36,7 @@ from statediff.errors import InputError, UsageError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value, encode, printable
-from statediff.reads.gate import Library
+from statediff.reads.gate import Readable
 from statediff.systems.base.privacy import CREDENTIALS
 from statediff.systems.base.tool import ToolError
 
@@ -106,7 +106,7 @@ def _recorded(run_in: Callable[[Trial, Clock], AgentRun], trial: Trial, clock: C
 def _by_tools(
     run_in: Callable[[Trial, Clock], AgentRun],
     trial: Trial,
-    library: Library,
+    library: Readable,
     clock: Clock,
     recorder: Recorder,
 ) -> AgentRun:

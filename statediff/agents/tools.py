@@ -29,7 +29,7 @@ from statediff.errors import UsageError
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
 from statediff.reads.captured import FETCH, SEARCH
-from statediff.reads.gate import MAX_QUERY, NOT_THERE, Library
+from statediff.reads.gate import MAX_QUERY, NOT_THERE, Readable
 from statediff.systems.base.protocol import Offered
 from statediff.systems.base.registry import tools_of
 from statediff.systems.base.tool import (
@@ -189,7 +189,7 @@ def _invalid(name: str, error: ValidationError) -> str:
 def tool_table(
     urls: Mapping[str, str],
     recorder: Recorder,
-    library: Library | None = None,
+    library: Readable | None = None,
     offered: Offered | None = None,
     further: Iterable[Tool[Any]] = (),
     looks: Looks | None = None,
@@ -255,7 +255,7 @@ class Fetch(Arguments):
     id: str = Field(min_length=1, max_length=4000, description="As a search names it.")
 
 
-def reading_tools(library: Library) -> tuple[Tool[Any], ...]:
+def reading_tools(library: Readable) -> tuple[Tool[Any], ...]:
     """The two tools of a library."""
 
     def search(asked: Search) -> Any:
@@ -267,8 +267,7 @@ def reading_tools(library: Library) -> tuple[Tool[Any], ...]:
             raise ToolError(NOT_THERE)
         return found
 
-    access = library.access
-    where = ", ".join(sorted(access.sees)) or "nothing"
+    where = ", ".join(sorted(library.sees)) or "nothing"
     return (
         Tool(
             SEARCH,
@@ -276,7 +275,7 @@ def reading_tools(library: Library) -> tuple[Tool[Any], ...]:
             Search,
             search,
             ActionClass.READ,
-            access.actor,
+            library.actor,
             is_harmless=True,
         ),
         Tool(
@@ -285,7 +284,7 @@ def reading_tools(library: Library) -> tuple[Tool[Any], ...]:
             Fetch,
             fetch,
             ActionClass.READ,
-            access.actor,
+            library.actor,
             is_harmless=True,
         ),
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # they load more than a function in a process of its own need
     from statediff.agents.own_log import OwnLog
     from statediff.capture.looks import Looks
     from statediff.capture.source import Clock
-    from statediff.reads.gate import Library
+    from statediff.reads.gate import Readable
     from statediff.systems.base.protocol import Offered
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -147,7 +147,7 @@ class Trial:
     trace_path: Path
     seed: int = 0
     """For whatever the agent draws at random: another trial of the task has another one."""
-    library: Library | None = None
+    library: Readable | None = None
     """What may be read, where the contract says so; offered as the tools `search` and `fetch`."""
     answer_form: str = "json"
     """`json`, or `text`: an answer in prose, which is never read as JSON."""

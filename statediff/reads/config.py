@@ -104,6 +104,13 @@ class QuestionPlan(Part):
     perspective: Some = 30
     counterfactual: Some = 27
     silence: Some = 39
+    unlinked: Annotated[
+        Share,
+        Described(
+            description="a whole percentage of the counterfactuals whose premise is near the "
+            "effect and not its cause, 0 to 100"
+        ),
+    ] = 50
     balance: PerspectiveBalance = PerspectiveBalance()
     difficulty: Annotated[
         dict[Literal["easy", "medium", "hard"], Share],

@@ -25,7 +25,7 @@ from decimal import Decimal
 from enum import IntEnum
 from functools import cached_property
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from statediff.contract.clauses.visibility import BoundAccess
 from statediff.contract.evaluation.evaluate import evaluate
@@ -261,6 +261,55 @@ def _fits(arguments: Any, needed: set[str], more: set[str]) -> bool:
     )
 
 
+class Readable(Protocol):
+    """What may be read, as the tools `search` and `fetch` offer it."""
+
+    @property
+    def actor(self) -> str | None:
+        """For whom it is read."""
+
+    @property
+    def sees(self) -> Iterable[str]:
+        """The subsystems that may be searched."""
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The systems whose content this is."""
+
+    def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
+        """Artifacts with all words of the query: ids, titles, subsystems and times."""
+
+    def fetch(self, name: str) -> dict[str, Any] | None:
+        """The artifact, whole; None whether it is not there or not to be seen."""
+
+
+@dataclass(frozen=True)
+class GatedReading:
+    """The gate of one question, as `Readable`; it records every call."""
+
+    gate: Gate
+    sources: frozenset[str] = frozenset()
+
+    @property
+    def actor(self) -> str:
+        """The question's."""
+        return self.gate.asked.actor
+
+    @property
+    def sees(self) -> Iterable[str]:
+        """What the question's actor may search."""
+        return Policy(self.gate.config).sees(self.gate.asked.actor)
+
+    def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
+        """See `Gate.search`."""
+        return self.gate.search(query, subsystem)
+
+    def fetch(self, name: str) -> dict[str, Any] | None:
+        """The artifact, whole; None whether it is not there or not to be seen."""
+        found = self.gate.fetch(name)
+        return None if "error" in found else found
+
+
 _READER: Final = "reader"
 _EVER: Final = 2**62
 
@@ -284,6 +333,16 @@ class Library:
 
     def __len__(self) -> int:
         return len(self._artifacts)
+
+    @property
+    def actor(self) -> str | None:
+        """For whom it is read, as the contract says."""
+        return self.access.actor
+
+    @property
+    def sees(self) -> Iterable[str]:
+        """What the contract lets be searched."""
+        return self.access.sees
 
     def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
         """Artifacts with all words of the query, best first: ids, titles, subsystems and times."""

@@ -8,7 +8,10 @@
    * Perspective: an event with artifacts, and an actor at an instant. Known if an artifact of the
      event lies in the cone; denied by permission if one could be read by then, but not by that
      role; denied by time if the actor may read them and all are later.
-   * Counterfactual: a joined cause and effect, one for each effect, asked once both are past.
+   * Counterfactual: a joined cause and effect, one for each effect, asked once both are past. The
+     premise is the cause, or (`unlinked`) another event of its type that was as near and joins with
+     nothing on the way to the effect, so that the outcome stays. Its words leave the joined facts
+     out, for beside those of the effect they would give the answer away, and name one event.
    * Silence: a trigger whose window has closed, with its response or without.
 3. A drawn order; then, bucket by bucket, as many as the plan asks for, of the difficulties it asks
    for as far as there are any, none above the caps on actors and on event types.
@@ -104,13 +107,17 @@ def _quotas(plan: QuestionPlan) -> Mapping[Track, Mapping[Bucket, int]]:
     permission = plan.perspective * balance.permission // 100
     temporal = plan.perspective * balance.temporal // 100
     present = plan.silence * PRESENT_SHARE // 100
+    unlinked = plan.counterfactual * plan.unlinked // 100
     return {
         Track.PERSPECTIVE: {
             Bucket.POSITIVE: plan.perspective - permission - temporal,
             Bucket.PERMISSION: permission,
             Bucket.TEMPORAL: temporal,
         },
-        Track.COUNTERFACTUAL: {Bucket.LINKED: plan.counterfactual},
+        Track.COUNTERFACTUAL: {
+            Bucket.LINKED: plan.counterfactual - unlinked,
+            Bucket.UNLINKED: unlinked,
+        },
         Track.SILENCE: {Bucket.PRESENT: present, Bucket.ABSENT: plan.silence - present},
     }
 
@@ -364,51 +371,112 @@ def _perspective(
 
 
 def counterfactuals(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate]:
-    """One for each effect: of several causes that specifications give it, the first one's."""
+    """Up to two for each effect: of several causes that specifications give it, the first one's."""
     policy, seed, asked = Policy(config), config.questions.seed, set[str]()
-    for link in links_of(corpus, config.causal_links):
-        cause, effect, spec = link.cause, link.effect, link.spec
-        ends = [_artifacts_of(corpus, cause), _artifacts_of(corpus, effect)]
-        if effect.id in asked or not all(ends):
+    links = links_of(corpus, config.causal_links)
+    premises = {spec.id: _Premises(corpus, spec, links) for spec in config.causal_links}
+    for link in links:
+        told = [_artifacts_of(corpus, link.cause), _artifacts_of(corpus, link.effect)]
+        if link.effect.id in asked or not all(told):
             continue
-        asked.add(effect.id)
-        as_of = end_of_day(max(effect.at, *(a.readable_from for told in ends for a in told)))
-        actor = _reader(policy, [a for told in ends for a in told], seed, effect.id)
+        asked.add(link.effect.id)
+        actor = _reader(policy, [a for each in told for a in each], seed, link.effect.id)
         if actor is None:
             continue
-        truth = CounterfactualTruth(
-            spec.outcome_changes,
-            frozenset(map(fold_mechanism, (spec.mechanism, *spec.aliases))),
-            cause.id,
-            effect.id,
-            _ids(ends[0]),
-            _ids(ends[1]),
-            frozenset(cause.actors) | frozenset(effect.actors),
-        )
-        names = {"cause": _event_words(corpus, cause), "effect": _event_words(corpus, effect)}
-        scaffold = Scaffold(
-            Track.COUNTERFACTUAL,
-            actor,
-            show_instant(as_of)[:10],
-            "",
-            _fill(spec.premise, names),
-            _fill(spec.outcome, names),
-        )
-        yield Candidate(
-            track=Track.COUNTERFACTUAL,
-            bucket=Bucket.LINKED,
-            name=f"counterfactual/{spec.id}/{effect.id}",
-            actor=actor,
-            as_of=as_of,
-            truth=truth,
-            difficulty=_difficulty((effect.at - cause.at) // DAY, (1, 4)),
-            spec=f"causal link {spec.id}",
-            event=effect.id,
-            event_type=effect.type,
-            scaffold=scaffold,
-            secrets=_ids([a for told in ends for a in told])
-            | {cause.id, effect.id, spec.mechanism, *spec.aliases},
-        )
+        known = premises[link.spec.id]
+        near = known.beside(link, seed) if link.spec.outcome_changes else None
+        for bucket, premise in ((Bucket.LINKED, link.cause), (Bucket.UNLINKED, near)):
+            if premise is not None and known.names_one(premise):
+                yield _counterfactual(corpus, link, bucket, known.words(premise), actor)
+
+
+def _counterfactual(
+    corpus: Corpus, link: Link, bucket: Bucket, premise: str, actor: str
+) -> Candidate:
+    cause, effect, spec = link.cause, link.effect, link.spec
+    ends = [_artifacts_of(corpus, cause), _artifacts_of(corpus, effect)]
+    as_of = end_of_day(max(effect.at, *(a.readable_from for told in ends for a in told)))
+    truth = CounterfactualTruth(
+        spec.outcome_changes and bucket is Bucket.LINKED,
+        frozenset(map(fold_mechanism, (spec.mechanism, *spec.aliases))),
+        cause.id,
+        effect.id,
+        _ids(ends[0]),
+        _ids(ends[1]),
+        frozenset(cause.actors) | frozenset(effect.actors),
+    )
+    names = {"cause": premise, "effect": _event_words(corpus, effect)}
+    scaffold = Scaffold(
+        Track.COUNTERFACTUAL,
+        actor,
+        show_instant(as_of)[:10],
+        "",
+        _fill(spec.premise, names),
+        _fill(spec.outcome, names),
+    )
+    kind = "" if bucket is Bucket.LINKED else "/unlinked"
+    return Candidate(
+        track=Track.COUNTERFACTUAL,
+        bucket=bucket,
+        name=f"counterfactual/{spec.id}/{effect.id}{kind}",
+        actor=actor,
+        as_of=as_of,
+        truth=truth,
+        difficulty=_difficulty((effect.at - cause.at) // DAY, (1, 4)),
+        spec=f"causal link {spec.id}",
+        event=effect.id,
+        event_type=effect.type,
+        scaffold=scaffold,
+        secrets=_ids([a for told in ends for a in told])
+        | {cause.id, effect.id, spec.mechanism, *spec.aliases},
+    )
+
+
+class _Premises:
+    """The events of a link's cause, by their words without the facts that the link joins."""
+
+    def __init__(self, corpus: Corpus, spec: CausalLink, links: Iterable[Link]) -> None:
+        self._corpus = corpus
+        self._spec = spec
+        self._events = corpus.by_type.get(spec.cause, ())
+        self._times = [event.at for event in self._events]
+        self._gap = duration(spec.max_gap)
+        self._named = Counter(map(self.words, self._events))
+        self._causes: dict[str, set[str]] = {}
+        for link in links:
+            self._causes.setdefault(link.effect.id, set()).add(link.cause.id)
+
+    def words(self, event: Event) -> str:
+        """The event as a premise names it."""
+        return _event_words(self._corpus, event, self._spec.join)
+
+    def names_one(self, event: Event) -> bool:
+        """Whether its words are those of no other event."""
+        return self._named[self.words(event)] == 1
+
+    def beside(self, link: Link, seed: int) -> Event | None:
+        """An event before the effect, within the gap, that leads to it in no way; drawn."""
+        last = bisect_left(self._times, link.effect.at)
+        first = bisect_left(self._times, link.effect.at - self._gap)
+        key, before = join_key(link.effect, self._spec.join), self._leading_to(link.effect.id)
+        near = [
+            event
+            for event in self._events[first:last]
+            if join_key(event, self._spec.join) not in (None, key)
+            and event.id not in before
+            and self.names_one(event)
+        ]
+        return choose(near, seed, "premise", link.effect.id) if near else None
+
+    def _leading_to(self, effect: str) -> set[str]:
+        """The events that links of the log lead from to the effect, however many."""
+        found: set[str] = set()
+        left = [effect]
+        while left:
+            new = self._causes.get(left.pop(), set()) - found
+            found |= new
+            left += new
+        return found
 
 
 def silences(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate]:
@@ -465,16 +533,16 @@ def _difficulty(measure: int, limits: tuple[int, int]) -> str:
     return "easy" if measure <= limits[0] else "medium" if measure <= limits[1] else "hard"
 
 
-def _event_words(corpus: Corpus, event: Event) -> str:
-    return f"{_matter(corpus, event)} on {show_instant(event.at)[:10]}"
+def _event_words(corpus: Corpus, event: Event, without: tuple[str, ...] = ()) -> str:
+    return f"{_matter(corpus, event, without)} on {show_instant(event.at)[:10]}"
 
 
-def _matter(corpus: Corpus, event: Event) -> str:
+def _matter(corpus: Corpus, event: Event, without: tuple[str, ...] = ()) -> str:
     """The event in words; a fact that is an artifact's id would give the evidence away."""
     facts = ", ".join(
         f"{name} {value}"
         for name, value in sorted(event.facts.items())
-        if str(value) not in corpus.artifacts
+        if name not in without and str(value) not in corpus.artifacts
     )
     who = " and ".join(event.actors) or "somebody"
     return f"{_as_words(event.type)} by {who}" + (f" ({facts})" if facts else "")

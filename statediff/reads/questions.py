@@ -32,6 +32,7 @@ class Bucket(Enum):
     PERMISSION = "permission"
     TEMPORAL = "temporal"
     LINKED = "linked"
+    UNLINKED = "unlinked"
     PRESENT = "present"
     ABSENT = "absent"
 

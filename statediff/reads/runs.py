@@ -106,3 +106,26 @@ def _call(read: Value, where: str, zone: tzinfo | None) -> ReadCall:
         None if as_of is None else last_instant(as_of, zone, f"{where}, `as_of`"),
         call.found,
     )
+
+
+def run_line(
+    question: str, answer: Mapping[str, Any] | None, trace: ReadTrace, *, has_log: bool = True
+) -> dict[str, Any]:
+    """The line that `run_of` reads as this run; without `has_log` one whose calls nobody saw."""
+    line: dict[str, Any] = {"question": question, "answer": answer}
+    if trace.gap is not None:
+        line["gap"] = trace.gap
+    return {**line, "calls": [_as_line(call) for call in trace.calls()]} if has_log else line
+
+
+def _as_line(call: ReadCall) -> dict[str, Any]:
+    if call.kind is CallKind.OTHER:
+        return {"tool": "other"}
+    told = {
+        "tool": call.kind.name.lower(),
+        "id": call.artifact,
+        "subsystem": call.subsystem,
+        "outcome": call.outcome.name.lower(),
+    }
+    found = {"found": list(call.found)} if call.kind is CallKind.SEARCH else {}
+    return {**{name: value for name, value in told.items() if value is not None}, **found}

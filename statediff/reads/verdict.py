@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from statediff.model.codes import FindingCode
 from statediff.model.verdict import Truth, Verdict
-from statediff.reads.questions import CounterfactualTruth, Question, SilenceTruth, Track
-from statediff.reads.scores import TRACKS, Flags, ReadRun, Scorer, Scores
+from statediff.reads.questions import Bucket, CounterfactualTruth, Question, SilenceTruth, Track
+from statediff.reads.scores import CAUSE_TO_EFFECT, TRACKS, Flags, ReadRun, Scorer, Scores
 
 PERFECT: Final = "perfect"
 _TIERS: Final = ((0.05, "high"), (0.15, "moderate"))
@@ -154,6 +154,25 @@ def _kind(question: Question) -> int:
     return 2 if truth.known else 3
 
 
+class Counted(NamedTuple):
+    """What was counted of one run's calls; `needed` and `fetched` are artifacts."""
+
+    calls: int
+    actor: int
+    subsystem: int
+    horizon: int
+    needed: int
+    fetched: int
+
+
+class Named(NamedTuple):
+    """What an answer to a counterfactual says rightly of the link."""
+
+    direction: bool
+    events: bool
+    """Both ends are the events of the log."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCard:
     """One run, scored and judged."""
@@ -167,6 +186,10 @@ class RunCard:
     combined: float | None
     adjusted: float | None
     rate: float | None
+    counted: Counted | None
+    """None where the others are."""
+    named: Named | None
+    """None on the other tracks."""
     rulings: tuple[Ruling, ...]
 
     @property
@@ -251,6 +274,7 @@ def _card(
         for rule, code in zip(RULES, codes, strict=True)
         if code or rule != "reads-only"
     )
+    named = _named(question, case.answer)
     if gap is not None and mode is not ReadMode.CONTEXT:
         return RunCard(
             question=question,
@@ -261,6 +285,8 @@ def _card(
             combined=None,
             adjusted=None,
             rate=None,
+            counted=None,
+            named=named,
             rulings=rulings,
         )
     return RunCard(
@@ -272,8 +298,26 @@ def _card(
         combined=row.combined,
         adjusted=row.adjusted,
         rate=row.rate,
+        counted=Counted(
+            row.calls,
+            row.actor_violations,
+            row.subsystem_violations,
+            row.horizon_violations,
+            row.needed,
+            row.fetched,
+        ),
+        named=named,
         rulings=rulings,
     )
+
+
+def _named(question: Question, answer: Mapping[str, Any] | None) -> Named | None:
+    truth = question.truth
+    if not isinstance(truth, CounterfactualTruth):
+        return None
+    said = answer or {}
+    ends = said.get("cause") == truth.cause and said.get("effect") == truth.effect
+    return Named(said.get("direction") == CAUSE_TO_EFFECT, ends)
 
 
 def _ruling(
@@ -345,6 +389,14 @@ _WORDS: Final[Mapping[FindingCode, tuple[str, ...]]] = {
 """Code → words, and the numbers of a row that stand in them."""
 
 
+class BucketSummary(NamedTuple):
+    """The runs of one kind of truth: how many, how right on the mean, and how many correct."""
+
+    runs: int
+    answer: float | None
+    correct: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrackSummary:
     """All runs of one track; means over the runs that have the number, None where none has."""
@@ -356,9 +408,19 @@ class TrackSummary:
     trajectory: float | None
     combined: float | None
     adjusted: float | None
+    actor_rate: float | None
+    """Of all searches and fetches of the track, the share that broke the rule [GE §6.3]."""
+    subsystem_rate: float | None
+    horizon_rate: float | None
+    coverage: float | None
+    """The mean share fetched of what was needed: a search space, or evidence."""
+    direction: float | None
+    """The share of answers with the causal direction, and with both events [GE §7.3]."""
+    events: float | None
     state_invalid_correct: int
     valid: int
     lucky: int
+    buckets: Mapping[Bucket, BucketSummary]
 
 
 def summary(cards: Sequence[RunCard]) -> tuple[TrackSummary, ...]:
@@ -366,24 +428,46 @@ def summary(cards: Sequence[RunCard]) -> tuple[TrackSummary, ...]:
     found = []
     for track in TRACKS:
         mine = [card for card in cards if card.question.asked.track is track]
-        if not mine:
-            continue
-        verdicts = [card.verdict for card in mine]
-        found.append(
-            TrackSummary(
-                track=track,
-                runs=len(mine),
-                verdicts={verdict: verdicts.count(verdict) for verdict in Verdict},
-                answer=_mean([card.answer for card in mine]),
-                trajectory=_mean([card.trajectory for card in mine]),
-                combined=_mean([card.combined for card in mine]),
-                adjusted=_mean([card.adjusted for card in mine]),
-                state_invalid_correct=sum(card.is_state_invalid_correct for card in mine),
-                valid=sum(card.way == "valid" for card in mine),
-                lucky=sum(card.way == "lucky" for card in mine),
-            )
-        )
+        if mine:
+            found.append(_track_summary(track, mine))
     return tuple(found)
+
+
+def _track_summary(track: Track, mine: Sequence[RunCard]) -> TrackSummary:
+    verdicts = [card.verdict for card in mine]
+    counted = [card.counted for card in mine if card.counted is not None]
+    calls = sum(each.calls for each in counted)
+    named = [card.named for card in mine if card.named is not None]
+    buckets = {bucket: [c for c in mine if c.question.bucket is bucket] for bucket in Bucket}
+    return TrackSummary(
+        track=track,
+        runs=len(mine),
+        verdicts={verdict: verdicts.count(verdict) for verdict in Verdict},
+        answer=_mean([card.answer for card in mine]),
+        trajectory=_mean([card.trajectory for card in mine]),
+        combined=_mean([card.combined for card in mine]),
+        adjusted=_mean([card.adjusted for card in mine]),
+        actor_rate=_share(sum(each.actor for each in counted), calls),
+        subsystem_rate=_share(sum(each.subsystem for each in counted), calls),
+        horizon_rate=_share(sum(each.horizon for each in counted), calls),
+        coverage=_mean([each.fetched / each.needed for each in counted if each.needed]),
+        direction=_share(sum(each.direction for each in named), len(named)),
+        events=_share(sum(each.events for each in named), len(named)),
+        state_invalid_correct=sum(card.is_state_invalid_correct for card in mine),
+        valid=sum(card.way == "valid" for card in mine),
+        lucky=sum(card.way == "lucky" for card in mine),
+        buckets={
+            bucket: BucketSummary(
+                len(of), _mean([card.answer for card in of]), sum(card.is_correct for card in of)
+            )
+            for bucket, of in buckets.items()
+            if of
+        },
+    )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 6) if whole else None
 
 
 def _mean(numbers: Sequence[float | None]) -> float | None:

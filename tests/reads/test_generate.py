@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -13,7 +14,7 @@ from statediff.reads.checks import probe
 from statediff.reads.cone import Cone, Policy
 from statediff.reads.config import EvaluationConfig
 from statediff.reads.generate import QuestionSet, generate, links_of, silences_of
-from statediff.reads.instants import duration
+from statediff.reads.instants import duration, show_instant
 from statediff.reads.log import corpus_of
 from statediff.reads.questions import (
     Bucket,
@@ -185,3 +186,42 @@ def test_a_writer_is_checked_and_replaced_by_the_template_in_the_end() -> None:
     good = "For alex: did a page follow the incident?"
     assert word_question(scaffold, secrets, lambda _s, n: good if n == 2 else "") == good
     assert "label" not in Scaffold.__dataclass_fields__
+
+
+@pytest.mark.parametrize("name", ["support", "healthcare"])
+def test_half_of_the_premises_are_near_the_effect_and_not_its_cause(name: str) -> None:
+    known = load_pack(name)
+    asked = [
+        question
+        for question in generate(known.corpus, known.config.content).questions
+        if isinstance(question.truth, CounterfactualTruth)
+    ]
+    changed = [q.truth.outcome_changed for q in asked if isinstance(q.truth, CounterfactualTruth)]
+    assert len(asked) // 2 in (changed.count(False), changed.count(True))
+    events = {each.id: each for each in known.corpus.events}
+    specs = {f"causal link {spec.id}": spec for spec in known.config.content.causal_links}
+    for question in asked:
+        truth, spec = question.truth, specs[question.spec]
+        assert isinstance(truth, CounterfactualTruth)
+        cause, effect = events[truth.cause], events[truth.effect]
+        premise = question.asked.text.partition(" had not happened")[0]
+        for joined in spec.join:
+            assert str(cause.facts[joined]) not in premise
+        named = [
+            event
+            for event in known.corpus.by_type[spec.cause]
+            if show_instant(event.at)[:10] in premise
+            and re.search(rf" by {' and '.join(event.actors)} (?:on|\()", premise)
+            and event.at < effect.at
+        ]
+        assert (cause in named) is truth.outcome_changed
+        assert question.bucket is (Bucket.LINKED if truth.outcome_changed else Bucket.UNLINKED)
+
+
+def test_a_plan_without_unlinked_premises_asks_for_causes_only(pack: Pack) -> None:
+    content = pack.config.content
+    plan = content.questions.model_copy(update={"unlinked": 0})
+    made = generate(pack.corpus, content.model_copy(update={"questions": plan}))
+    truths = [q.truth for q in made.questions if isinstance(q.truth, CounterfactualTruth)]
+    assert truths
+    assert all(truth.outcome_changed for truth in truths)

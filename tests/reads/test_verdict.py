@@ -167,6 +167,31 @@ def test_tracks_are_summed_up_apart(office: EvaluationConfig, corpus: Corpus) ->
     assert silence.verdicts[Verdict.INCONCLUSIVE] == 1
 
 
+def test_a_summary_has_the_rates_and_accuracies_of_the_paper(
+    office: EvaluationConfig, corpus: Corpus
+) -> None:
+    scorer = Scorer(corpus, office, [KNOWN, COUNTERFACTUAL])
+    wrong = {**LINKED, "direction": "effect_to_cause", "cause": LINKED["effect"]}
+    cards = judge(scorer, [
+        ReadRun(0, ReadTrace.of([fetch("z1"), fetch("t1")]), YES),
+        ReadRun(0, ReadTrace.of([fetch("z1"), fetch("late")]), YES),
+        ReadRun(1, ReadTrace.of(BOTH_ENDS), LINKED),
+        ReadRun(1, ReadTrace.of(BOTH_ENDS[:1]), wrong),
+        ReadRun(1, ReadTrace(gap="unrecorded"), LINKED),
+    ])  # fmt: skip
+    perspective, counterfactual = summary(cards)
+    assert (perspective.direction, perspective.events) == (None, None)
+    assert (perspective.actor_rate, perspective.subsystem_rate) == (0.5, 0.5)
+    assert perspective.horizon_rate == 0.25
+    assert (counterfactual.direction, counterfactual.events) == (0.666667, 0.666667)
+    counted = [card.counted for card in cards if card.counted is not None]
+    assert len(counted) == 4
+    shares = [each.fetched / each.needed for each in counted[2:]]
+    assert counterfactual.coverage == sum(shares) / 2
+    assert {b: of.runs for b, of in perspective.buckets.items()} == {KNOWN.bucket: 2}
+    assert counterfactual.buckets[COUNTERFACTUAL.bucket].correct == 2
+
+
 def test_rescoring_changes_nothing(office: EvaluationConfig, corpus: Corpus) -> None:
     first = card(office, corpus, COUNTERFACTUAL, LINKED, *BOTH_ENDS)
     assert first == card(office, corpus, COUNTERFACTUAL, LINKED, *BOTH_ENDS)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from statediff.cli.faults import USAGE
-from statediff.cli.options import JsonFlag
+from statediff.cli.options import JsonFlag, ModelCosts
 from statediff.cli.output import emit, print_result, progress, results, shown
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
@@ -18,8 +19,9 @@ from statediff.reports.said import said
 if TYPE_CHECKING:
     from statediff.reads.questions import Question
     from statediff.reads.scores import ReadRun
-    from statediff.reads.verdict import RunCard, TrackSummary
+    from statediff.reads.verdict import ReadMode, RunCard, TrackSummary
     from statediff.reads.world import Pack
+    from statediff.workspace.agents import AgentOptions
 
 CHECKED = "statediff/reads-check/1"
 JUDGED = "statediff/reads-judged/1"
@@ -163,6 +165,121 @@ def window(
     return 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answerer:
+    """Who answers the questions."""
+
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url", metavar="URL", help="A model at this OpenAI-compatible endpoint."
+        ),
+    ] = None
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="With --base-url: which model.")
+    ] = None
+    costs: ModelCosts
+    max_turns: Annotated[
+        int | None,
+        typer.Option("--max-turns", min=1, max=1000, help="Answers of the model [default: 50]."),
+    ] = None
+    agent_mcp: Annotated[
+        str | None,
+        typer.Option("--agent-mcp", metavar="CMD", help="A program that gets the tools by MCP."),
+    ] = None
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", metavar="MODULE:FUNCTION", help="A Python function."),
+    ] = None
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="For each question.")
+    ] = 600.0
+    trust_trace: Annotated[
+        bool,
+        typer.Option(
+            "--trust-trace",
+            help="You answer for it that the program or function reads by its tools only.",
+        ),
+    ] = False
+
+    def options(self) -> AgentOptions:
+        """As `run` takes them; `UsageError` where nobody, or two, are to answer."""
+        from statediff.workspace.agents import AgentOptions
+
+        return AgentOptions(
+            named=self.agent,
+            mcp=self.agent_mcp,
+            base_url=self.base_url,
+            model=self.model,
+            key_env=self.costs.key_env,
+            price_in=self.costs.price_in,
+            price_out=self.costs.price_out,
+            max_cost=self.costs.max_cost,
+            max_turns=self.max_turns,
+            timeout_seconds=self.timeout,
+        )
+
+
+def run(
+    pack: FolderArgument,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="The runs, JSON lines; a new file.")
+    ],
+    answerer: Answerer,
+    mode: Annotated[str, typer.Option("--mode", help="tool, context or zero-shot.")] = "tool",
+    question: Annotated[
+        list[str] | None,
+        typer.Option("--question", metavar="ID", help="Only this one; may be given again."),
+    ] = None,
+) -> int:
+    """Have a model or an agent answer the questions, and keep what it read for `reads judge`."""
+    import json
+    from datetime import UTC, datetime
+
+    from statediff.agents.questioning import Asking, put_questions
+    from statediff.reads.generate import generate
+    from statediff.reads.runs import run_line
+    from statediff.reads.verdict import ReadMode
+
+    reading = _mode(mode)
+    found, options = _pack(pack), answerer.options()
+    asked = [q.asked for q in generate(found.corpus, found.config.content).questions]
+    wanted = set(question or ()) or {each.id for each in asked}
+    if unknown := sorted(wanted - {each.id for each in asked}):
+        raise UsageError(f"there is no question {unknown[0][:60]!r}; `reads questions` names them")
+    asking = Asking(
+        found.corpus,
+        found.config.content,
+        has_tools=reading is ReadMode.TOOL,
+        is_context=reading is ReadMode.CONTEXT,
+        is_trusted=options.base_url is not None or answerer.trust_trace,
+    )
+    agent = options.agent(Path("contract.yaml"))
+    number = missing = 0
+    try:
+        with out.open("x", encoding="utf-8") as stream:
+            chosen = (each for each in asked if each.id in wanted)
+            for each in put_questions(chosen, agent, asking, lambda: datetime.now(UTC)):
+                line = run_line(each.question, each.answer, each.trace, has_log=asking.has_tools)
+                stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+                stream.flush()
+                number, missing = number + 1, missing + (each.answer is None)
+                why = f"no answer: {each.error}" if each.answer is None else "answered"
+                progress().print(said(f"{each.question}  {why}", 300), soft_wrap=True)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error.strerror}") from error
+    results().print(f"{number} runs, {missing} without an answer: {shown(out)}", soft_wrap=True)
+    return 0
+
+
+def _mode(mode: str) -> ReadMode:
+    from statediff.reads.verdict import ReadMode
+
+    if mode not in {each.value for each in ReadMode}:
+        raise UsageError(f"--mode: expected tool, context or zero-shot, found {mode!r}")
+    return ReadMode(mode)
+
+
 def judge(
     pack: FolderArgument,
     runs: Annotated[Path, typer.Argument(help="Recorded runs, JSON lines; see docs/reads.md.")],
@@ -185,8 +302,7 @@ def judge(
     from statediff.reads.verdict import ReadMode, summary
     from statediff.reads.verdict import judge as judge_runs
 
-    if mode not in {each.value for each in ReadMode}:
-        raise UsageError(f"--mode: expected tool, context or zero-shot, found {mode!r}")
+    _mode(mode)
     found = _pack(pack)
     made = generate(found.corpus, found.config.content).questions
     scorer = Scorer(found.corpus, found.config.content, made)
@@ -202,11 +318,7 @@ def judge(
     for card in cards:
         print_result(_card(card), _card_text(card), as_json=as_json)
     tracks = [_track(each, floors.get(each.track)) for each in summary(cards)]
-    lines = (
-        f"{track['track']}: "
-        + ", ".join(f"{name} {value}" for name, value in track.items() if name != "track")
-        for track in tracks
-    )
+    lines = [line for track in tracks for line in _track_lines(track)]
     document = _exact({"form": SUMMARY, "runs": len(cards), "tracks": tracks})
     if as_json or tracks:
         print_result(document, "\n".join(lines), as_json=as_json)
@@ -246,12 +358,37 @@ def _track(scores: TrackSummary, floor: float | None) -> dict[str, Any]:
         "trajectory": scores.trajectory,
         "combined": scores.combined,
         "adjusted": scores.adjusted,
+        "actor_rate": scores.actor_rate,
+        "subsystem_rate": scores.subsystem_rate,
+        "horizon_rate": scores.horizon_rate,
+        "coverage": scores.coverage,
+        **_of_links(scores),
         "valid": scores.valid,
         "lucky": scores.lucky,
         "state_invalid_correct": scores.state_invalid_correct,
         **{verdict.value: count for verdict, count in scores.verdicts.items()},
         **_gap(scores.answer, floor),
+        "buckets": {
+            bucket.value: {"runs": of.runs, "answer": of.answer, "correct": of.correct}
+            for bucket, of in scores.buckets.items()
+        },
     }
+
+
+def _of_links(scores: TrackSummary) -> dict[str, float]:
+    """The accuracies of counterfactuals; nothing on the other tracks."""
+    if scores.direction is None or scores.events is None:
+        return {}
+    return {"direction": scores.direction, "events": scores.events}
+
+
+def _track_lines(track: dict[str, Any]) -> list[str]:
+    numbers = (f"{n} {v}" for n, v in track.items() if n not in ("track", "buckets"))
+    buckets = (
+        f"  {name}: runs {of['runs']}, answer {of['answer']}, correct {of['correct']}"
+        for name, of in track["buckets"].items()
+    )
+    return [f"{track['track']}: {', '.join(numbers)}", *buckets]
 
 
 def _gap(answer: float | None, floor: float | None) -> dict[str, float]:
@@ -276,6 +413,8 @@ def _card(card: RunCard) -> Any:
             "combined": card.combined,
             "adjusted": card.adjusted,
             "violation_rate": card.rate,
+            "counted": None if card.counted is None else card.counted._asdict(),
+            "named": None if card.named is None else card.named._asdict(),
             "tier": card.tier,
             "way": card.way,
             "findings": [
@@ -315,5 +454,6 @@ COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("world", world),
     ("questions", questions),
     ("window", window),
+    ("run", run),
     ("judge", judge),
 )
