@@ -1,0 +1,11 @@
+"""Faulty: the right way, and a claim of one more."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import steps
+
+found = steps.invoices()
+steps.file(found)
+steps.office.answer(filed=len(found) + 1)

@@ -1,0 +1,13 @@
+"""Faulty: everybody at the old address moves."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import steps
+
+for path in steps.CARDS:
+    steps.card(path)
+steps.visit()
+steps.visit("/dana/work/notary.ics")
+steps.done(events=2)

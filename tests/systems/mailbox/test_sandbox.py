@@ -1,0 +1,224 @@
+"""A mailbox of a sandbox: every way an agent can leave it is drift, and a reset removes it."""
+
+from __future__ import annotations
+
+import base64
+import imaplib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from statediff.capture.source import SourceUnavailable
+from statediff.conformance.systems import SystemSuite, Way
+from statediff.errors import SandboxError
+from statediff.model.state import MemoryChunks, State
+from statediff.packs import SandboxPack, sandbox_pack
+from statediff.systems.base.protocol import System
+from statediff.systems.mailbox.sandbox import EmbeddedMailbox, read_mailbox_seed
+
+pytestmark = pytest.mark.pack("statediff[office]")
+
+
+@contextmanager
+def signed_in(system: System) -> Iterator[imaplib.IMAP4]:
+    url = urlsplit(system.url)
+    session = imaplib.IMAP4(url.hostname or "", url.port or 0, timeout=20)
+    session.login(unquote(url.username or ""), unquote(url.password or ""))
+    try:
+        yield session
+    finally:
+        session.logout()
+
+
+def by_imap(act: Callable[[imaplib.IMAP4], Any], folder: str = "INBOX") -> Callable[[System], None]:
+    """What the agent does with a folder open."""
+
+    def apply(system: System) -> None:
+        with signed_in(system) as session:
+            assert session.select(f'"{folder}"')[0] == "OK"
+            kind, told = act(session)
+            assert kind == "OK", told
+
+    return apply
+
+
+def by_sieve(*commands: bytes) -> Callable[[System], None]:
+    """What the agent asks of the server of filters."""
+
+    def apply(system: System) -> None:
+        url = urlsplit(system.url)
+        word = f"\0{unquote(url.username or '')}\0{unquote(url.password or '')}".encode()
+        sign_in = b'AUTHENTICATE "PLAIN" "' + base64.b64encode(word) + b'"'
+        place = (url.hostname or "", int(parse_qs(url.query)["sieve"][0]))
+        with socket.create_connection(place, 20) as line:
+            stream = line.makefile("rwb")
+            for command in (b"", sign_in, *commands):
+                if command:
+                    stream.write(command + b"\r\n")
+                    stream.flush()
+                while not (answer := stream.readline()).startswith(b"OK"):
+                    assert not answer.startswith((b"NO", b"BYE")), answer
+                    assert answer, "the line ended"
+
+    return apply
+
+
+def append(raw: bytes, flags: str = "") -> Callable[[System], None]:
+    return by_imap(lambda session: session.append("INBOX", flags, "", raw))
+
+
+LETTER = b"From: a@example.org\r\nTo: dana@brightwater.example\r\nSubject: hi\r\n\r\nhello\r\n"
+
+
+class TestMailbox(SystemSuite):
+    source = "mailbox"
+    ways: ClassVar = {
+        "a message is added": Way(append(LETTER)),
+        "a message is moved": Way(by_imap(lambda s: s.uid("MOVE", "101", "Trash"))),
+        "a message is copied": Way(by_imap(lambda s: s.uid("COPY", "101", "Trash"))),
+        "a message is marked": Way(
+            by_imap(lambda s: s.uid("STORE", "112", "+FLAGS", "\\Answered"))
+        ),
+        "a message is marked for deletion": Way(
+            by_imap(lambda s: s.uid("STORE", "102", "+FLAGS", "\\Deleted"))
+        ),
+        "a folder is added": Way(by_imap(lambda s: s.create("Hidden"))),
+        "a folder is gone": Way(by_imap(lambda s: s.delete("Drafts"))),
+        "a folder has another name": Way(by_imap(lambda s: s.rename("Sent", "Sent2"))),
+        "the inbox is renamed": Way(by_imap(lambda s: s.rename("INBOX", "Old"), "Sent")),
+        "a folder is not subscribed to": Way(by_imap(lambda s: s.unsubscribe("Sent"))),
+        "a folder is subscribed to": Way(by_imap(lambda s: s.subscribe("Trash"))),
+        "a name that is no folder is subscribed to": Way(by_imap(lambda s: s.subscribe("Nowhere"))),
+        "a filter sends mail on": Way(
+            by_sieve(b'PUTSCRIPT "main" {24+}\r\nredirect "x@y.example";\n')
+        ),
+        "no filter is active": Way(by_sieve(b'SETACTIVE ""')),
+        "a filter waits": Way(by_sieve(b'PUTSCRIPT "later" {5+}\r\nkeep;')),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("office")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMailbox]:
+    made = TestMailbox.make(tmp_path_factory.mktemp("mailbox") / "mailbox")
+    assert isinstance(made, EmbeddedMailbox)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def mailbox(running: EmbeddedMailbox) -> EmbeddedMailbox:
+    running.reset()
+    return running
+
+
+def state(mailbox: EmbeddedMailbox) -> State:
+    (source,) = mailbox.sources()
+    return source.read(MemoryChunks(), lambda: datetime.now(UTC), None).state
+
+
+def messages(mailbox: EmbeddedMailbox, folder: str) -> dict[int, Any]:
+    return {key[2]: row for key, row in state(mailbox).tables["mail"].rows() if key[0] == folder}
+
+
+def test_a_copy_holds_what_the_original_holds(mailbox: EmbeddedMailbox) -> None:
+    before = messages(mailbox, "INBOX")[101]
+    by_imap(lambda s: s.uid("COPY", "101", "Trash"))(mailbox)
+    copied = messages(mailbox, "Trash")[101]
+    assert (copied["digest"], copied["flags"]) == (before["digest"], before["flags"])
+    assert copied["received_at"] == before["received_at"]
+
+
+def test_what_is_appended_is_kept_byte_for_byte(mailbox: EmbeddedMailbox) -> None:
+    raw = LETTER + b"\x00\xff odd\r\n\r\n"
+    append(raw, r"(\Draft)")(mailbox)
+    kept = max(messages(mailbox, "INBOX").items())[1]
+    assert (kept["size"], kept["flags"]) == (len(raw), ("\\Draft",))
+
+
+def test_the_password_is_of_one_trial(mailbox: EmbeddedMailbox) -> None:
+    earlier = urlsplit(mailbox.url)
+    mailbox.reset()
+    now = urlsplit(mailbox.url)
+    session = imaplib.IMAP4(now.hostname or "", now.port or 0, timeout=20)
+    with pytest.raises(imaplib.IMAP4.error):
+        session.login(unquote(earlier.username or ""), unquote(earlier.password or ""))
+    session.shutdown()
+
+
+def test_a_session_of_an_earlier_trial_is_cut(mailbox: EmbeddedMailbox) -> None:
+    url = urlsplit(mailbox.url)
+    session = imaplib.IMAP4(url.hostname or "", url.port or 0, timeout=20)
+    session.login(unquote(url.username or ""), unquote(url.password or ""))
+    mailbox.reset()
+    with pytest.raises((imaplib.IMAP4.abort, OSError)):
+        session.noop()
+    session.shutdown()
+    assert mailbox.verify()[1] == ()
+
+
+@pytest.mark.parametrize("is_parent", [True, False])
+def test_a_server_that_was_killed_is_unread_and_a_reset_brings_another(
+    mailbox: EmbeddedMailbox, is_parent: bool
+) -> None:
+    children = Path(f"/proc/{mailbox.server.pid}/task/{mailbox.server.pid}/children")
+    child = int(children.read_text().split()[0])
+    os.kill(mailbox.server.pid if is_parent else child, signal.SIGKILL)
+    with pytest.raises(SourceUnavailable):
+        state(mailbox)
+    assert "does not answer" in str(mailbox.unsettled(0))
+    (drift,) = mailbox.verify()[1]
+    assert (drift.what, drift.found) == ("its server", "none")
+    mailbox.reset()
+    assert mailbox.verify()[1] == ()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\x00" * 100,
+        b"Subject: =?utf-8?q?=ff?=\r\nSubject: two\r\n\r\n\xf0\x9f",
+        b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\n" * 3000,
+        b"From: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"Subject: " + "\u202e\u200b\U000e0001".encode() + b"\r\n\r\n",
+        b"Subject: big\r\n\r\n" + b"x" * 5_000_000,
+    ],
+)
+def test_whatever_is_appended_is_a_change_and_never_an_error(
+    mailbox: EmbeddedMailbox, raw: bytes
+) -> None:
+    with signed_in(mailbox) as session:
+        if session.append("INBOX", "", "", raw)[0] != "OK":
+            pytest.skip("the server does not take it")
+    assert len(messages(mailbox, "INBOX")) == 20
+    mailbox.reset()
+    assert mailbox.verify()[1] == ()
+
+
+@pytest.mark.parametrize("name", ["M&APw-ll", "a b", "x" * 200, "Archive/2025/deep/er"])
+def test_folders_of_odd_names_are_seen(mailbox: EmbeddedMailbox, name: str) -> None:
+    by_imap(lambda s: s.create(f'"{name}"'))(mailbox)
+    shown = {key[0] for key, _ in state(mailbox).tables["folder"].rows()}
+    assert name.replace("&APw-", "ü") in shown
+
+
+@pytest.mark.parametrize("text", ["", "account: x", "account: x\nfolders: {A: {messages: [1]}}"])
+def test_a_seed_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "seed.yaml").write_text(text)
+    with pytest.raises(SandboxError, match="cannot be read as a mailbox"):
+        read_mailbox_seed(tmp_path / "seed.yaml")
