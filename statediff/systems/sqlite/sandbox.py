@@ -58,11 +58,15 @@ class EmbeddedDatabase:
         self.file = folder / f"{source.name}.sqlite"
         self.image, self.entities = build_image(source)
         self.digest = hashlib.sha256(self.image).hexdigest()
-        refined: Callable[[Schema], Schema] | None = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
+        refined = self._refinement(source)
         self._read = SqliteSource(source.name, self.file, refined, in_place=True)
         self._feed = SqliteFeed(source.name, self.file, refined)
+
+    def _refinement(self, source: PackSource) -> Callable[[Schema], Schema] | None:
+        """What makes the logical schema of the catalogue's; None: it is the catalogue's."""
+        if source.schema is None:
+            return None
+        return refine(load_schema_file(source.schema), source.name)
 
     @property
     def url(self) -> str:

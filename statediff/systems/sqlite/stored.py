@@ -5,6 +5,9 @@ to it, and 100.00 as an integer. What people wrote is the shortest decimal that 
 and no two doubles share it, so that nothing is lost; the declared scale pads it with zeros. A
 difference below the double's resolution was never stored. Columns of other affinities keep the
 double, which is what their type says.
+
+SQLite leaves bytes in such a column as they are. Programs that bind a decimal as the ASCII bytes of
+its digits, as Python's are advised to, keep it exactly: it is read as that decimal.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from statediff.systems.base.rows import Convert, converter
 DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC", "NUMBER", "MONEY"})
 """Declared types of NUMERIC affinity that mean decimal numbers."""
 _DECLARED: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*\d+\s*(?:,\s*(\d{1,2})\s*)?\))?\s*")
+_DOUBLES: Final = re.compile("REAL|FLOA|DOUB", re.IGNORECASE)
+_WRITTEN: Final = re.compile(rb"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _MAX_PADDED: Final = 40
 """Digits before the point; a longer number is no amount, and is not padded."""
 
@@ -27,6 +32,8 @@ _MAX_PADDED: Final = 40
 def column_reader(field: Field, declared: str) -> Convert | None:
     """How a stored value of this field is read, or None when it is taken as it is."""
     scale = decimal_scale(declared)
+    if scale is None and _DOUBLES.search(declared):
+        scale = 0  # who states that such a column holds decimals means those that people wrote
     if scale is not None and field.kind is Kind.DECIMAL:
         return lambda stored: written_decimal(stored, scale)
     return converter(field)
@@ -49,11 +56,15 @@ def written_decimal(stored: Any, scale: int) -> Any:
 
     >>> written_decimal(98.7, 2), written_decimal(100, 2), written_decimal(0.125, 2)
     (Decimal('98.70'), Decimal('100.00'), Decimal('0.125'))
+    >>> written_decimal(b"1850", 2), written_decimal(b"5.4000", 2), written_decimal(b"n/a", 2)
+    (Decimal('1850.00'), Decimal('5.4000'), b'n/a')
     """
     if type(stored) is float and math.isfinite(stored):
         exact = Decimal(repr(stored))
     elif type(stored) is int:
         exact = Decimal(stored)
+    elif type(stored) is bytes and _WRITTEN.fullmatch(stored):
+        exact = Decimal(stored.decode())
     else:
         return stored  # null, text, bytes, and the infinities
     sign, digits, exponent = exact.as_tuple()

@@ -1,0 +1,1 @@
+"""Tryton, an ERP: its server, reached by JSON-RPC, and the SQLite database that it keeps."""

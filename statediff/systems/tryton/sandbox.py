@@ -1,0 +1,116 @@
+"""An ERP on Tryton: a SQLite file put back by a copy, and a server that is forked for each trial.
+
+The base is a database that Tryton made (`sandboxes/erp/build.py`), kept compressed. Its bytes, with
+the agent's password of this trial in them, are the pristine image in the evaluator's memory. A
+reset ends the server of the last trial, forks the next and puts the file back; so the proof is that
+of a SQLite file: all its bytes, its mode, and the files beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, Final
+
+from statediff.errors import SandboxError
+from statediff.model.schema import Schema
+from statediff.packs import PackSource
+from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.base.served import ForkedServer
+from statediff.systems.sqlite.copy import with_log, without_log
+from statediff.systems.sqlite.sandbox import EmbeddedDatabase
+from statediff.systems.tryton.accounts import with_password
+from statediff.systems.tryton.schema import with_caches_outside
+
+AGENT: Final = "robin"
+TODAY: Final = "2026-03-16"
+"""The ERP's business date."""
+MAX_BASE_BYTES: Final = 256 * 1024 * 1024
+_POLL_SECONDS: Final = 0.01
+
+
+class EmbeddedErp(EmbeddedDatabase):
+    """A `System`: Tryton on loopback, over a SQLite file in a folder of its own."""
+
+    FILES: ClassVar[Mapping[str, bool]] = {"file": True}
+    LOOKS: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as unpacked:
+            base = Path(unpacked) / "base.sqlite"
+            base.write_bytes(_unpacked(source.files["file"]))
+            super().__init__(replace(source, files={**source.files, "file": base}), looks, folder)
+        self._base = without_log(self.image)
+        self._server = ForkedServer("statediff.systems.tryton.server", "the ERP")
+        self._port = 0
+        self._password = ""
+
+    def _refinement(self, source: PackSource) -> Callable[[Schema], Schema] | None:
+        return with_caches_outside(super()._refinement(source))
+
+    @property
+    def url(self) -> str:
+        return f"http://{AGENT}:{self._password}@127.0.0.1:{self._port}/{self.source}/"
+
+    def start(self) -> None:
+        if not self._server.pid:
+            super().reset()
+            self._server.start({"file": str(self.file), "today": TODAY})
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def reset(self) -> None:
+        """The file is the base with a new password of the agent; a new server serves it."""
+        self.start()
+        # The last trial's server ends first: what it still does reaches no file of this trial.
+        try:
+            self._port = int(self._server.serve({})["port"])
+        except SandboxError:
+            self._server.kill()
+            self.start()
+            self._port = int(self._server.serve({})["port"])
+        self._password = secrets.token_urlsafe(18)
+        self.image = with_log(with_password(self._base, AGENT, self._password))
+        self.digest = hashlib.sha256(self.image).hexdigest()
+        super().reset()
+
+    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
+        proof, drift = super().verify()
+        if self._server.in_progress() is None:
+            drift = (*drift, self._drift("its server", "an answer", "none"))
+        return proof, drift
+
+    def unsettled(self, deadline: float) -> str | None:
+        """Waits until no request is in progress and nobody holds a write transaction."""
+        while True:
+            waiting = self._server.in_progress()
+            if waiting == 0:
+                return super().unsettled(deadline)
+            if waiting is None:
+                return "the ERP's server does not answer"
+            if time.monotonic() >= deadline:
+                return f"{waiting} requests are in progress"
+            time.sleep(_POLL_SECONDS)
+
+    def unplug(self, source: str) -> None:
+        """The server is killed, and the database is gone."""
+        self._server.kill()
+        super().unplug(source)
+
+
+def _unpacked(path: Path) -> bytes:
+    decompressor = lzma.LZMADecompressor()
+    try:
+        content = decompressor.decompress(path.read_bytes(), MAX_BASE_BYTES)
+    except (OSError, lzma.LZMAError) as error:
+        raise SandboxError(f"{path}: cannot be unpacked: {error}") from error
+    if not decompressor.eof:
+        raise SandboxError(f"{path}: expected a whole file of at most {MAX_BASE_BYTES} bytes")
+    return content
