@@ -36,6 +36,7 @@ class _Handler(WSGIRequestHandler):
 
     def get_environ(self) -> WSGIEnvironment:
         environ = super().get_environ()
+        environ["RAW_URI"] = self.path  # as it was asked, which signatures cover
         environ["HTTP_AUTHORIZATION"] = self.headers.get("Authorization", "")
         # A request without one has none: `get_content_type` would say `text/plain`.
         environ["CONTENT_TYPE"] = self.headers.get("Content-Type", "")

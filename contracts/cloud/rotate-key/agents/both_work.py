@@ -1,0 +1,15 @@
+"""Faulty: the old key still opens what the new one opens."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as cloud
+
+account = cloud.Account()
+user, old, config = (cloud.INPUTS[name] for name in ("user", "old", "config"))
+
+document = account.get("fernway-config", config)
+key, _ = account.new_key(user)
+account.put("fernway-config", config, document.replace(old, key), "application/json")
+cloud.answer(ends=key[-4:], old="inactive")

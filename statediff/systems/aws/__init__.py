@@ -1,0 +1,1 @@
+"""Object stores, identities and queues of AWS, served by moto in a process of its own."""
