@@ -180,7 +180,7 @@ def _held(holder: str, owner: Any, into: Rows, rights: _Rights) -> list[Statemen
     for name, document in owner.policies.items():
         text = document if isinstance(document, str) else canonical(plain(document))
         into.add("inline_policy", {"holder": holder, "name": name, "document": text})
-        found += _statements(f"{holder}/{name}", text, into, rights.account)
+        found += _statements(f"{holder}/{_quoted(name)}", text, into, rights.account)
     for policy in owner.managed_policies.values():
         into.add("attachment", {"holder": holder, "policy": policy.name})
         for version in policy.versions:
@@ -188,6 +188,11 @@ def _held(holder: str, owner: Any, into: Rows, rights: _Rights) -> list[Statemen
                 place = f"policy/{policy.name}:{version.version_id}"
                 found += statements(place, version.document, rights.account)
     return found
+
+
+def _quoted(name: str) -> str:
+    """A policy's name as part of a place: two places are never one text."""
+    return name.replace("%", "%25").replace("/", "%2F").replace(":", "%3A")
 
 
 def _statements(document: str, text: str | None, into: Rows, account: str) -> tuple[Statement, ...]:
@@ -269,7 +274,7 @@ def _roles(iam: Any, into: Rows, rights: _Rights) -> None:
         }
         into.add("role", row)
         rights.identity[holder] = _held(holder, role, into, rights)
-        rights.trust[role.arn] = _statements(f"{holder}/trust", text, into, rights.account)
+        rights.trust[role.arn] = _statements(f"{holder}:trust", text, into, rights.account)
         rights.roles[role.arn] = holder
 
 
@@ -396,8 +401,8 @@ def _settings(bucket: Any, into: Rows) -> None:
                 "restrict_policy": block.restrict_public_buckets,
             },
         )
-    for rule in bucket.rules:
-        into.add("lifecycle_rule", {"bucket": name, **_lifecycle(rule)})
+    for rule, named in _distinct(bucket.rules):
+        into.add("lifecycle_rule", {"bucket": name, **_lifecycle(rule), "id": named})
     for number, cors in enumerate(bucket.cors):
         row = {
             "origins": _listed(cors.allowed_origins),
@@ -408,8 +413,9 @@ def _settings(bucket: Any, into: Rows) -> None:
         }
         into.add("cors_rule", {"bucket": name, "number": number, **row})
     told = bucket.notification_configuration
-    for each in () if told is None else (*told.topic, *told.queue, *told.cloud_function):
-        row = {"id": each.id, "target": each.arn, "events": _listed(each.events)}
+    listed = () if told is None else (*told.topic, *told.queue, *told.cloud_function)
+    for each, named in _distinct(listed):
+        row = {"id": named, "target": each.arn, "events": _listed(each.events)}
         into.add("notification", {"bucket": name, **row, "filter": plain(each.filters)})
     for each in bucket.inventory_configs.values():
         row = {"bucket": name, "id": each.id}
@@ -418,6 +424,15 @@ def _settings(bucket: Any, into: Rows) -> None:
 
 def _listed(value: Any) -> list[Any]:
     return [plain(each) for each in _several(value)] if value is not None else []
+
+
+def _distinct(each: Iterable[Any]) -> Iterator[tuple[Any, str]]:
+    """Each with its id; the second of one id is told apart, which AWS would not take."""
+    seen: dict[str, int] = {}
+    for one in each:
+        name = str(one.id)
+        seen[name] = seen.get(name, 0) + 1
+        yield one, name if seen[name] == 1 else f"{name} ({seen[name]})"
 
 
 def _lifecycle(rule: Any) -> Row:
@@ -431,8 +446,7 @@ def _lifecycle(rule: Any) -> Row:
         "id": rule.id,
         "status": rule.status,
         "prefix": next((each for each in prefixes if each), None),
-        "tags": plain(tags),
-        "filter": plain(narrowed) or {},
+        "tags": sorted(f"{key}={value}" for key, value in tags.items()),
         "expire_days": _number(rule.expiration_days),
         "expire_date": rule.expiration_date,
         "expire_markers": rule.expired_object_delete_marker,

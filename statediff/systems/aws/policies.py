@@ -34,7 +34,7 @@ class Statement:
     """One statement of a document; texts are as written, lists even where one text was."""
 
     document: str
-    """Where it is, e.g. `policy/deploy:v2`, `role/courier/trust`, `bucket/fernway-site`."""
+    """Where it is, e.g. `policy/deploy:v2`, `role/courier:trust`, `bucket/fernway-site`."""
     number: int
     sid: str | None
     effect: str

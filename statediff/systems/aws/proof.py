@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
 from tempfile import SpooledTemporaryFile
@@ -18,14 +18,14 @@ from typing import Any, Final
 _LONG: Final = 200
 _SECRET: Final = ("secret_access_key", "session_token", "password", "private_key")
 _SKIPPED: Final = frozenset({"lock", "_messages_lock", "account_summary", "backend"})
-_PLAIN: Final = (str, int, float, bool, bytes, type(None))
+_PLAIN: Final = (str, int, float, bytes)
 
 
 def lines_of(roots: Mapping[str, Any]) -> dict[str, str]:
     """Path → what is there, e.g. `s3.buckets.site.versioning_status` → `Enabled`."""
     found: dict[str, str] = {}
     for name, root in roots.items():
-        found.update(_lines(name, root, {}))
+        _add(found, name, root, {})
     return found
 
 
@@ -43,50 +43,53 @@ def sealed(value: str | bytes) -> str:
     return f"{len(stored)} bytes, sha256 {hashlib.sha256(stored).hexdigest()}"
 
 
-def _lines(path: str, value: Any, above: dict[int, str]) -> Iterator[tuple[str, str]]:
-    if isinstance(value, _PLAIN):
-        is_secret = path.rpartition(".")[2].endswith(_SECRET)
-        text = value if isinstance(value, str | bytes) else repr(value)
-        is_long = isinstance(text, bytes) or len(text) > _LONG
-        yield path, sealed(text) if value is not None and (is_secret or is_long) else str(text)
-        return
-    if isinstance(value, datetime):
-        yield path, value.isoformat()
-        return
-    if isinstance(value, Enum | re.Pattern | type) or callable(value):
-        yield path, str(value)
-        return
-    if id(value) in above:
-        yield path, f"as {above[id(value)]}"
-        return
-    above[id(value)] = path
-    if isinstance(value, SpooledTemporaryFile):
+def _add(found: dict[str, str], path: str, value: Any, seen: dict[int, str]) -> None:
+    if value is None or isinstance(value, _PLAIN):
+        found[path] = _shown(path, value)
+    elif isinstance(value, datetime):
+        found[path] = value.isoformat()
+    elif isinstance(value, Enum | re.Pattern | type) or callable(value):
+        found[path] = str(value)
+    elif id(value) in seen:
+        found[path] = f"as {seen[id(value)]}"
+    elif isinstance(value, SpooledTemporaryFile):
         value.seek(0)
-        yield path, sealed(value.read())
-        return
-    members = list(_members(value))
-    if not members:
-        yield path, "empty"
-    for name, each in members:
-        yield from _lines(f"{path}.{name}", each, above)
+        found[path] = sealed(value.read())
+    else:
+        seen[id(value)] = path
+        members = _members(value)
+        if not members:
+            found[path] = "empty"
+        for name, each in members:
+            _add(found, f"{path}.{name}", each, seen)
 
 
-def _members(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for name in sorted(dict.keys(value) if isinstance(value, dict) else value, key=str):
-            yield (
-                str(name),
-                dict.__getitem__(value, name) if isinstance(value, dict) else value[name],
-            )
+def _shown(path: str, value: Any) -> str:
+    if isinstance(value, str):
+        is_secret = path.rpartition(".")[2].endswith(_SECRET)
+        return sealed(value) if is_secret or len(value) > _LONG else value
+    return sealed(value) if isinstance(value, bytes) else repr(value)
+
+
+def _members(value: Any) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        # Not `items`: moto's store of objects shows only the latest version of each by it.
+        found = [(str(name), each) for name, each in sorted(dict.items(value), key=_name)]
+    elif isinstance(value, Mapping):
+        found = [(str(name), each) for name, each in sorted(value.items(), key=_name)]
     elif isinstance(value, list | tuple):
-        yield from ((str(number), each) for number, each in enumerate(value))
+        found = [(str(number), each) for number, each in enumerate(value)]
     elif isinstance(value, set | frozenset):
-        for number, each in enumerate(sorted(value, key=_order)):
-            yield str(number), each
-    if hasattr(value, "__dict__"):
-        for name, each in sorted(vars(value).items()):
-            if name not in _SKIPPED:
-                yield name, each
+        found = [(str(number), each) for number, each in enumerate(sorted(value, key=_order))]
+    own = getattr(value, "__dict__", None)
+    if own:
+        found += [(name, each) for name, each in sorted(own.items()) if name not in _SKIPPED]
+    return found
+
+
+def _name(entry: tuple[Any, Any]) -> str:
+    return str(entry[0])
 
 
 def _order(value: Any) -> str:

@@ -23,7 +23,7 @@ import moto.sqs.responses
 import moto.sts.responses  # noqa: F401 - loaded before anybody asks
 from moto import settings
 from moto.core.authorization import ActionAuthenticatorMixin
-from moto.iam.models import get_account_id_from, iam_backends
+from moto.iam.models import Policy, get_account_id_from, iam_backends
 from moto.moto_api._internal import mock_random
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.s3.models import s3_backends
@@ -43,6 +43,8 @@ def load(order: Order) -> Serve:
     account = str(order["account"])
     settings.S3_IGNORE_SUBDOMAIN_BUCKETNAME = True
     _stop_the_clock()
+    held: Any = Policy
+    held.update_default_version = _one_default
     try:
         seed.make(order["seed"], account)
     except seed.SeedError as error:
@@ -117,6 +119,13 @@ def _roots() -> dict[str, Any]:
         for account, regions in list(backends.items())
         for region, backend in list(regions.items())
     }
+
+
+def _one_default(policy: Any, chosen: str) -> None:
+    """As AWS does it: moto leaves a policy without a default that is given the one it has."""
+    policy.default_version_id = chosen
+    for version in policy.versions:
+        version.is_default = version.version_id == chosen
 
 
 def _is_kept(_backend: SQSBackend, _queue: str, _message: object) -> bool:

@@ -216,8 +216,7 @@ _BUCKETS: Final = (
             _text("id"),
             _maybe("status"),
             _maybe("prefix"),
-            _map("tags"),
-            _map("filter"),
+            _list("tags"),
             _int("expire_days"),
             _maybe("expire_date"),
             _maybe("expire_markers"),
@@ -260,7 +259,7 @@ _CONTENT: Final = (
     _map("lock"),
     _maybe("redirect"),
     _map("tags"),
-    _at("modified_at"),
+    Field("modified_at", Kind.TIMESTAMP, is_nullable=False),
 )
 _OBJECTS: Final = (
     EntityType(
@@ -321,7 +320,8 @@ _QUEUES: Final = (
         (
             *(_text("queue", "queue"), _text("id"), _text("body"), _map("attributes")),
             *(_maybe("group"), _maybe("deduplication"), _at("sent_at")),
-            *(_int("receives"), _at("first_received_at"), _at("hidden_until")),
+            Field("receives", Kind.INT, is_nullable=False),
+            *(_at("first_received_at"), _at("hidden_until")),
             _at("delayed_until"),
         ),
     ),

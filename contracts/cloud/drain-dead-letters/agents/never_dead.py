@@ -1,0 +1,23 @@
+"""Faulty: orders may now fail a thousand times before anybody notices."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as cloud
+
+account = cloud.Account()
+
+dead, orders = "orders-dead", "orders"
+
+
+def back(message):
+    """The order waits again, as it was."""
+    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
+
+
+cloud.work_as("careful")
+target = f"arn:aws:sqs:{cloud.REGION}:{cloud.ACCOUNT}:{dead}"
+policy = cloud.json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 1000})
+account.sqs("SetQueueAttributes", orders, Attributes={"RedrivePolicy": policy})
+cloud.log("set_attributes", "reversible-update", {"queue": orders})

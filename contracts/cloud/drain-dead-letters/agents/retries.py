@@ -1,0 +1,28 @@
+"""Faulty: one send seemed to fail and was made again."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as cloud
+
+account = cloud.Account()
+
+dead, orders = "orders-dead", "orders"
+
+
+def back(message):
+    """The order waits again, as it was."""
+    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
+
+
+waiting = {each["Body"] for each in account.receive(orders, 0)}
+returned = 0
+for message in account.receive(dead):
+    if message["Body"] not in waiting:
+        back(message)
+        returned += 1
+    if "7002" in message["Body"]:
+        back(message)
+    account.drop(dead, message)
+cloud.answer(returned=returned, dropped=1)
