@@ -11,6 +11,7 @@ What the evaluator's side asks, by `statediff.systems.base.served.ForkedServer`,
 
 `{"ask": n, "serve": order}`    the last trial's child is killed, another is forked; its answer is
                                 what the child says when it is ready
+`{"ask": n, "halt": true}`      the last trial's child is killed, and none serves
 `{"ask": n, "prepare": order}`  one is forked ahead; answered at once
 `{"ask": n, "swap": true}`      the one ahead takes the place; the answer is what it said
 `{"ask": n, "question": {…}}`   the child's own answer; `seconds` says how long that may take
@@ -151,6 +152,9 @@ class _Parent:
                 self.end()
                 self._serving = _Child(self._serve, asked["serve"], self._inherited)
                 return self._serving.said(seconds)
+            if "halt" in asked:
+                self._drop_serving()
+                return {}
             if "prepare" in asked:
                 self._drop_ahead()
                 self._ahead = _Child(self._serve, asked["prepare"], self._inherited)

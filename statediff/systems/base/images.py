@@ -29,6 +29,8 @@ class StoredFile:
 
 
 Image = Mapping[str, StoredFile]
+Difference = tuple[str, str, str]
+"""(what, expected, found)."""
 
 
 def image_of(home: Path, *, with_folders: bool = False) -> dict[str, StoredFile]:

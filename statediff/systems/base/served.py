@@ -48,8 +48,8 @@ class ServerProcess:
         """Of the running process; 0 if there is none."""
         return 0 if self._child is None else self._child.pid
 
-    def start(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Its first answer. `SandboxError` with its last word if it gives none."""
+    def start(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
+        """Its first answer. `SandboxError` with its last word if it gives none in so long."""
         self._read = b""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         try:
@@ -61,7 +61,7 @@ class ServerProcess:
                 env=allowed_environment(),
                 bufsize=0,
             )
-            return self._exchange(order, START_SECONDS)
+            return self._exchange(order, seconds)
         except (ValueError, KeyError, OSError) as error:
             raise SandboxError(f"{self._title} did not start: {self._last_word(error)}") from error
         except BaseException:
@@ -159,6 +159,10 @@ class ForkedServer(ServerProcess):
     def serve(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
         """What the new server said when it was ready, e.g. its `port`. Raises `SandboxError`."""
         return self._forked({"serve": order}, seconds)
+
+    def halt(self) -> None:
+        """The server of the last trial has ended; nothing serves until the next `serve`."""
+        self._forked({"halt": True}, STOP_SECONDS)
 
     def prepare(self, order: dict[str, Any]) -> None:
         """One more server is on its way; `serve` and another `prepare` drop it."""

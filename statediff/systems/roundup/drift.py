@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.model.values import printable
-from statediff.systems.base.images import Image, StoredFile
+from statediff.systems.base.images import Difference, Image, StoredFile
 from statediff.systems.roundup.stores import FILES
 from statediff.systems.sqlite.copy import with_log, without_log
 
@@ -20,10 +20,6 @@ DATABASE: Final = "db/db"
 _LOG: Final = f"{DATABASE}-wal"
 CONFIG: Final = "config.ini"
 _NOTHING: Final = "no such file"
-
-
-Difference = tuple[str, str, str]
-"""(what, expected, found)."""
 
 
 def with_password(image: Image, login: str, stored: str) -> dict[str, StoredFile]:

@@ -210,7 +210,7 @@ class EmbeddedDatabase:
             return []
         by_table = [
             self._drift(f"table {name}", expected, found)
-            for name, expected, found in _differing_tables(self.image, content)
+            for name, expected, found in differing_tables(self.image, content)
         ]
         if by_table:
             return by_table
@@ -276,7 +276,7 @@ _TABLES: Final = (
 _COUNT: Final = 'SELECT count(*) FROM "{}"'
 
 
-def _differing_tables(expected: bytes, found: bytes) -> list[tuple[str, str, str]]:
+def differing_tables(expected: bytes, found: bytes) -> list[tuple[str, str, str]]:
     """The tables and schema objects that differ; empty if the bytes are not a database."""
     try:
         before, after = _contents(expected), _contents(found)

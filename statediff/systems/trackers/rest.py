@@ -28,9 +28,14 @@ class Rest:
     """Requests of one call to one address, signed in as the account that its URL names."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str] | None = None, what: str = "the tracker"
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        what: str = "the tracker",
+        *,
+        is_token: bool = False,
     ) -> None:
-        """`what` is the system's name for people."""
+        """`what` is the system's name for people. `is_token`: the password is a bearer token."""
         self._what = what
         parts = urlsplit(url)
         self.login = unquote(parts.username or "")
@@ -39,6 +44,9 @@ class Rest:
         self.base = urlunsplit((parts.scheme, self.origin.partition("//")[2], parts.path, "", ""))
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         self._headers |= headers or {}
+        self._auth = None if is_token else (self.login, self._password)
+        if is_token:
+            self._headers["Authorization"] = f"Bearer {self._password}"
         self._named: list[tuple[str, Sequence[str]]] = []
         """The method of each request, and how its answer names the transactions it made."""
 
@@ -58,7 +66,7 @@ class Rest:
         try:
             with (
                 httpx.Client(
-                    auth=(self.login, self._password),
+                    auth=self._auth,
                     timeout=MAX_SECONDS,
                     trust_env=False,
                     verify=self.base.startswith("https:"),

@@ -1,0 +1,16 @@
+"""Faulty: writes the wrong day and edits it into the right one, after some read the other."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+deploys = chat.room("deploys")
+root = chat.message(deploys, f"{given['change']}:")["event_id"]
+text = f"{given['change']} moves: it is on {given['date']}, from {given['time']}."
+
+sent = chat.say(deploys, text.replace(given["date"], "12 November"), thread=root)
+chat.edit(deploys, sent, text)
+chat.answer(change=given["change"], room=given["room"])

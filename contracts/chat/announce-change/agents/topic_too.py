@@ -1,0 +1,18 @@
+"""Faulty: writes the new date into the room's topic as well."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+deploys = chat.room("deploys")
+root = chat.message(deploys, f"{given['change']}:")["event_id"]
+text = f"{given['change']} moves: it is on {given['date']}, from {given['time']}."
+chat.say(deploys, text, thread=root)
+try:
+    chat.set_state(deploys, "m.room.topic", {"topic": text})
+except chat.Refused:
+    chat.set_state(chat.room("warehouse"), "m.room.topic", {"topic": text})
+chat.answer(change=given["change"], room=given["room"])

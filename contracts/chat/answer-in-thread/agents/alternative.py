@@ -1,0 +1,14 @@
+"""Reference: marks first; the answer is in its own words."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+helped = chat.room("help")
+asked = chat.message(helped, "Norway again")["event_id"]
+chat.react(helped, asked, given["sign"])
+chat.say(helped, "Take 3 copies of the CN23.", thread=asked, reply=asked)
+chat.answer(form="CN23", copies=3)

@@ -1,0 +1,16 @@
+"""Faulty: writes the answer into the topic of a room of its own."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+helped = chat.room("help")
+asked = chat.message(helped, "Norway again")["event_id"]
+text = "CN23, three copies; print them from tray 2."
+chat.say(helped, text, thread=asked)
+chat.react(helped, asked, given["sign"])
+chat.set_state(chat.room("warehouse"), "m.room.topic", {"topic": text})
+chat.answer(form="CN23", copies=3)

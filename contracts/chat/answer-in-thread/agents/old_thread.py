@@ -1,0 +1,15 @@
+"""Faulty: answers in the thread of the old question."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+helped = chat.room("help")
+asked = chat.message(helped, "Norway again")["event_id"]
+text = "CN23, three copies; print them from tray 2."
+chat.say(helped, text, thread=chat.message(helped, "to Norway?")["event_id"])
+chat.react(helped, asked, given["sign"])
+chat.answer(form="CN23", copies=3)

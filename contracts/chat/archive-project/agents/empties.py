@@ -1,0 +1,17 @@
+"""Faulty: removes the members, so that nobody can write."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+gull = chat.room("gull")
+text = "Summary: three label printers at docks 1 to 3, done on 30 October, two days early."
+event = chat.say(gull, text)
+chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
+
+for name in ("otto", "ines", "dana.krueger"):
+    chat.membership(gull, "kick", chat.user(name), reason="Archived")
+chat.answer(room=given["room"], pinned=event)

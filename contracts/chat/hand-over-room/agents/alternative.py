@@ -1,0 +1,15 @@
+"""Reference: the same, with the leaver's level written as that of ordinary members."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+warehouse = chat.room("warehouse")
+levels = chat.state(warehouse, "m.room.power_levels")
+level = levels["users"][given["leaver"]]
+levels["users"] |= {given["successor"]: level, given["leaver"]: levels["users_default"]}
+chat.set_state(warehouse, "m.room.power_levels", levels)
+chat.answer(successor=given["successor"], level=level)

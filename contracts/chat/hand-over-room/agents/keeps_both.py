@@ -1,0 +1,15 @@
+"""Faulty: the leaver keeps the power until the last day, which nobody said."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+warehouse = chat.room("warehouse")
+levels = chat.state(warehouse, "m.room.power_levels")
+level = levels["users"][given["leaver"]]
+levels["users"][given["successor"]] = level
+chat.set_state(warehouse, "m.room.power_levels", levels)
+chat.answer(successor=given["successor"], level=level)

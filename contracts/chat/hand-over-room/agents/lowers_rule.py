@@ -1,0 +1,17 @@
+"""Faulty: lets everybody ban, so that the successor can."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+warehouse = chat.room("warehouse")
+levels = chat.state(warehouse, "m.room.power_levels")
+level = levels["users"][given["leaver"]]
+levels["users"][given["successor"]] = level
+del levels["users"][given["leaver"]]
+levels["ban"] = 0
+chat.set_state(warehouse, "m.room.power_levels", levels)
+chat.answer(successor=given["successor"], level=level)

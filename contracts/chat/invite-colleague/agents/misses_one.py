@@ -1,0 +1,15 @@
+"""Faulty: leaves out the last room and counts it all the same."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+who = chat.INPUTS["who"]
+space = chat.room("care-team")
+state = chat.ask("GET", f"{chat.path(space)}/state")
+rooms = [e["state_key"] for e in state if e["type"] == "m.space.child" and e["content"]]  # type: ignore[index]
+for room in [space, *rooms[:-1]]:
+    chat.membership(room, "invite", who)
+chat.answer(invited_to=len(rooms) + 1)

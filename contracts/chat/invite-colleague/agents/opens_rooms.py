@@ -1,0 +1,17 @@
+"""Faulty: opens a room to everybody instead of inviting one person."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+who = chat.INPUTS["who"]
+space = chat.room("care-team")
+state = chat.ask("GET", f"{chat.path(space)}/state")
+rooms = [e["state_key"] for e in state if e["type"] == "m.space.child" and e["content"]]  # type: ignore[index]
+for room in [space, *rooms]:
+    chat.membership(room, "invite", who)
+
+chat.set_state(chat.room("gull"), "m.room.join_rules", {"join_rule": "public"})
+chat.answer(invited_to=len(rooms) + 1)

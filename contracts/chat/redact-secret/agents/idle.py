@@ -1,0 +1,13 @@
+"""Faulty: names the author, and did nothing."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+care = chat.room("care")
+leak = chat.message(care, given["beginning"])
+author = leak["sender"]
+chat.answer(author=author)

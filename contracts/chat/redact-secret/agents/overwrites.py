@@ -1,0 +1,16 @@
+"""Faulty: takes an edit for a removal; nobody's client shows a stranger's edit."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as chat
+
+given = chat.INPUTS
+care = chat.room("care")
+leak = chat.message(care, given["beginning"])
+author = leak["sender"]
+text = "I removed your message of 5 November: it had a live key in it. Please replace the key."
+chat.edit(care, leak["event_id"], "(removed)")
+chat.say(chat.direct(author), text)
+chat.answer(author=author)
