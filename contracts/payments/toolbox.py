@@ -14,6 +14,7 @@ import sqlite3
 import sys
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime
 from email.message import EmailMessage
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -167,6 +168,11 @@ def send(to: str, subject: str, body: str) -> None:
     with smtplib.SMTP(host, int(port), timeout=10) as server:
         server.send_message(message)
     log("send", "notification", {"to": to, "subject": subject})
+
+
+def instant(seconds: int) -> str:
+    """As the shop writes what the API counts in seconds."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def euros(cents: int) -> str:

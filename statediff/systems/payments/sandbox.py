@@ -50,12 +50,12 @@ class EmbeddedPayments:
         self.source = source.name
         self.folder = folder
         self.process = ForkedServer("statediff.systems.payments.server", "the payment API")
-        self._seed = read_seed(source.files["seed"])
         refined = None
         if source.schema is not None:
             refined = refine(load_schema_file(source.schema), self.source)
         self._own = PaymentsSource(self.source, self._question, refined)
         self._feed = PaymentsFeed(self._own, lambda: self._forks)
+        self._order = {"seed": read_seed(source.files["seed"]), "salt": secrets.token_hex(32)}
         self._base: dict[str, str] = {}
         self._secret = ""
         self._port = 0
@@ -67,7 +67,7 @@ class EmbeddedPayments:
 
     def start(self) -> None:
         if not self.process.pid:
-            self.process.start({"seed": self._seed})
+            self.process.start(self._order)
             self._base = {}
             self.reset()
 
@@ -87,7 +87,7 @@ class EmbeddedPayments:
             self._port = int(self.process.serve(order)["port"])
         except SandboxError:  # its parent was ended
             self.process.kill()
-            self.process.start({"seed": self._seed})
+            self.process.start(self._order)
             self._port = int(self.process.serve(order)["port"])
         self._forks += 1
         if not self._base:

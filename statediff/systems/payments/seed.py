@@ -21,7 +21,7 @@ from localstripe import resources  # type: ignore[import-untyped]  # has no anno
 from localstripe.errors import UserError  # type: ignore[import-untyped]  # has no annotations
 from localstripe.server import extra_apis  # type: ignore[import-untyped]  # has no annotations
 
-from statediff.systems.payments.layer import ApiKey, Clock, Dispute
+from statediff.systems.payments.layer import ApiKey, Clock, Dispute, digest_of
 
 
 class _Names:
@@ -45,12 +45,15 @@ def seconds(instant: str) -> int:
     return int(datetime.fromisoformat(instant).timestamp())
 
 
-def plant(seed: Mapping[str, Any], clock: Clock) -> None:
-    """The store holds the seed's story. Raises `ValueError` with the entry that cannot be made."""
+def plant(seed: Mapping[str, Any], salt: str, clock: Clock) -> None:
+    """The store holds the seed's story. Raises `ValueError` with the entry that cannot be made.
+
+    Secrets of keys follow from `salt`, which nobody is given.
+    """
     for entry in seed["keys"]:
         clock.stand_at(seconds(entry["at"]))
         with _named(_Names(), entry["name"]):
-            ApiKey(entry["name"], entry["rights"])
+            ApiKey(entry["name"], entry["rights"], f"sk_{digest_of(salt + entry['name'])}")
     names = _Names()
     asyncio.run(_tell(seed["story"], names, clock))
     clock.stand_at(seconds(seed["now"]))

@@ -12,13 +12,14 @@ What the evaluator asks of the child:
 `{"since": n}`        the transactions after that one
 `{"look": secret}`    the proof's: see `ledger.look`, with the rest that makes the trial
 
-`load` gets the seed; `serve` gets the secret of the agent's key.
+`load` gets the seed, and the salt of its keys' secrets; `serve` gets the secret of the agent's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 import time
 from collections.abc import Coroutine
 from types import SimpleNamespace
@@ -75,7 +76,7 @@ def load(order: Order) -> Serve:
     # Events are kept; no address can be given to which they would be sent.
     webhooks.asyncio = SimpleNamespace(ensure_future=lambda work: work.close())
     install(app)
-    plant(order["seed"], clock)
+    plant(order["seed"], order["salt"], clock)
     lost = order["seed"].get("lost_answers", [])
 
     def serve(trial: Order, control: Control) -> None:
@@ -87,6 +88,7 @@ def load(order: Order) -> Serve:
 async def _serve(
     trial: Order, control: Control, clock: Clock, later: _Later, lost: list[dict[str, Any]]
 ) -> None:
+    random.seed()  # localstripe's ids: each fork would begin where the others did
     key_named(AGENT_KEY)._secret = trial["secret"]
     clock.start()
     later.ledger = ledger = Ledger()

@@ -1,0 +1,21 @@
+"""Faulty: missing part; nobody in the shop reads that the dispute was answered."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+dispute = desk.get(f"/v1/disputes/{desk.INPUTS['dispute']}")
+intent = desk.get(f"/v1/charges/{dispute['charge']}")["payment_intent"]
+sent = desk.one(
+    "SELECT s.*, o.id AS order_number FROM shipments s JOIN orders o ON o.id = s.order_id"
+    " WHERE o.payment_intent = ?",
+    intent,
+)
+evidence = {
+    "shipping_carrier": sent["carrier"],
+    "shipping_tracking_number": sent["tracking"],
+}
+desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
+desk.answer(order=sent["order_number"], tracking=sent["tracking"])
