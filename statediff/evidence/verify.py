@@ -1183,10 +1183,8 @@ def _check_agreement(manifest: Mapping[str, Any], said: Mapping[str, Any]) -> No
             _reject(f"{SUMMARY}: its clauses do not make the manifest's {verdict}")
         _check_results(results, verdict)
     if "judgement.json#" in said:
-        judgement, cuts = (
-            said["judgement.json#"][0],
-            cuts_of(said["judgement.json#"], "judgement.json"),
-        )
+        cuts = cuts_of(said["judgement.json#"], "judgement.json")
+        judgement = said["judgement.json#"][0]
         if not isinstance(judgement, dict) or judgement.get("verdict") != verdict:
             _reject(f"judgement.json: it does not say the manifest's {verdict}")
         if results is not None and judgement.get("results") != results:

@@ -7,18 +7,21 @@ import { Rejected, readTrust, verify } from "../../statediff/evidence/verify.mjs
 const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
 const decoded = (files) => Object.fromEntries(Object.entries(files).map(([k, t]) => [k, bytes(t)]));
 const seeds = [];
+const judge = async ({ of, change }) => {
+  const { files, trust } = seeds[of];
+  try {
+    return (await verify({ ...files, ...decoded(change) }, trust)).status;
+  } catch (error) {
+    return error instanceof Rejected ? "INVALID" : `uncaught ${error.stack}`;
+  }
+};
+let written = Promise.resolve(); // many are judged at a time; what is said of them stays in order
 for await (const line of createInterface({ input: process.stdin })) {
   const asked = JSON.parse(line);
   if ("seed" in asked) {
     seeds[asked.seed] = { files: decoded(asked.files), trust: await readTrust(bytes(asked.trust)) };
     continue;
   }
-  const { files, trust } = seeds[asked.of];
-  let status;
-  try {
-    status = (await verify({ ...files, ...decoded(asked.change) }, trust)).status;
-  } catch (error) {
-    status = error instanceof Rejected ? "INVALID" : `uncaught ${error.stack}`;
-  }
-  process.stdout.write(JSON.stringify(status) + "\n");
+  const status = judge(asked);
+  written = written.then(async () => process.stdout.write(JSON.stringify(await status) + "\n"));
 }
