@@ -219,7 +219,7 @@ def run_trial(
         timeline=observed.timeline,
         facts=trial_facts(sandbox, observed, agent.name, plan),
     )
-    observed = _settled_reading(observed, judged)
+    observed = _settled_reading(observed, judged, store)
     bounded = bound_captures(observed.before, observed.after)
     roots = Roots.of(*bounded, plan.secret)
     if plan.register is not None:
@@ -232,7 +232,9 @@ def run_trial(
     return JudgedTrial(observed, evaluated, bundle_folder)
 
 
-def _settled_reading(observed: ObservedTrial, judged: Callable[..., Evaluated]) -> ObservedTrial:
+def _settled_reading(
+    observed: ObservedTrial, judged: Callable[..., Evaluated], store: ChunkStore
+) -> ObservedTrial:
     """The trial with the captures to judge it by.
 
     If the two admissible readings of what others changed lead to different verdicts, these are the
@@ -244,7 +246,7 @@ def _settled_reading(observed: ObservedTrial, judged: Callable[..., Evaluated]) 
     verdicts = [judged(each.before, each.after).judgement.verdict for each in (observed, found)]
     if verdicts[0] is verdicts[1]:
         return observed
-    save_captures(observed.folder, unsure.before, unsure.after, observed.checks)
+    save_captures(observed.folder, unsure.before, unsure.after, observed.checks, store, observed.id)
     return replace(observed, before=unsure.before, after=unsure.after)
 
 
@@ -375,7 +377,7 @@ def observe_trial(
     parts = _own_parts(before, guarded.capture, others, folder, store)
     guarded = replace(guarded, capture=parts.left.after)
     guarded, run = _with_turns(guarded, run, user, folder, others)
-    save_captures(folder, parts.left.before, guarded.capture, guarded.checks)
+    save_captures(folder, parts.left.before, guarded.capture, guarded.checks, store, plan.id)
     further = [part for part in (parts.found, parts.open) if part is not None]
     return ObservedTrial(
         id=plan.id,

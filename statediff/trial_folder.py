@@ -1,24 +1,39 @@
 """What a trial leaves in its folder: the run as it ended, what was captured, one file a document.
 
+What was captured of a source whose values are kept for a time only (`retain`) is encrypted, its
+chunks and the list of them, `states-NAME.kept`: NAME is what the key is called in the vault that
+`run.json` names. Without the key nobody reads them, in no copy of the folder.
+
 Nothing that exists is written over; what cannot be written is a `StorageError` with a way out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from statediff.agents.trial import Agent, AgentRun, Output
 from statediff.atomic import write_atomically
 from statediff.capture.guard import SourceCheck
-from statediff.errors import StorageError
+from statediff.capture.keyed_store import KEY_BYTES, KeyedChunks, SourceChunks, settle
+from statediff.capture.store import DiskChunks
+from statediff.contract.parts import seconds
+from statediff.errors import BundleError, StorageError
 from statediff.evidence import documents
-from statediff.evidence.canonical import write
+from statediff.evidence.canonical import read, write
 from statediff.evidence.histories import seen_document
-from statediff.evidence.states import states_document
+from statediff.evidence.states import states_document, states_in
 from statediff.evidence.traces import trace_lines
+from statediff.evidence.vault import Vault
 from statediff.model.readings import Capture
+from statediff.model.state import ChunkStore
 
 AGENT_FORM: Final = "statediff.agent-run/1"
 
@@ -44,9 +59,17 @@ def save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
 
 
 def save_captures(
-    folder: Path, before: Capture, after: Capture, checks: Sequence[SourceCheck]
+    folder: Path,
+    before: Capture,
+    after: Capture,
+    checks: Sequence[SourceCheck],
+    store: ChunkStore,
+    trial: str,
 ) -> None:
-    """Both captures, what was seen in between, and how each source was checked."""
+    """Both captures, what was seen in between, and how each source was checked.
+
+    `trial` is its name, also where the folder has another for now; `timeline.json` is there.
+    """
     captures = {
         "before": documents.capture_document(before),
         "after": documents.capture_document(after),
@@ -54,7 +77,153 @@ def save_captures(
         "checks": [_check_document(check) for check in checks],
     }
     save_document(folder / "captures.json", captures)
-    save_document(folder / "states.json", states_document((before, after)))
+    if not isinstance(store, SourceChunks):
+        save_document(folder / "states.json", states_document((before, after)))
+        return
+    save_document(folder / "states.json", _settled((before, after), store, None))
+    for source, keyed in store.keyed.items():
+        listed = _settled((before, after), store, source)
+        plain = {**_about(folder, source, trial), "retain": keyed.retain, "states": listed}
+        data = keyed.encrypt(write(plain), STATES_FILE)
+        save_document(
+            folder / f"states-{keyed.name}.kept",
+            {"form": KEPT_STATES, "source": source, "data": base64.b64encode(data).decode()},
+        )
+
+
+def _settled(captures: Sequence[Capture], store: SourceChunks, source: str | None) -> Any:
+    """The states of a source, or of all without a key; each chunk is where it belongs."""
+
+    def wanted(name: str) -> bool:
+        return name not in store.keyed if source is None else name == source
+
+    own = store.plain if source is None else store.keyed[source]
+    for state in states_in(captures, wanted):
+        for table in state.tables.values():
+            settle(own, table.store, table.chunks)
+    return states_document(captures, wanted)
+
+
+KEPT_STATES: Final = "statediff/kept-states/1"
+STATES_FILE: Final = "states.json"
+_KEPT_NAME: Final = re.compile(rf"states-([0-9a-f]{{{KEY_BYTES}}})\.kept")
+
+
+def _about(folder: Path, source: str, trial: str) -> dict[str, str]:
+    """Of which source and trial states are: no other trial has this name and these times."""
+    times = (folder / "timeline.json").read_bytes().removesuffix(b"\n")
+    return {
+        "source": source,
+        "trial": trial,
+        "timeline": hashlib.sha256(times).hexdigest(),
+    }
+
+
+def retained_chunks(
+    chunks: DiskChunks, retain: Mapping[str, str], vault: Vault | None
+) -> ChunkStore:
+    """Where a trial's chunks go: those of sources with a `retain` under new keys, in the vault."""
+    if not retain:
+        return chunks
+    if vault is None:
+        raise StorageError(
+            f"the contract says `retain` of {', '.join(sorted(retain))}, and the run names no "
+            "vault for the keys; begin a new run"
+        )
+    keyed = {}
+    for source, text in sorted(retain.items()):
+        name, key = secrets.token_hex(KEY_BYTES // 2), secrets.token_bytes(KEY_BYTES)
+        vault.put(name, key)
+        keyed[source] = KeyedChunks(chunks.folder, name, key, text)
+    return SourceChunks(chunks, keyed)
+
+
+def destroy_keys(store: ChunkStore, vault: Vault | None) -> None:
+    """The keys are gone of a trial that nobody will judge."""
+    if isinstance(store, SourceChunks) and vault is not None:
+        for keyed in store.keyed.values():
+            vault.destroy(keyed.name)
+
+
+def vault_of(run: Path) -> Vault | None:
+    """The vault that the run names for its keys."""
+    try:
+        settings = json.loads((run / "run.json").read_bytes())["settings"]
+        return Vault(Path(settings["vault"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptStates:
+    """The states of one source and trial, which were encrypted under the key `name`."""
+
+    name: str
+    about: Mapping[str, str]
+    """`source`, `trial`, and the SHA-256 of its times, `timeline`."""
+    retain_seconds: float
+    """How long they are kept after the trial is sealed."""
+    document: Any
+    chunks: KeyedChunks
+
+
+def trial_states(folder: Path, chunks: Path, vault: Vault | None) -> list[tuple[Any, DiskChunks]]:
+    """Each list of states of a trial, with the store of their chunks.
+
+    `BundleError` if one is damaged, or its key is not in the vault.
+    """
+    found: list[tuple[Any, DiskChunks]] = [(_read(folder / STATES_FILE), DiskChunks(chunks))]
+    for name in kept_names(folder):
+        kept = kept_states(folder, name, chunks, vault)
+        if kept is None:
+            where = "no vault was named" if vault is None else f"its key is not in {vault.folder}"
+            raise BundleError(
+                f"{folder / f'states-{name}.kept'}: cannot be read: {where}; it was destroyed when "
+                "the time of the source was over (`retain`), or the vault is another"
+            )
+        found.append((kept.document, kept.chunks))
+    return found
+
+
+def kept_names(folder: Path) -> Iterator[str]:
+    """What the keys are called of a trial's states that are encrypted."""
+    for path in sorted(folder.glob("states-*.kept")):
+        if (named := _KEPT_NAME.fullmatch(path.name)) is not None and not path.is_symlink():
+            yield named[1]
+
+
+def kept_states(folder: Path, name: str, chunks: Path, vault: Vault | None) -> KeptStates | None:
+    """The states under that key, which are of this trial; None without the key. `BundleError`."""
+    path = folder / f"states-{name}.kept"
+    try:
+        document = _read(path)
+        if sorted(document) != ["data", "form", "source"] or document["form"] != KEPT_STATES:
+            raise ValueError(f"expected {KEPT_STATES}")
+        key = None if vault is None else vault.get(name)
+        if key is None:
+            return None
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"{name} is no key of {KEY_BYTES} bytes")
+        keyed = KeyedChunks(chunks, name, key, "")
+        data = base64.b64decode(document["data"], validate=True)
+        plain = read(keyed.decrypt(data, STATES_FILE), path.name)
+        about = {part: str(plain[part]) for part in ("source", "trial", "timeline")}
+        expected = _about(folder, document["source"], folder.name)
+        if about != expected:
+            raise ValueError("it is of another trial")
+        return KeptStates(
+            name=name,
+            about=about,
+            retain_seconds=float(seconds(plain["retain"])),
+            document=plain["states"],
+            chunks=keyed,
+        )
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        raise BundleError(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> Any:
+    return read(path.read_bytes().removesuffix(b"\n"), path.name)
 
 
 def _check_document(check: SourceCheck) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from statediff.capture.keyed_store import chunks_of
 from statediff.capture.source import Clock, SourceUnavailable, SourceUnfollowed, gap_of, unread
 from statediff.errors import AdapterError
 from statediff.model.columns import table_changes
@@ -258,7 +259,7 @@ class Watch:
         if cause is not None or first is None:
             return unseen(source, cause or "", self._clock)
         try:
-            seen = feed.finish(store, self._clock, first.state)
+            seen = feed.finish(chunks_of(store, source), self._clock, first.state)
         except SourceUnavailable as error:
             return unseen(source, f"the feed could not be read: {gap_of(error)}", self._clock)
         if seen.gap is None and not seen.transactions:

@@ -31,6 +31,7 @@ from typing import Final, Protocol, runtime_checkable
 import blake3
 
 from statediff.capture.feed import Feed, Seen, Watch, history_of, read_of, unseen
+from statediff.capture.keyed_store import chunks_of
 from statediff.capture.source import Clock, PageReader, Source, SourceUnavailable, gap_of, unread
 from statediff.capture.take import in_name_order, read_source, unobserved_state
 from statediff.errors import AdapterError
@@ -176,6 +177,7 @@ def _after(
     by_pages: bool,
 ) -> _SourceAfter:
     name = source.name
+    store = chunks_of(store, name)
     first = read_of(before, name)
     like = next((p.state for p in before.parts if p.reading.source == name), None)
     feed = watch.feed_of(name)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from statediff.capture.feed import Seen, history_of, read_of, with_history
+from statediff.capture.keyed_store import chunks_of
 from statediff.capture.source import Clock, SettledSource, Source, SourceUnavailable, gap_of
 from statediff.model.readings import Capture, History, Transaction
 from statediff.model.state import ChunkStore, State
@@ -40,7 +41,7 @@ class _Line:
     def look(self, call: str, names: tuple[str, ...], store: ChunkStore, clock: Clock) -> bool:
         """Whether the call changed the source."""
         try:
-            part = self.source.read(store, clock, self.state)
+            part = self.source.read(chunks_of(store, self.source.name), clock, self.state)
         except SourceUnavailable as error:
             self.gap = self.gap or f"after {call} it could not be read: {gap_of(error)}"
             return False

@@ -99,10 +99,7 @@ class DiskChunks:
 
     def _store(self, digest: str, batch: pa.RecordBatch) -> None:
         """The chunk is on disk, and counts as used now."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        content = memoryview(sink.getvalue())
+        content = self._encoded(digest, batch)
         path = self._path(digest)
         try:
             with self._own_lease().gate():
@@ -123,6 +120,13 @@ class DiskChunks:
                 f"chunk {digest[:16]}… could not be written to {self._root}: {error.strerror}; "
                 "check that the folder exists and may be written"
             ) from error
+
+    def _encoded(self, _digest: str, batch: pa.RecordBatch) -> memoryview:
+        """The bytes of the chunk's file."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return memoryview(sink.getvalue())
 
     def _own_lease(self) -> Lease:
         with self._starting:
@@ -148,10 +152,7 @@ class DiskChunks:
     def _read(self, digest: str) -> pa.RecordBatch:
         path = self._path(digest)
         try:
-            with pa.memory_map(path) as mapped, pa.ipc.open_file(mapped) as reader:
-                if reader.num_record_batches != 1:
-                    raise _damage(digest, path, "it does not hold exactly one batch")
-                batch = reader.get_batch(0)
+            batch = self._opened(digest, path)
             if digest not in self._verified:
                 batch.validate(full=True)
                 found = batch_digest(batch)
@@ -167,6 +168,16 @@ class DiskChunks:
             # KeyError, TypeError, ValueError: a well-formed Arrow file that is no chunk of ours.
             raise _damage(digest, path, str(error).partition("\n")[0]) from error
         return batch
+
+    def _opened(self, digest: str, path: str) -> pa.RecordBatch:
+        with pa.memory_map(path) as mapped:
+            return self._only_batch(digest, path, mapped)
+
+    def _only_batch(self, digest: str, path: str, file: pa.NativeFile) -> pa.RecordBatch:
+        with pa.ipc.open_file(file) as reader:
+            if reader.num_record_batches != 1:
+                raise _damage(digest, path, "it does not hold exactly one batch")
+            return reader.get_batch(0)
 
     def _keep(self, digest: str, batch: pa.RecordBatch) -> None:
         size = batch.nbytes
@@ -271,7 +282,9 @@ def oldest_use(folder: Path) -> int | None:
 
 
 _FOLDER: Final = re.compile(r"[0-9a-f]{2}")
-_CHUNK: Final = re.compile(r"([0-9a-f]{62})\.arrow")
+KEYED: Final = ".sealed"
+"""The ending of a chunk that is encrypted; its name is no digest of what is in it."""
+_CHUNK: Final = re.compile(rf"([0-9a-f]{{62}})(\.arrow|{re.escape(KEYED)})")
 _PART: Final = re.compile(rf"{PART.pattern}|\.[0-9]+-[0-9]+\.part")
 """What an interrupted writer leaves; the second form is in stores that exist already."""
 _BATCH: Final = 256
@@ -295,6 +308,8 @@ class StoreCheck:
 
     chunks: int
     bytes: int
+    encrypted: int
+    """Chunks that were not read, for their keys are elsewhere; they count among the chunks."""
     damaged: tuple[str, ...]
     """What is wrong with each damaged chunk, and where it is."""
     left_over: int
@@ -333,15 +348,18 @@ def check_store(folder: Path) -> StoreCheck:
     """Every chunk of the store read once and compared with its name. Changes nothing."""
     store = DiskChunks(folder, cache_bytes=0)
     damaged: list[str] = []
-    chunks = size = left_over = 0
+    chunks = size = encrypted = left_over = 0
     for path, is_part in sorted(_own_files(folder)):
         if is_part:
             left_over += 1
             continue
-        digest = f"{path.parent.name}{path.name.removesuffix('.arrow')}"
+        digest = f"{path.parent.name}{path.stem}"
         try:
             size += path.stat().st_size
-            store.verify(digest)
+            if path.suffix == KEYED:
+                encrypted += 1
+            else:
+                store.verify(digest)
         except FileNotFoundError:
             continue  # collected meanwhile
         except StorageError as error:
@@ -349,7 +367,7 @@ def check_store(folder: Path) -> StoreCheck:
                 continue
             damaged.append(str(error))
         chunks += 1
-    return StoreCheck(chunks, size, tuple(damaged), left_over)
+    return StoreCheck(chunks, size, encrypted, tuple(damaged), left_over)
 
 
 def _own_files(folder: Path) -> Iterator[tuple[Path, bool]]:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from statediff.capture.keyed_store import chunks_of
 from statediff.capture.source import (
     Clock,
     Source,
@@ -69,6 +70,7 @@ def read_source(
 ) -> SourceCapture:
     """What one source shows, whole; if it cannot be read, that nothing is known of it."""
     evidence = f"{moment}/{source.name}"
+    store = chunks_of(store, source.name)
     try:
         part = source.read(store, clock, like)
     except SourceUnavailable as error:

@@ -6,7 +6,7 @@ transaction more) names only the chunks that are others, so that the file follow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from statediff.evidence import documents as doc
@@ -18,12 +18,14 @@ Json = Any
 STATES: Final = "statediff.states/1"
 
 
-def states_document(captures: Iterable[Capture]) -> Json:
-    """Every state of the captures and of their histories, by digest."""
+def states_document(
+    captures: Iterable[Capture], wanted: Callable[[str], bool] = lambda _source: True
+) -> Json:
+    """Every state of the captures and of their histories, by digest; of the sources `wanted`."""
     kept = _Kept()
     return {
         "form": STATES,
-        "states": {state.digest(): kept.state(state) for state in _states(captures)},
+        "states": {state.digest(): kept.state(state) for state in states_in(captures, wanted)},
         "schemas": kept.schemas,
         "tables": kept.tables,
     }
@@ -63,10 +65,12 @@ def capture_from(document: Json, states: Mapping[str, State]) -> Capture:
     )
 
 
-def _states(captures: Iterable[Capture]) -> Iterator[State]:
+def states_in(captures: Iterable[Capture], wanted: Callable[[str], bool]) -> Iterator[State]:
+    """Every state of these sources in the captures and their histories."""
     for capture in captures:
-        yield from (part.state for part in capture.parts)
-        yield from (transaction.state for transaction in capture.history.transactions)
+        yield from (part.state for part in capture.parts if wanted(part.reading.source))
+        transactions = capture.history.transactions
+        yield from (each.state for each in transactions if wanted(each.source))
 
 
 class _Kept:

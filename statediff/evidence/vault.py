@@ -223,14 +223,25 @@ def due(kept: Kept, vault: Vault, now: datetime | None) -> tuple[Item, ...]:
     )  # fmt: skip
 
 
-def expiry(kept: Kept, items: Sequence[Item], at: datetime, because: str, key: SigningKey) -> bytes:
-    """The signed record that the keys of these items are destroyed. `UsageError`."""
-    if not items:
+def expiry(
+    kept: Kept,
+    items: Sequence[Item],
+    at: datetime,
+    because: str,
+    key: SigningKey,
+    chunks: Sequence[str] = (),
+) -> bytes:
+    """The signed record that the keys of these items, and of `chunks`, are destroyed. `UsageError`.
+
+    `chunks` are the names of keys under which a run encrypted what it captured in this trial.
+    """
+    names = sorted([*(item.name for item in items), *chunks])
+    if not names:
         raise UsageError("nothing is due: no item's time has come, or its key is gone already")
     if not because.strip() or len(because) > MAX_REASON:
         raise UsageError(f"--because: say why, in at most {MAX_REASON} characters")
     payload = {
-        "format": EXPIRY, "root": kept.root, "items": sorted(item.name for item in items),
+        "format": EXPIRY, "root": kept.root, "items": names,
         "at": at.isoformat(), "because": because,
     }  # fmt: skip
     return sign_statement(payload, "expiry", key)

@@ -54,6 +54,7 @@ from statediff.model.state import (
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import ABSENT, Key, Value, is_value, printable, same
 from statediff.model.verdict import Judgement, Verdict
+from statediff.trial_folder import trial_states, vault_of
 
 Rows = dict[Key, Row]
 Change = Callable[[Rows], None]
@@ -262,17 +263,17 @@ def recorded_trials(folder: Path, *files: ContractFile) -> tuple[Reference, ...]
     """
     if (folder / "run.json").exists():
         folders = sorted(each for each in (folder / "trials").glob("*") if each.is_dir())
-        store = DiskChunks(folder / "chunks")
+        run = folder
     elif runs := sorted(each.parent.name for each in folder.glob("*/run.json")):
         raise UsageError(
             f"{printable(str(folder))}: expected one run's folder, found a folder of {len(runs)}; "
             f"the newest is {printable(str(folder / runs[-1]))}"
         )
     else:
-        folders, store = [folder], DiskChunks(folder.parent.parent / "chunks")
+        folders, run = [folder], folder.parent.parent
     by_name = {file.content.contract: file for file in files}
     found = [
-        trial for each in folders if (trial := _matching_trial(each, by_name, store)) is not None
+        trial for each in folders if (trial := _matching_trial(each, by_name, run)) is not None
     ]
     if not found:
         first = files[0].content.contract
@@ -284,7 +285,7 @@ def recorded_trials(folder: Path, *files: ContractFile) -> tuple[Reference, ...]
 
 
 def _matching_trial(
-    folder: Path, by_name: Mapping[str, ContractFile], store: DiskChunks
+    folder: Path, by_name: Mapping[str, ContractFile], run: Path
 ) -> Reference | None:
     """The trial in a folder if it gets MATCH; its documents have the shapes that readers need."""
     try:
@@ -293,7 +294,7 @@ def _matching_trial(
         file = by_name.get(str(judged.value.get("contract")))
         if file is None:
             return None
-        trial = stored_trial(folder, bundle, file, store)
+        trial = stored_trial(folder, bundle, file, run)
         return trial if trial.judged().verdict is Verdict.MATCH else None
     except (OSError, AdapterError, BundleError, InputError, StorageError) as error:
         raise UsageError(
@@ -302,14 +303,18 @@ def _matching_trial(
         ) from error
 
 
-def stored_trial(folder: Path, bundle: Bundle, file: ContractFile, store: DiskChunks) -> Reference:
+def stored_trial(folder: Path, bundle: Bundle, file: ContractFile, run: Path) -> Reference:
     """The trial of a bundle with its whole states, which its folder names, under the contract.
+
+    The chunks are those of the run; what `retain` limits is read by the keys in its vault.
 
     `BundleError` where its documents have not the shapes that readers need, `OSError` where there
     are none.
     """
     captures = _document(folder / "captures.json")
-    states = _states(_document(folder / "states.json"), store)
+    states: dict[str, State] = {}
+    for document, store in trial_states(folder, run / "chunks", vault_of(run)):
+        states |= _states(document, store)
     _check_captures(captures, states)
     content = {name: bundle.document(name) for name in _READ}
     for name in _READ:

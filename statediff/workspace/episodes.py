@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from statediff.capture.guard import SourceCheck
     from statediff.evidence.package import Bundle
     from statediff.harness import JudgedTrial, TrialPlan
+    from statediff.model.state import ChunkStore
     from statediff.suite.records import FaultKind
     from statediff.workspace.pages import Tell
     from statediff.workspace.trials import TrialRequest
@@ -190,19 +191,28 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     from statediff.errors import HarnessError, UsageError
     from statediff.suite.campaign import close_when_idle
     from statediff.suite.records import FaultKind, fault_kind
-    from statediff.workspace.trials import make_trial
+    from statediff.trial_folder import destroy_keys, retained_chunks, vault_of
+    from statediff.workspace.trials import make_trial, read_contract
 
     if episode.on_cluster:
         close_when_idle()
     plan = _plan(episode, folder)
+    chunks, vault = DiskChunks(episode.run / "chunks"), vault_of(episode.run)
+    store: ChunkStore = chunks
     try:
-        done = make_trial(episode.request, plan, DiskChunks(episode.run / "chunks"))
+        named = read_contract(episode.request).content.evidence
+        retain = {source: rules.retain for source, rules in named.items() if rules.retain}
+        store = retained_chunks(chunks, retain, vault)
+        done = make_trial(episode.request, plan, store)
         return _record_verdict(episode, folder, done)
     except UsageError:
+        destroy_keys(store, vault)
         raise
     except HarnessError as error:
+        destroy_keys(store, vault)
         return _record_fault(episode, folder, fault_kind(error), str(error)), None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of this trial, and no other's end
+        destroy_keys(store, vault)
         trace = "".join(traceback.format_exception(error))
         return _record_fault(episode, folder, FaultKind.UNFORESEEN, unforeseen(error), trace), None
 

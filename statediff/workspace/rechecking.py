@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
+    from statediff.evidence.vault import Vault
     from statediff.model.readings import Capture
+    from statediff.model.state import State
 
 
 def require_contract(bundle: Bundle, contract: str) -> None:
@@ -22,12 +24,13 @@ def require_contract(bundle: Bundle, contract: str) -> None:
         raise BundleError(f"contract.yaml: {named} was judged by other bytes than those of {path}")
 
 
-def require_chunks(bundle: Bundle, run: Path) -> None:
+def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None:
     """The bundle is what a judgement of the states that the run kept of its trial gives.
 
     All of them: both ends, by every row of which the state roots are made anew under the run's
     secret, each source's own, and those between the ends. The calls, the answer and the times are
-    the bundle's. `BundleError` where they differ, `UsageError` where the run or bundle has none.
+    the bundle's. The keys of what `retain` limits are in the vault, or in the one that the run
+    names. `BundleError` where they differ, `UsageError` where the run or bundle has none.
     """
     from statediff.capture.bounds import bound_captures
     from statediff.errors import BundleError, UsageError
@@ -35,6 +38,8 @@ def require_chunks(bundle: Bundle, run: Path) -> None:
     from statediff.evidence import documents as doc
     from statediff.evidence.roots import Roots
     from statediff.evidence.traces import trace_from
+    from statediff.evidence.vault import Vault
+    from statediff.trial_folder import vault_of
     from statediff.workspace.runfolders import run_secret
 
     expected = bundle.document("captures.json").get("roots")
@@ -44,7 +49,7 @@ def require_chunks(bundle: Bundle, run: Path) -> None:
     folder = run / "trials" / name
     if Path(name).name != name or not folder.is_dir():
         raise UsageError(f"{run}: holds no such trial as the bundle's")
-    before, after = _captures(folder, run)
+    before, after = _captures(folder, run, vault_of(run) if vault is None else Vault(vault))
     secret = run_secret(run)
     roots = Roots.of(*bound_captures(before, after), secret)
     if dict(roots.by_side) != expected:
@@ -68,16 +73,18 @@ def require_chunks(bundle: Bundle, run: Path) -> None:
             raise BundleError(f"{file}: not what the states that {run} kept give")
 
 
-def _captures(folder: Path, run: Path) -> tuple[Capture, Capture]:
+def _captures(folder: Path, run: Path, vault: Vault | None) -> tuple[Capture, Capture]:
     """What was captured in a trial of the run. `BundleError`."""
-    from statediff.capture.store import DiskChunks
     from statediff.errors import BundleError
     from statediff.evidence.histories import seen_from
     from statediff.evidence.states import capture_from, states_from
+    from statediff.trial_folder import trial_states
 
     captures = _document(folder / "captures.json")
     try:
-        states = states_from(_document(folder / "states.json"), DiskChunks(run / "chunks"))
+        states: dict[str, State] = {}
+        for document, chunks in trial_states(folder, run / "chunks", vault):
+            states |= states_from(document, chunks)
         before, after = (capture_from(captures[side], states) for side in ("before", "after"))
         return before, replace(after, history=seen_from(captures["during"], states))
     except (LookupError, TypeError, ValueError) as error:

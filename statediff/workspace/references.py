@@ -156,7 +156,6 @@ def whole_trial(folder: Path, bundle: Bundle) -> Reference | None:
 
     `BundleError` where the states cannot be read, or are not those that the bundle judged.
     """
-    from statediff.capture.store import DiskChunks
     from statediff.errors import AdapterError, BundleError, InputError, StorageError
     from statediff.evaluate import contract_in
     from statediff.meta.reference import stored_trial
@@ -166,8 +165,7 @@ def whole_trial(folder: Path, bundle: Bundle) -> Reference | None:
         return None
     where = printable(str(folder))
     try:
-        store = DiskChunks(folder.parent.parent / "chunks")
-        found = stored_trial(folder, bundle, contract_in(bundle.files), store)
+        found = stored_trial(folder, bundle, contract_in(bundle.files), folder.parent.parent)
     except (OSError, AdapterError, InputError, StorageError) as error:
         raise BundleError(f"{where}: its states cannot be read: {error}") from error
     captures = bundle.document("captures.json")

@@ -80,7 +80,7 @@ def replay(
     try:
         judgement = decide_again(found)
         if against.chunks is not None:
-            require_chunks(found, against.chunks)
+            require_chunks(found, against.chunks, keys.vault)
     except UsageError as error:  # what is wrong with a bundle's parts is wrong with the bundle
         raise BundleError(f"{shown(folder)}: cannot be replayed: {error}") from error
     verdict = judgement.verdict

@@ -448,6 +448,7 @@ def expire(
     from statediff.workspace.bundles import load_kept
     from statediff.workspace.folders import write_file
     from statediff.workspace.logs.files import append, retention
+    from statediff.workspace.retained import chunk_keys
 
     if erasure.everything and erasure.because == IN_TIME:
         raise UsageError("--everything: say with --because why it goes before its time")
@@ -457,7 +458,10 @@ def expire(
     exactly = datetime.now(UTC)
     now = exactly.replace(microsecond=0)
     items = due(kept, keys, None if erasure.everything else exactly)
-    record = expiry(kept, items, now, erasure.because, signing)
+    places, copies = _places(found, [bundle.parent, *(erasure.look or ())])
+    chunks = chunk_keys(found, places, keys)
+    gone = [key for key in chunks.keys if erasure.everything or key.until <= exactly]
+    record = expiry(kept, items, now, erasure.because, signing, [key.name for key in gone])
     entry = retention(record, trusted)  # signed by a key that does not count, it would say nothing
     if out.exists():
         raise UsageError(f"{shown(out)} exists already; a record is never overwritten")
@@ -465,8 +469,10 @@ def expire(
     write_file(out, record + b"\n", exclusive=True, durable=True)
     for item in items:
         keys.destroy(item.name)
+    for each in gone:
+        each.vault.destroy(each.name)
     stays = set(check_kept(kept, keys, trusted).disclosed)
-    readable = _readable(found, stays, [bundle.parent, *(erasure.look or ())])
+    readable = _readable(found, stays, places, copies)
     number = None
     if log is not None:
         number, _line = append(log, partial(record_entry, record=entry, at=now))
@@ -478,6 +484,16 @@ def expire(
         "entry": number,
         "items": [item.name for item in items],
         "left": left,
+        "chunks": [
+            {
+                "source": key.source,
+                "trial": shown(key.trial),
+                "key": key.name,
+                "erased": key in gone,
+            }
+            for key in chunks.keys
+        ],
+        "untouched": list(chunks.untouched),
     }
     where = "" if number is None else f", entry {number} of {shown(log or out)}"
     text = f"{shown(bundle)}: items erased: {len(items)}, left: {left}; record {shown(out)}{where}"
@@ -489,6 +505,12 @@ def _print_erased(erased: dict[str, Any], text: str, readable: Leftovers, *, as_
     files, looked = [shown(path) for path in readable.files], list(map(shown, readable.looked))
     lines = [
         text,
+        *(
+            f"chunks of {key['source']} in {key['trial']}: "
+            + ("unreadable now, in every copy" if key["erased"] else "their time is not over")
+            for key in erased["chunks"]
+        ),
+        *(f"left alone: {each}" for each in erased["untouched"]),
         *(f"may still be read in: {path}" for path in files),
         *(f"still copied to: {url}" for url in readable.copies),
         *([f"not looked into: {readable.unread} files"] if readable.unread else []),
@@ -503,11 +525,11 @@ def _print_erased(erased: dict[str, Any], text: str, readable: Leftovers, *, as_
     print_result({**erased, **rest}, "\n".join(map(printable, lines)), as_json=as_json)
 
 
-def _readable(found: Verified, stays: set[bytes], folders: list[Path]) -> Leftovers:
-    """What of the erased can be read elsewhere; `stays` are the leaves that were not erased."""
+def _places(found: Verified, folders: list[Path]) -> tuple[list[Path], tuple[str, ...]]:
+    """Where to look for what was captured and judged, and the URLs it was copied to."""
     from statediff.evidence.canonical import write
     from statediff.workspace import stores
-    from statediff.workspace.leftovers import known_places, leftovers, sought
+    from statediff.workspace.leftovers import known_places
 
     copies: tuple[str, ...] = ()
     manifests = [leaf.value[0] for leaf in found.leaves if leaf.path == "manifest.json#"]
@@ -516,6 +538,15 @@ def _readable(found: Verified, stays: set[bytes], folders: list[Path]) -> Leftov
         with stores.open_store(None) as store:
             runs, copies = known_places(store, digest)
         folders = [*folders, *runs, stores.DEFAULT.parent]
+    return folders, copies
+
+
+def _readable(
+    found: Verified, stays: set[bytes], folders: list[Path], copies: tuple[str, ...]
+) -> Leftovers:
+    """What of the erased can be read elsewhere; `stays` are the leaves that were not erased."""
+    from statediff.workspace.leftovers import leftovers, sought
+
     erased = [data for data in found.disclosed if data not in stays]
     return leftovers(sought(found, erased), folders, copies)
 

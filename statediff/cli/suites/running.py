@@ -238,6 +238,14 @@ class JudgingOptions:
         ),
     ] = ScanBy.WHOLE
     log: RootsLogOption = None
+    vault: Annotated[
+        Path | None,
+        typer.Option(
+            "--vault",
+            metavar="DIR",
+            help="Where the keys go of what `retain` limits. [default: .statediff/vault]",
+        ),
+    ] = None
 
 
 def run(
@@ -323,6 +331,7 @@ def _settings(
 ) -> dict[str, Any]:
     """What `run.json` records of the command; a default that came later is left out."""
     from statediff.suite.records import agent_labels
+    from statediff.workspace import stores
 
     names = _names(options, entries)
     settings: dict[str, Any] = {
@@ -342,6 +351,8 @@ def _settings(
         settings["scan"] = judging.scan.value
     if judging.log is not None:
         settings["log"] = str(judging.log.absolute())
+    if any(rules.retain for each in entries for rules in each.file.content.evidence.values()):
+        settings["vault"] = str((judging.vault or stores.DEFAULT.parent / "vault").absolute())
     return settings
 
 

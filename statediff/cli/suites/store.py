@@ -290,6 +290,8 @@ def check(folder: FolderArgument, as_json: JsonFlag = False) -> int:
     found = look(folder)
     lines = [*found.damaged, f"{found.chunks:,} chunks, {found.bytes:,} bytes"]
     lines[-1] += f"; {len(found.damaged)} damaged" if found.damaged else "; all are sound"
+    if found.encrypted:
+        lines[-1] += f", but for {found.encrypted:,} that are encrypted and were not read"
     if found.left_over:
         lines.append(
             f"{found.left_over} files of interrupted writers; `statediff store gc` removes them"
@@ -299,6 +301,7 @@ def check(folder: FolderArgument, as_json: JsonFlag = False) -> int:
         "ok": not found.damaged,
         "chunks": found.chunks,
         "bytes": found.bytes,
+        "encrypted": found.encrypted,
         "damaged": list(found.damaged),
         "left_over": found.left_over,
     }
