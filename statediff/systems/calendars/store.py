@@ -110,7 +110,10 @@ def store_rows(folder: Path) -> tuple[dict[str, list[Row]], dict[str, list[str]]
                 reported |= _objects(folder, place, f"/{owner}/{name}/", kind, rows)
 
     found = entries(
-        folder, lambda path, _: path in reported, lambda content: blake3.blake3(content).hexdigest()
+        folder,
+        lambda path, _: path in reported,
+        lambda content: blake3.blake3(content).hexdigest(),
+        is_own=True,
     )
     if isinstance(found, str):
         return rows, {FILE.name: [found]}

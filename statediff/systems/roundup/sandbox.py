@@ -35,7 +35,7 @@ from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.images import StoredFile, image_digest, image_of, write_image
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.base.served import ServerProcess
+from statediff.systems.base.served import START_SECONDS, ServerProcess
 from statediff.systems.roundup.api import ApiAccount, RoundupApiSource, api_types
 from statediff.systems.roundup.drift import (
     DATABASE,
@@ -55,9 +55,9 @@ class TrackerProcess(ServerProcess):
         super().__init__("statediff.systems.roundup.server", "the tracker")
         self.port = 0
 
-    def start(self, order: dict[str, Any]) -> dict[str, Any]:
+    def start(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
         """It has built its tracker and listens on `port`. `SandboxError` with its last word."""
-        answer = super().start(order)
+        answer = super().start(order, seconds)
         self.port = int(answer["port"])
         return answer
 

@@ -205,7 +205,7 @@ class SynapseSource:
         def is_told(path: str, is_folder: bool) -> bool:
             return path in folders if is_folder else path in files
 
-        return entries(self._media, is_told, content_digest)
+        return entries(self._media, is_told, content_digest, is_own=True)
 
     def _enumeration(self, raw: State, table: str) -> Enumeration:
         by_table = {t.type.source_table: t for t in raw.tables.values()}
