@@ -32,6 +32,7 @@ from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import Agent, AgentRun, Isolated, Trial, Trusted
 from statediff.agents.veil import Veil, live_veil
+from statediff.capture.acknowledged import by_word
 from statediff.capture.bounds import bound_captures
 from statediff.capture.feed import Watch, actions_of_history
 from statediff.capture.guard import NO_SCANS, GuardedCapture, Scans, SourceCheck, capture_after
@@ -133,6 +134,8 @@ class Hooks:
     """What the agent may read of the state before, where a contract says so."""
     followed: Callable[[Capture], frozenset[str]] | None = None
     """The sources of which the contract asks what was between the ends."""
+    by_word: frozenset[str] = frozenset()
+    """The sources whose acknowledgements the contract calls sufficient."""
     turns: ContractFile | None = None
     """The contract for whose user the harness speaks."""
     simulated: Simulated | None = None
@@ -208,6 +211,11 @@ def run_trial(
             before_agent=check,
             library=partial(library_of, contract),
             followed=lambda before: followed(bound(before)),
+            by_word=frozenset(
+                source
+                for source, rule in contract.content.evidence.items()
+                if rule.acknowledgement == "sufficient"
+            ),
             turns=contract if contract.content.turns else None,
         ),
     )
@@ -372,6 +380,10 @@ def observe_trial(
         )
         # Under an agent that failed, what was killed may be seen to end only later.
         failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
+    if hooks.by_word:
+        declared = sandbox.access().tools.declared
+        told_of = by_word(before, guarded.capture, run.trace, declared, hooks.by_word, store)
+        guarded = replace(guarded, capture=told_of)
     if looks is not None:
         guarded = replace(guarded, capture=looks.add_history(guarded.capture, run.trace))
     parts = _own_parts(before, guarded.capture, others, folder, store)

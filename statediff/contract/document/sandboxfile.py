@@ -155,6 +155,48 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
+REFERENCE: Final = re.compile(r"\{([a-z_][a-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\}")
+"""`{argument}`, `{result}`, or what is inside: `{result.refund.id}`."""
+Told = str | int | bool | None
+
+
+class Acknowledged(Part):
+    """What a system has done where a call of the tool succeeded: one entity, by its fields.
+
+    A value is `{argument}`, `{result}` or a part of it, or a value of its own.
+    """
+
+    create: Identifier | None = None
+    update: Identifier | None = None
+    delete: Identifier | None = None
+    values: Annotated[
+        dict[str, Told],
+        Described(min_length=1, description="a mapping of fields to what the call says of them"),
+    ]
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Acknowledged:
+        if sum(each is not None for each in (self.create, self.update, self.delete)) != 1:
+            raise ValueError("needs one of create, update and delete")
+        return self
+
+    @property
+    def operation(self) -> Literal["create", "update", "delete"]:
+        """What was done."""
+        return "create" if self.create else "update" if self.update else "delete"
+
+    @property
+    def type(self) -> str:
+        """Of which type."""
+        return self.create or self.update or self.delete or ""
+
+    @staticmethod
+    def reference(written: Told) -> tuple[str, ...] | None:
+        """The argument or `result`, and the steps inside it; None of a value of its own."""
+        found = REFERENCE.fullmatch(written) if isinstance(written, str) else None
+        return None if found is None else tuple(found[1].split("."))
+
+
 class ToolEntry(Part):
     """A tool that agents of the sandbox are offered: what it is called, and what it does."""
 
@@ -176,6 +218,7 @@ class ToolEntry(Part):
     sql: Statement | Annotated[tuple[Statement, ...], Described(min_length=1)] | None = None
     http: HttpCall | None = None
     command: Command | None = None
+    acknowledges: Acknowledged | None = None
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> ToolEntry:
@@ -194,7 +237,9 @@ class ToolEntry(Part):
         for statement in self.statements:
             if any(found[2] for found in MARK.finditer(statement)):
                 raise ValueError("an argument is `:name`, not `?`")
-        unknown = sorted(self.used - self.arguments.keys())
+        if self.acknowledges is not None and self.class_ == "read":
+            raise ValueError("a tool of class read changes nothing that it could acknowledge")
+        unknown = sorted((self.used | self._told) - self.arguments.keys())
         if unknown:
             raise ValueError(f"there is no argument `{unknown[0]}`")
         return self
@@ -202,6 +247,13 @@ class ToolEntry(Part):
     @property
     def statements(self) -> tuple[str, ...]:
         return (self.sql,) if isinstance(self.sql, str) else self.sql or ()
+
+    @property
+    def _told(self) -> frozenset[str]:
+        """The arguments that its acknowledgement names."""
+        written = () if self.acknowledges is None else self.acknowledges.values.values()
+        named = (Acknowledged.reference(each) for each in written)
+        return frozenset(steps[0] for steps in named if steps is not None) - {"result"}
 
     @property
     def used(self) -> frozenset[str]:
