@@ -1,7 +1,7 @@
 """Chunks that can be forgotten: encrypted as they are written, under a key of one source and trial.
 
 A contract says with `retain` how long the values of a source are kept. What is captured of such a
-source never is in the run's folder in the clear: whoever destroys the key has erased the chunks,
+source never is in the run's folder in the clear: to destroy the key is to erase the chunks,
 and every copy of them.
 
 A chunk's name and its own key are keyed hashes of its digest, and its nonce one of its bytes. So

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from statediff.contract.evaluation.prose import read_answer
@@ -12,7 +12,7 @@ from statediff.evaluate.contracts import Scoped, compile_contract, contract_in
 from statediff.evaluate.trial import KERNEL, RELEASES, Rest, facts_of, judged, triples
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
-from statediff.evidence.fragments import Fragments, FragmentView, check_places, read_fragments
+from statediff.evidence.fragments import ENDS, Fragments, FragmentView, check_places, read_fragments
 from statediff.evidence.histories import course_from, history_from
 from statediff.evidence.pack import (
     Touched,
@@ -27,12 +27,13 @@ from statediff.evidence.roots import CapturedKeys, check_states
 from statediff.evidence.traces import trace_from
 from statediff.evidence.verify import Rejected, bound_states
 from statediff.model.timelines import Timelines
-from statediff.model.values import Key
+from statediff.model.values import Key, key_order
 from statediff.model.verdict import Judgement
 from statediff.model.view import Ledger, RecordingView
 from statediff.policy.admission import Refusal, admit
 from statediff.policy.combine import combine
 from statediff.policy.history.intermediate_states import IntermediateStates
+from statediff.resolve import IdentityRule, natural_key
 
 
 def replay(bundle: Bundle) -> Judgement:
@@ -103,6 +104,7 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     cases = _cases(bundle, captures, resolution)
     every = [read_fragments(kept, schema, enumerations) for kept, enumerations, _ in cases]
     moved = _moved(bundle, captures, resolution, every)
+    _check_pairs(compiled.identities, resolution, every)
     judgements = []
     for (_, _, expected), fragments, differing in zip(cases, every, moved, strict=True):
         changed = [(name, doc.key_from(key)) for name, key in expected["changed"]]
@@ -182,6 +184,44 @@ def _moved(
         )
     ]
     return check_states(document, cases)
+
+
+def _check_pairs(
+    rules: Sequence[IdentityRule], resolution: Any, every: Sequence[Fragments]
+) -> None:
+    """What is shown is paired by the contract's rules, and by nothing else. `BundleError`.
+
+    A type that could be paired in several ways is left out: its matchings are candidates.
+    """
+    of_type = {rule.type: rule for rule in rules}
+    ambiguous = {name for name, _cause in resolution["ambiguous"]}
+    for mappings, fragments in zip(resolution["mappings"], every, strict=True):
+        paired: dict[str, set[Any]] = {}
+        for each in mappings:
+            rule = of_type.get(each["type"])
+            if rule is None or rule.name != each["rule"]:
+                raise BundleError(f"resolution.json: no rule of the contract is {each['rule']}")
+            paired.setdefault(rule.type, set()).add(key_order(doc.key_from(each["before"])))
+        for rule in rules:
+            if rule.type not in ambiguous:
+                _check_paired(rule, fragments, paired.get(rule.type, set()))
+
+
+def _check_paired(rule: IdentityRule, fragments: Fragments, paired: Container[Any]) -> None:
+    """Entities of one natural key are one, and those of two are two."""
+    rows: dict[Any, dict[str, Any]] = {}
+    for look, row in fragments.rows.items():
+        if look.type == rule.type and look.side in ENDS and row is not None:
+            rows.setdefault(key_order(look.key), {})[look.side] = row
+    gone, come = set[str | None](), set[str | None]()
+    for key, sides in rows.items():
+        names = {side: natural_key(rule, row) for side, row in sides.items()}
+        if key in paired and (None in names.values() or len(set(names.values())) > 1):
+            raise BundleError(f"resolution.json: {rule.name}: two entities are paired as one")
+        if key not in paired and len(sides) == 1:
+            (gone if "before" in sides else come).update(names.values())
+    if (gone & come) - {None}:
+        raise BundleError(f"resolution.json: {rule.name}: one entity is not paired with itself")
 
 
 def _binding(bundle: Bundle, captures: Any, resolution: Any, document: Any) -> dict[str, Any]:

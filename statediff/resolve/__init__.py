@@ -23,9 +23,16 @@ from statediff.model.schema import Schema, merge_schemas
 from statediff.model.timelines import Matching, Resolution
 from statediff.resolve.history_matching import course_of
 from statediff.resolve.merge_sources import Earlier, Scope, combine
-from statediff.resolve.pairing import MAX_MATCHINGS, IdentityRule, apply, pair, withheld
+from statediff.resolve.pairing import (
+    MAX_MATCHINGS,
+    IdentityRule,
+    apply,
+    natural_key,
+    pair,
+    withheld,
+)
 
-__all__ = ["RESOLVER", "IdentityRule", "resolve"]
+__all__ = ["RESOLVER", "IdentityRule", "natural_key", "resolve"]
 
 RESOLVER: Final = "resolve@1"
 """Raised whenever the same states could be paired in another way; manifests name it."""

@@ -201,16 +201,29 @@ def _grouped(rule: IdentityRule, table: Table) -> dict[str, list[Key]] | str:
     """Keys by natural key; a text where a part of a natural key was not observed."""
     groups: dict[str, list[Key]] = {}
     for key, row in table.rows():
-        parts: list[Observed] = []
-        for name, _, function in rule.fields:
-            part = function(row.get(name, ABSENT))
+        parts = _parts(rule, row)
+        for (name, _, _), part in zip(rule.fields, parts, strict=True):
             if isinstance(part, Unobserved):
                 return f"{rule.type}.{name} was not observed: {part.cause}"
-            parts.append(part)
-        if all(is_value(p) and p is not None for p in parts):
-            natural = json.dumps([encode(p) for p in parts], ensure_ascii=False)
+        natural = _natural(parts)
+        if natural is not None:
             groups.setdefault(natural, []).append(key)
     return groups
+
+
+def _parts(rule: IdentityRule, row: Row) -> list[Observed]:
+    return [function(row.get(name, ABSENT)) for name, _, function in rule.fields]
+
+
+def _natural(parts: Sequence[Observed]) -> str | None:
+    if not all(is_value(part) and part is not None for part in parts):
+        return None
+    return json.dumps([encode(part) for part in parts], ensure_ascii=False)
+
+
+def natural_key(rule: IdentityRule, row: Row) -> str | None:
+    """What names the entity by the rule; None where a part is null, absent or unobserved."""
+    return _natural(_parts(rule, row))
 
 
 def _ways(old: list[Key], new: list[Key]) -> Iterator[Pairs]:

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from statediff.evidence.checkpoints import with_signatures
 from statediff.evidence.keys import load_key
 from statediff.evidence.notes import cosign, read_note
+from statediff.evidence.package import load
+from statediff.evidence.seal import SEED_BYTES, save, seal
 from tests.cli.conftest import JUDGE, Call, Files, after
 
 TRUST = ("--trust", "trust.json")
@@ -104,6 +106,32 @@ def test_what_a_copy_does_not_show_is_unmet(
     done = statediff("verify", copy, *TRUST, *words)
     assert done.code == 4
     assert f"unmet: {lack}" in done.out
+
+
+def test_a_seal_that_is_dated_back_into_the_time_of_an_expired_key_is_unmet_where_time_is_asked(
+    statediff: Call, sealed: Path
+) -> None:
+    assert statediff("keygen", "bo", "--name", "Bo").code == 0
+    trust = json.loads((sealed / "trust.json").read_bytes())
+    for entry in trust["keys"]:
+        if entry["name"] == "Ada":
+            entry["until"] = "2026-01-01T00:00:00+00:00"
+    (sealed / "trust.json").write_text(json.dumps(trust))
+    bundle, key = load(sealed / "kept"), load_key(sealed / "key")
+    then = datetime(2025, 12, 31, tzinfo=UTC)
+    save(seal(bundle, bytes(SEED_BYTES), then, key.public, key.sign), sealed / "back.zip")
+    for words in (
+        ("log", "add", "fresh", "back.zip", *TRUST),
+        ("log", "checkpoint", "fresh", "--key", "bo", "--out", "late"),
+        ("attach", "back.zip", *TRUST, "--log", "fresh", "--checkpoint", "late", "--out", "x.zip"),
+        ("verify", "x.zip", *TRUST),  # by its own word it is of that time
+    ):
+        done = statediff(*words)
+        assert done.code == 0, done.err
+    asked = statediff("verify", "x.zip", *TRUST, "--origin", "statediff")
+    assert asked.code == 4
+    assert "unmet: it was logged at" in asked.out
+    assert "when the key of Ada did not count" in asked.out
 
 
 def test_a_copy_that_the_log_does_not_have_gets_no_proof(statediff: Call, sealed: Path) -> None:

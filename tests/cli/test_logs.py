@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -226,7 +227,8 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 def test_a_trial_that_is_left_out_of_the_log_shows(statediff: Call, kept: Path) -> None:
-    run = statediff("run", "shop/correct-address", "--agent", "careful", "-k", "2", "--log", "log")
+    making = ("run", "shop/correct-address", "--agent", "careful", "-k", "2", "--log", "log")
+    run = statediff(*making)
     assert run.code == 0, run.err
     (folder,) = (kept / "runs").glob("run-*")
     none = statediff("log", "missing", "log", "--json")
@@ -238,6 +240,15 @@ def test_a_trial_that_is_left_out_of_the_log_shows(statediff: Call, kept: Path) 
     assert statediff("log", "add", "log", str(second / "bundle")).code == 0
     assert statediff("log", "missing", "log").code == 0
     assert statediff("log", "check", "log", *SEEN).code == 0
+    shutil.rmtree(second)  # it was not liked, and is made again in the same run
+    again = statediff(*making, "--resume")
+    assert again.code == 0, again.err
+    made = statediff("log", "missing", "log", "--json")
+    assert (made.code, made.json["missing"], made.json["made_again"]) == (1, 0, [second.name])
+    assert f"made more than once: {second.name}" in statediff("log", "missing", "log").out
+    assert statediff("sign", str(second), "--key", "key", "--out", "again.zip").code == 0
+    said = statediff("verify", "again.zip", "--trust", "trust.json", "--log", "log").out
+    assert "made more than once: the log has state roots of this trial at" in said
 
 
 def test_a_label_by_a_stranger_is_not_recorded(statediff: Call, kept: Path) -> None:

@@ -142,6 +142,17 @@ def test_two_checkpoints_of_one_log_are_consistent_by_a_proof_and_never_backward
                 check_consistent(seen(old), seen(new), None)
 
 
+def test_a_witness_that_helps_a_log_to_two_histories_is_found_by_who_sees_both() -> None:
+    both = []
+    for data in (LONG, log_of(9, " B")):
+        note = read_note(signed(9, data))
+        line = cosign(note.text, "example.com/wes", NOON, WES)
+        both.append(read_checkpoint(with_signatures(note, [line]).written(), TRUST))
+    assert [len(each.witnesses) for each in both] == [1, 1]  # to each reader alone it is good
+    with pytest.raises(BundleError, match="rewritten, or has two histories"):
+        check_consistent(both[0], both[1], None)
+
+
 def test_checkpoints_of_two_logs_are_not_compared() -> None:
     with pytest.raises(BundleError, match="two logs"):
         check_consistent(seen(2), seen(3, origin="example.com/other"), None)

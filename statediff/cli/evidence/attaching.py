@@ -63,7 +63,8 @@ class BesideOptions:
                 roots = read_roots(read_file(self.authorities), shown(self.authorities))
                 stamped_at(copy.files[v.STAMP], copy.files["envelope.json"], roots)
                 stamp["counts"] = True
-        return {"sealed_in": sealed_in, "stamp": stamp}
+        late = _late(copy, found, trust, is_stamp_asked=self.authorities is not None)
+        return {"sealed_in": sealed_in, "stamp": stamp, "late": late}
 
     def unmet(self, found: Verified, facts: Mapping[str, Any]) -> list[str]:
         """Each demand that the copy does not meet, or does not show that it meets."""
@@ -77,7 +78,8 @@ class BesideOptions:
                 lacks.append(f"trusted witnesses of the log: {len(names)}, not {self.witnesses}")
         if self.authorities is not None and facts["stamp"] is None:
             lacks.append("no time stamp is in this copy")
-        return lacks
+        is_time_asked = self.authorities is not None or self.origin is not None or self.witnesses
+        return [*lacks, *(facts["late"] if is_time_asked else ())]
 
     @staticmethod
     def lines(facts: Mapping[str, Any]) -> list[str]:
@@ -91,6 +93,31 @@ class BesideOptions:
             how = "" if stamp["counts"] else "; by whom was not checked: name --authorities"
             lines.append(f"time stamp: {stamp['at']}{how}")
         return lines
+
+
+def _late(
+    copy: Sealed, found: Verified, trust: Sequence[Signer], *, is_stamp_asked: bool
+) -> list[str]:
+    """Each key of the seal that no longer counted when the log, or the authority, saw the seal.
+
+    The time of sealing is the signer's own word: with a key whose time is over it is an early one.
+    """
+    import json
+
+    from statediff.evidence import verify as v
+
+    ids = {each["keyid"] for each in json.loads(copy.files["envelope.json"])["signatures"]}
+    times = {} if found.logged is None else {"logged": found.logged.at}
+    if found.stamped_at is not None and is_stamp_asked:
+        times["stamped"] = found.stamped_at
+    return [
+        f"it was {how} at {at}, when the key of {signer.name} did not count"
+        for how, at in times.items()
+        for signer in trust
+        if v.key_id(signer.key) in ids
+        and signer.valid_until is not None
+        and at >= signer.valid_until
+    ]
 
 
 def attach(

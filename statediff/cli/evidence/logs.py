@@ -333,11 +333,15 @@ def compare(
 def missing(log: LogArgument, as_json: JsonFlag = False) -> int:
     """List runs that were registered before their trials, and the trials without a verdict here.
 
-    Ends with 1 if there are any.
+    Trials that were made more than once are listed too. Ends with 1 if there are any of either.
     """
-    kept = load_log(log)
+    from statediff.evidence.log import made_again
+
+    kept, is_short = load_log(log), False
     for run in kept.registered.values():
         names = sorted(set(run.names) - run.judged)
+        again = [name for name in run.names if made_again(kept, name)]
+        is_short |= bool(run.missing or again)
         document = {
             "schema": "statediff/registered/1",
             "entry": run.entry,
@@ -345,11 +349,14 @@ def missing(log: LogArgument, as_json: JsonFlag = False) -> int:
             "trials": run.trials,
             "missing": run.missing,
             "names": names,
+            "made_again": again,
         }
         text = f"entry {run.entry}: run {said(run.run)}: trials: {run.trials}, "
         text += f"without a verdict: {run.missing}{_listed(names)}"
+        if again:
+            text += f"; made more than once{_listed(again)}"
         print_result(document, text, as_json=as_json)
-    return 1 if any(run.missing for run in kept.registered.values()) else 0
+    return int(is_short)
 
 
 def _listed(names: list[str]) -> str:

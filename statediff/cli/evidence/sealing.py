@@ -340,6 +340,9 @@ def states_lines(found: Verified, facts: Mapping[str, Any]) -> list[str]:
     if logged is None:
         return [*lines, "state roots in a log before judging: not asked; name one with --log"]
     entry, verdict = logged["entry"], logged["verdict"]
+    if facts["made_again"]:
+        others = ", ".join(str(each) for each in facts["made_again"])
+        lines.append(f"made more than once: the log has state roots of this trial at {others}")
     if entry is None:
         return [*lines, "state roots in a log before judging: no, they are not in this log"]
     if verdict is not None and verdict < entry:

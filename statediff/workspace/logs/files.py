@@ -67,17 +67,19 @@ def register(log: Path, trial: str, roots: Mapping[str, str]) -> int:
 
 def states_facts(found: Verified, log: Path | None) -> dict[str, Any]:
     """What a verified copy binds of its states, and where a log has that, as plain JSON."""
-    from statediff.evidence.log import roots_entries
+    from statediff.evidence.log import made_again, roots_entries
 
     if found.states is None:
-        return {"states": None, "judged_by": None, "logged": None}
+        return {"states": None, "judged_by": None, "logged": None, "made_again": []}
     [manifest] = [leaf.value[0] for leaf in found.leaves if leaf.path == "manifest.json#"]
     judged = {"contract": manifest.get("contract_digest"), "modules": manifest.get("modules")}
-    logged = None
+    logged, again = None, ()
     if log is not None:
-        entry, verdict = roots_entries(load_log(log), str(manifest.get("trial")), found.states)
-        logged = {"entry": entry, "verdict": verdict}
-    return {"states": dict(found.states), "judged_by": judged, "logged": logged}
+        kept, trial = load_log(log), str(manifest.get("trial"))
+        entry, verdict = roots_entries(kept, trial, found.states)
+        logged, again = {"entry": entry, "verdict": verdict}, made_again(kept, trial)
+    states = dict(found.states)
+    return {"states": states, "judged_by": judged, "logged": logged, "made_again": list(again)}
 
 
 def load_log(path: Path) -> Log:

@@ -1,0 +1,100 @@
+"""What a bundle rests on the word of its signer for: replay agrees with a lie about it.
+
+Each limit stands in docs/trust.md. The state roots bind rows, and nothing of what is here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from statediff.errors import BundleError
+from statediff.evaluate import TrialFacts, replay
+from statediff.evidence.package import Bundle
+from statediff.model.trace import ActionClass
+from tests.evidence.test_roots import forged, remade
+from tests.judging import DIVERGE, DOC, MATCH, TYPES, doc, run, state
+from tests.traces import call, log
+
+KEEP = """\
+forbid:
+  - {id: kept, delete: doc}
+allow:
+  - {id: marked, update: doc}
+"""
+RENAMED = """\
+identify: [{type: log, match_on: {%s: null}, version: 1, because: no key}]
+forbid:
+  - {id: kept, update: log}
+allow:
+  - {id: moved, any: log}
+"""
+PAIRED = """\
+identify: [{type: log, match_on: {%s: null}, version: 1, because: no key}]
+forbid:
+  - {id: kept, delete: log}
+allow:
+  - {id: marked, update: log}
+"""
+
+
+def test_a_schema_that_says_otherwise_what_a_deletion_is_is_not_bound() -> None:
+    plain = tuple(replace(each, deleted_when=None) if each == DOC else each for each in TYPES)
+    sides = {"doc": [doc(1)]}, {"doc": [doc(1, deleted_at="2026-01-01")]}
+    true = run(KEEP, *sides).bundle
+    lie = run(KEEP, *(state(rows, types=plain) for rows in sides)).bundle
+    assert [true.manifest["verdict"], lie.manifest["verdict"]] == [DIVERGE.value, MATCH.value]
+    assert replay(forged(true, lie, "roots")).verdict is MATCH
+
+
+APART = {"log": [{"what": "a", "n": 1}]}, {"log": [{"what": "b", "n": 1}]}
+ALIKE = {"log": [{"what": "a", "n": 1}]}, {"log": [{"what": "a", "n": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "sides", "by", "why"),
+    [
+        (PAIRED, APART, ("what", "n"), "two entities are paired as one"),
+        (RENAMED, ALIKE, ("what", "n"), "one entity is not paired with itself"),
+    ],
+)
+def test_entities_without_a_key_are_paired_as_the_contract_says(
+    body: str, sides: tuple[Any, Any], by: tuple[str, str], why: str
+) -> None:
+    true, lie = (run(body % field, *sides).bundle for field in by)
+    assert [true.manifest["verdict"], lie.manifest["verdict"]] == [DIVERGE.value, MATCH.value]
+    assert replay(lie).verdict is MATCH
+    resolution = lie.document("resolution.json")
+    other_rule = "no rule of the contract" if resolution["mappings"][0] else why
+    with pytest.raises(BundleError, match=other_rule):
+        replay(under(true, forged(true, lie, "roots"), resolution))
+    for each in resolution["mappings"][0]:
+        each["rule"] = "log by what v1"
+    with pytest.raises(BundleError, match=why):
+        replay(under(true, forged(true, lie, "roots"), resolution))
+
+
+def under(true: Bundle, lie: Bundle, resolution: Any) -> Bundle:
+    """The lie under the contract of the truth."""
+    text = true.files["contract.yaml"]
+    manifest = {**lie.manifest, "contract_digest": true.manifest["contract_digest"]}
+    found = Bundle(manifest, {**lie.files, "contract.yaml": text})
+    return remade(found, resolution=resolution)
+
+
+def test_a_call_that_is_left_out_of_the_trace_is_not_missed() -> None:
+    body = "actions: {forbid: {classes: [permission-change]}}\n"
+    made = call("grant", ActionClass.PERMISSION_CHANGE)
+    true, lie = (run(body, {}, {}, trace=log(*calls)).bundle for calls in ((made,), ()))
+    assert [true.manifest["verdict"], lie.manifest["verdict"]] == [DIVERGE.value, MATCH.value]
+    assert replay(forged(true, lie, "roots")).verdict is MATCH
+
+
+def test_how_the_agent_was_kept_apart_is_not_bound() -> None:
+    made = run(
+        "allow: [{id: any, any: item}]\n", {}, {}, facts=TrialFacts("trial", isolation="none")
+    )
+    trial = {**made.bundle.document("trial.json"), "isolation": "container"}
+    assert replay(remade(made.bundle, trial=trial)).verdict is made.judgement.verdict
