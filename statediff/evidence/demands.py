@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from statediff.contract.yaml.reader import read_document
 from statediff.contract.yaml.shape import as_model
@@ -37,6 +37,9 @@ class Demands(BaseModel):
     min_kernel: Annotated[int, Field(ge=1, strict=True)] | None = None
     isolation: Annotated[str, Field(pattern=ISOLATION)] | None = None
     """Kinds of isolation joined by `+`; a program that was kept apart in more ways will do."""
+    bound: StrictBool = False
+    """All that clauses read of states is under the state roots. What is not follows from the
+    contract's clauses, which are not read here."""
 
     def unmet(self, found: Verified) -> Iterator[str]:
         """Each demand that the copy does not meet, or does not show that it meets."""
@@ -73,5 +76,5 @@ def read_policy(path: Path) -> Demands:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     demands = as_model(read_document(data, str(path)), Demands)
     if demands == Demands():
-        raise UsageError(f"{path}: demands nothing; say contract, min_kernel or isolation")
+        raise UsageError(f"{path}: demands nothing; say contract, min_kernel, isolation or bound")
     return demands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.evidence.vault import Vault
+    from statediff.evidence.verify import Verified
     from statediff.model.readings import Capture
     from statediff.model.state import State
 
@@ -22,6 +24,35 @@ def require_contract(bundle: Bundle, contract: str) -> None:
     if path.read_bytes() != bundle.data("contract.yaml"):
         named = f"{bundle.manifest['contract']}@{bundle.manifest['contract_version']}"
         raise BundleError(f"contract.yaml: {named} was judged by other bytes than those of {path}")
+
+
+def unbound(found: Verified) -> list[str]:
+    """What a verified copy was judged by that is under none of its state roots, in words.
+
+    Sorted; empty where all that its clauses can have read of states is bound.
+    """
+    from statediff.errors import StatediffError
+    from statediff.evaluate import compile_contract, contract_in
+    from statediff.evaluate.along import followed
+    from statediff.evidence.canonical import write
+    from statediff.evidence.documents import schema_from
+    from statediff.evidence.package import LIBRARIES
+
+    if found.states is None:
+        return ["the states"]
+    at = {leaf.path: leaf.value for leaf in found.leaves}
+    try:
+        files = {"contract.yaml": at["contract.yaml#"][0].encode()}
+        if (libraries := at.get(f"{LIBRARIES}#")) is not None:
+            files[LIBRARIES] = write(libraries[0])
+        contract = compile_contract(contract_in(files), schema_from(at["schema.json#"][0])).contract
+        sources = Counter(name for _source, name, *_heads in at["roots.json#"][0]["types"])
+    except (StatediffError, LookupError, TypeError, ValueError, AttributeError):
+        return ["the states, for this version does not read the contract"]
+    return [
+        *(f"{each}, which several sources have" for each, n in sorted(sources.items()) if n > 1),
+        *(f"what {each} was between the ends" for each in sorted(followed(contract))),
+    ]
 
 
 def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None:

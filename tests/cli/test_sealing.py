@@ -151,9 +151,29 @@ def test_a_genuine_copy_must_also_meet_what_is_demanded(
         assert verified("sealed", **demand).code == 2
 
 
+def test_what_is_under_no_state_root_is_said_and_unmet_where_all_has_to_be(
+    statediff: Any, sealed: Path
+) -> None:
+    (sealed / "policy.yaml").write_text("bound: true\n")
+    statediff("redact", "sealed", "--tier", "public", "--trust", "trust.json", "--out", "p.zip")
+    for copy, unmet in (("sealed", []), ("p.zip", ["under no state root: the states"])):
+        for demand in (("--bound",), ("--policy", "policy.yaml")):
+            found = statediff("verify", copy, "--trust", "trust.json", *demand, "--json")
+            assert (found.json["unmet"], found.code) == (unmet, 4 if unmet else 0)
+
+
 @pytest.mark.usefixtures("sealed")
 @pytest.mark.parametrize(
-    "text", ["", "min_kernels: 8\n", "min_kernel: true\n", "[]\n", "min_kernel: '8'\n"]
+    "text",
+    [
+        "bound: false\n",
+        "bound: 1\n",
+        "",
+        "min_kernels: 8\n",
+        "min_kernel: true\n",
+        "[]\n",
+        "min_kernel: '8'\n",
+    ],
 )
 def test_a_policy_that_demands_nothing_or_something_else_is_an_error(
     statediff: Any, sealed: Path, text: str

@@ -12,10 +12,14 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.evaluate import TrialFacts, replay
+from statediff.evidence import verify as v
 from statediff.evidence.package import Bundle
+from statediff.evidence.seal import SEED_BYTES, seal
 from statediff.model.trace import ActionClass
+from statediff.workspace.rechecking import unbound
 from tests.evidence.test_roots import forged, remade
-from tests.judging import DIVERGE, DOC, MATCH, TYPES, doc, run, state
+from tests.growing_logs import ADA, NOON, TRUST
+from tests.judging import DIVERGE, DOC, MATCH, TYPES, capture, doc, item, part, run, state
 from tests.traces import call, log
 
 KEEP = """\
@@ -90,6 +94,35 @@ def test_a_call_that_is_left_out_of_the_trace_is_not_missed() -> None:
     true, lie = (run(body, {}, {}, trace=log(*calls)).bundle for calls in ((made,), ()))
     assert [true.manifest["verdict"], lie.manifest["verdict"]] == [DIVERGE.value, MATCH.value]
     assert replay(forged(true, lie, "roots")).verdict is MATCH
+
+
+TWO = ("db", "copy")
+
+
+def sides(*names: str) -> list[Any]:
+    return [
+        capture(side, *(part(side, state({"item": [item(1)]}, source=n), n) for n in names))
+        for side in ("before", "after")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "names", "said"),
+    [
+        ("", ("db",), []),
+        ("forbid: [{id: never, create: item, during: run}]\n", ("db",), ["what db was"]),
+        ("evidence: {db: {history: required}}\n", ("db",), ["what db was"]),
+        ("", TWO, [f"{name}, which several" for name in ("doc", "grant", "item", "log", "user")]),
+    ],
+)
+def test_a_reader_hears_what_a_verdict_rests_on_that_is_under_no_root(
+    body: str, names: tuple[str, ...], said: list[str]
+) -> None:
+    made = run("allow: [{id: any, any: item}]\n" + body, *sides(*names)).bundle
+    sealed = seal(made, bytes(SEED_BYTES), NOON, ADA.public, ADA.sign)
+    found = unbound(v.verify(sealed.files, TRUST))
+    assert len(found) == len(said)
+    assert all(one.startswith(other) for one, other in zip(found, said, strict=True))
 
 
 def test_how_the_agent_was_kept_apart_is_not_bound() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -239,12 +239,15 @@ class DemandOptions:
         str | None,
         typer.Option("--isolation", metavar="KIND", help="How the program must be kept apart."),
     ] = None
+    bound: Annotated[
+        bool, typer.Option("--bound", help="All that was judged of states is under state roots.")
+    ] = False
     policy: Annotated[
         Path | None,
-        typer.Option("--policy", metavar="FILE", help="YAML with any of these three demands."),
+        typer.Option("--policy", metavar="FILE", help="YAML with any of these four demands."),
     ] = None
 
-    def unmet(self, found: Verified) -> list[str]:
+    def unmet(self, found: Verified, unbound: Sequence[str]) -> list[str]:
         """Each demand that the copy does not show that it meets. `UsageError`."""
         from pydantic import ValidationError
 
@@ -252,14 +255,20 @@ class DemandOptions:
 
         try:
             own = Demands(
-                contract=self.contract, min_kernel=self.min_kernel, isolation=self.isolation
+                contract=self.contract,
+                min_kernel=self.min_kernel,
+                isolation=self.isolation,
+                bound=self.bound,
             )
         except ValidationError as error:
             first = error.errors()[0]
             name = str(first["loc"][0]).replace("_", "-")
             raise UsageError(f"--{name}: {first['msg']}") from None
         read = () if self.policy is None else (read_policy(self.policy),)
-        return [each for demands in (own, *read) for each in demands.unmet(found)]
+        unmet = [each for demands in (own, *read) for each in demands.unmet(found)]
+        if any(demands.bound for demands in (own, *read)):
+            unmet += [f"under no state root: {each}" for each in unbound]
+        return unmet
 
 
 def verify(
@@ -284,6 +293,7 @@ def verify(
     from statediff.evidence.keys import load_trust
     from statediff.evidence.verify import Rejected
     from statediff.evidence.verify import verify as check
+    from statediff.workspace.rechecking import unbound
 
     if is_batch(sealed):
         is_bare = demands == DemandOptions() and beside == BesideOptions()
@@ -301,7 +311,8 @@ def verify(
             emit({"schema": VERIFICATION, "status": "INVALID", "why": str(error)})
             return 4
         raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
-    unmet = [*demands.unmet(found), *beside.unmet(found, facts)]
+    loose = unbound(found)
+    unmet = [*demands.unmet(found, loose), *beside.unmet(found, facts)]
     status = "UNMET" if unmet else found.status
     manifest = found.manifest
     lines = [
@@ -314,8 +325,12 @@ def verify(
     lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
     lines += [f"unmet: {each}" for each in unmet]
     more = states_facts(found, log)
-    lines += [*states_lines(found, more), *beside.lines(facts), LIMITS]
+    lines += states_lines(found, more)
+    if found.states is not None:
+        lines += [f"under no state root: {each}; see `replay --chunks`" for each in loose]
+    lines += [*beside.lines(facts), LIMITS]
     document = {**_document(found), **more, **facts, "status": status, "unmet": unmet}
+    document["unbound"] = loose
     print_result(document, "\n".join(map(printable, lines)), as_json=as_json)
     if unmet:
         return 4
