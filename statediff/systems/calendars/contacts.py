@@ -6,15 +6,13 @@ that nothing of a card is unseen. Programs write REV anew, so it alone is left o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
-
-from icalendar.parser import Contentline, Contentlines
+from typing import Final
 
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Map, Value
 from statediff.systems.calendars.items import MAX_OBJECT_CHARACTERS
+from statediff.systems.calendars.lines import ContentLine, content_lines
 
 ADDRESS_BOOK: Final = EntityType(
     "address_book",
@@ -67,7 +65,7 @@ def contact_row(address_book: str, name: str, text: str) -> Row:
     """The one card of an object. Raises `ValueError` where it is none."""
     if len(text) > MAX_OBJECT_CHARACTERS:
         raise ValueError(f"it has more than {MAX_OBJECT_CHARACTERS} characters")
-    lines = [_parts(line) for line in Contentlines.from_ical(text) if line]
+    lines = [_parts(line) for line in content_lines(text)]
     framed = [(n, v.upper()) for n, _, v in lines if n in ("BEGIN", "END")]
     if framed != [("BEGIN", "VCARD"), ("END", "VCARD")]:
         raise ValueError("it does not hold one card")
@@ -103,17 +101,13 @@ def contact_row(address_book: str, name: str, text: str) -> Row:
     return row
 
 
-def _parts(line: Contentline) -> tuple[str, dict[str, str], str]:
-    name, params, value = line.parts()
+def _parts(line: ContentLine) -> tuple[str, dict[str, str], str]:
     # A group (`item1.ADR`) ties a line to another; the name of the line is what follows.
-    group, _, kind = str(name).rpartition(".")
-    found = {str(n).lower(): _joined(v) for n, v in params.items()}
-    return kind.upper(), {**found, **({"group": group} if group else {})}, str(value)
-
-
-def _joined(value: Any) -> str:
-    several: Iterable[Any] = value if isinstance(value, list | tuple) else (value,)
-    return ",".join(sorted(str(each).lower() for each in several))
+    group, _, kind = line.name.rpartition(".")
+    found: dict[str, list[str]] = {"group": [group.lower()]} if group else {}
+    for name, value in line.parameters:
+        found.setdefault(name, []).extend(value.lower().split(","))
+    return kind, {name: ",".join(sorted(values)) for name, values in found.items()}, line.value
 
 
 def _address(value: str) -> dict[str, Value]:

@@ -16,6 +16,7 @@ from icalendar import Calendar
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Map, Value
+from statediff.systems.calendars.lines import repeated_parameter
 
 MAX_OBJECT_CHARACTERS: Final = 4 * 1024 * 1024
 
@@ -82,6 +83,9 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
     """The components of one object. Raises one of `FAULTS` where it is no iCalendar."""
     if len(text) > MAX_OBJECT_CHARACTERS:
         raise ValueError(f"it has more than {MAX_OBJECT_CHARACTERS} characters")
+    repeated = repeated_parameter(text)
+    if repeated is not None:  # programs differ in which of two they believe
+        raise ValueError(f"a parameter is there twice: {repeated}")
     parsed = Calendar.from_ical(text)
     found = [each for each in parsed.subcomponents if each.name in _KINDS]
     if not found:

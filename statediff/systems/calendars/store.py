@@ -101,12 +101,11 @@ def store_rows(folder: Path) -> tuple[dict[str, list[Row]], dict[str, list[str]]
     reported: set[str] = {LOCK, ROOT}
     root = folder / ROOT
     for owner in _folders(root):
-        reported.add(f"{ROOT}/{owner}")
         for name in _folders(root / owner):
             place = f"{ROOT}/{owner}/{name}"
             kind = _collection(folder, place, f"/{owner}/{name}/", rows)
             if kind is not None:
-                reported |= {place, f"{place}/{PROPS}"}
+                reported |= {f"{ROOT}/{owner}", place, f"{place}/{PROPS}"}
                 reported |= _objects(folder, place, f"/{owner}/{name}/", kind, rows)
 
     found = entries(

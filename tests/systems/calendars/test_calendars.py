@@ -214,7 +214,7 @@ def test_what_is_no_item_is_an_error_of_its_own(text: str) -> None:
     from statediff.systems.calendars.items import FAULTS, item_rows  # noqa: PLC0415 - as above
 
     with pytest.raises(FAULTS):
-        item_rows("/", text)
+        item_rows("/", "x.ics", text)
 
 
 @pytest.mark.parametrize(

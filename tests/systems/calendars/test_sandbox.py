@@ -89,6 +89,7 @@ class TestCalendars(SystemSuite):
         "free-busy times were asked for": Way(ask("REPORT", "/milo/private/", FREE_BUSY)),
         "a file is there": Way(in_store(lambda s: (s / WORK / "note.txt").write_text("x"))),
         "a hidden folder is there": Way(in_store(lambda s: (s / "collection-root/.x").mkdir())),
+        "somebody has a folder": Way(in_store(lambda s: (s / "collection-root/eve").mkdir())),
         "an object is a link": Way(in_store(lambda s: (s / WORK / "a.ics").symlink_to("/x"))),
         "an object is no event": Way(in_store(lambda s: (s / WORK / "budget.ics").write_text("?"))),
         "settings are no JSON": Way(in_store(lambda s: (s / PROPS).write_text("{"))),
@@ -134,7 +135,7 @@ def test_what_was_looked_into_is_seen_and_by_what(calendars: EmbeddedCalendars) 
     assert keys(calendars, "look") == set()
     ask("REPORT", "/dana/private/", FREE_BUSY)(calendars)
     ask("GET", "/shared/people/kern.vcf")(calendars)
-    ask("GET", "//dana/./work/budget.ics")(calendars)
+    ask("GET", "/dana/work/budget.ics")(calendars)
     assert keys(calendars, "look") == {
         ("/dana/private/", "free-busy"),
         ("/shared/people/", "contents"),

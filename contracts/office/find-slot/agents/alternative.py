@@ -11,7 +11,7 @@ import steps
 office, taken = steps.office, steps.busy("private")
 for person in steps.PEOPLE:
     for text in steps.calendars.objects(f"/{person}/work/").values():
-        if "TRANSP:TRANSPARENT" in text or "RRULE" in text:
+        if "TRANSP:TRANSPARENT" in text or "FREQ=WEEKLY" in text:
             continue
         found = re.findall(r"^DT(?:START|END);.*:(\d+T\d+)$", text, re.MULTILINE)
         pair = [f"{each[:9]}{int(each[9:11]) - 1:02}{each[11:]}Z" for each in found]
