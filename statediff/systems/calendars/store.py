@@ -21,7 +21,7 @@ from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State
-from statediff.model.values import Map
+from statediff.model.values import Map, Value
 from statediff.systems.base.rows import source_schema
 from statediff.systems.calendars.contacts import ADDRESS_BOOK, CONTACT, contact_row
 from statediff.systems.calendars.items import CALENDAR, FAULTS, ITEM, item_rows
@@ -134,7 +134,7 @@ def _collection(folder: Path, place: str, path: str, rows: Mapping[str, list[Row
     try:
         props: Any = json.loads(content) if isinstance(content, bytes) else None
         kind, description = _NAMED[props["tag"]]
-        others = {
+        others: dict[str, Value] = {
             str(name): str(value)
             for name, value in props.items()
             if name not in ("tag", "D:displayname", description)

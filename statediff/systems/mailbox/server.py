@@ -27,7 +27,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from proxyprotocol.reader import ProxyProtocolReader
-from pymap.backend.dict import Config, FilterSet, Login, MailboxSet
+from pymap.backend.dict import Config, Login
+from pymap.backend.dict.filter import FilterSet
+from pymap.backend.dict.mailbox import MailboxSet
 from pymap.context import connection_exit
 from pymap.imap import IMAPConnection, IMAPServer
 from pymap.imap.state import ConnectionState

@@ -142,10 +142,10 @@ def _session(url: str) -> Iterator[imaplib.IMAP4]:
         session: imaplib.IMAP4
         if parts.scheme == "imaps":
             context = ssl.create_default_context()
-            port = parts.port or imaplib.IMAP4_SSL_PORT
+            port = parts.port or 993
             session = imaplib.IMAP4_SSL(host, port, ssl_context=context, timeout=MAX_SECONDS)
         else:
-            session = imaplib.IMAP4(host, parts.port or imaplib.IMAP4_PORT, timeout=MAX_SECONDS)
+            session = imaplib.IMAP4(host, parts.port or 143, timeout=MAX_SECONDS)
         try:
             session.login(user, unquote(word))
             yield session
