@@ -412,8 +412,8 @@ def _settings(bucket: Any, into: Rows) -> None:
             "max_age_seconds": _number(cors.max_age_seconds),
         }
         into.add("cors_rule", {"bucket": name, "number": number, **row})
-    told = bucket.notification_configuration
-    listed = () if told is None else (*told.topic, *told.queue, *told.cloud_function)
+    sent = bucket.notification_configuration
+    listed = () if sent is None else (*sent.topic, *sent.queue, *sent.cloud_function)
     for each, named in _distinct(listed):
         row = {"id": named, "target": each.arn, "events": _listed(each.events)}
         into.add("notification", {"bucket": name, **row, "filter": plain(each.filters)})
