@@ -20,10 +20,12 @@ from statediff.evaluate import load_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folder, sandbox_pack
+from statediff.systems.base.registry import missing_extra
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
 TASKS = {
     "accounts": "accounts/rotate-role",
+    "chat": "chat/announce-change",
     "helpdesk": "helpdesk/close-case",
     "repo": "repo/fix-failing-test",
     "shop": "shop/refund-returned-order",
@@ -76,6 +78,10 @@ def main() -> None:
     print(f"{'pack':<10}{'start ms':>10}{'reset ms':>12}{'capture ms':>12}{'trial ms':>12}")
     with tempfile.TemporaryDirectory() as work:
         for pack, task in TASKS.items():
+            extra = missing_extra(sandbox_pack(pack))
+            if extra is not None:
+                print(f"{pack:<10}not measured: {extra} is not installed")
+                continue
             print(measure(pack, task, Path(work)))
 
 

@@ -196,7 +196,7 @@ def sessions(rows: Mapping[str, list[Row]]) -> list[Row]:
 def account_data(rows: Mapping[str, list[Row]]) -> list[Row]:
     """What people have set, everywhere and in a room; who they chat with directly is apart."""
     stored = [(_EVERYWHERE, row) for row in rows.get("account_data", ())]
-    stored += [(row.get("room_id"), row) for row in rows.get("room_account_data", ())]
+    stored += [(str(row.get("room_id")), row) for row in rows.get("room_account_data", ())]
     found = []
     for room, row in stored:
         if row.get("account_data_type") == _DIRECT and direct_of(row) is not None:

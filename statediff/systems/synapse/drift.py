@@ -43,7 +43,7 @@ def with_token(database: bytes, user: str, token: str) -> bytes:
 
 
 def without_readers(found: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
-    """Without an empty log and its index, which whoever opens the database first makes anew."""
+    """Without an empty log and its index: the first to open the database makes them anew."""
     kept = dict(found)
     log = kept.get(LOG)
     if log is not None and log.kind == "file" and not log.content:

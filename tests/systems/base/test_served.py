@@ -49,6 +49,18 @@ def ended(pid: int) -> bool:
     return False
 
 
+def test_a_server_that_was_halted_serves_nobody_until_the_next_one_does(
+    server: ForkedServer,
+) -> None:
+    server.start({"base": "pristine"})
+    first = server.serve({})
+    server.halt()
+    server.halt()
+    assert ended(first["pid"])
+    assert server.in_progress() is None
+    assert asked(server.serve({})["port"], "/look") == "pristine /look"
+
+
 def test_a_trial_finds_what_was_loaded_and_nothing_of_the_trial_before(
     server: ForkedServer,
 ) -> None:
