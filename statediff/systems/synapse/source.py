@@ -125,7 +125,7 @@ class SynapseSource:
         self._name = name
         self._media = media
         self._refine = refine
-        self.database = SqliteSource(name, database)
+        self.database = SqliteSource(name, database, _without_following)
         self._known: Schema | None = None
 
     @property
@@ -235,6 +235,14 @@ def media_path(media_id: str) -> tuple[str, ...] | None:
     return ("local_content", media_id[0:2], media_id[2:4], media_id[4:])
 
 
+def _without_following(schema: Schema) -> Schema:
+    """The database's types without those of which nothing is read."""
+    left_out = FOLLOWING - {"room_memberships"} | PASSING
+    types = tuple(t for t in schema.types if t.source_table not in left_out)
+    [(source, _)] = schema.sources
+    return replace(schema, types=types, sources=((source, tuple(t.name for t in types)),))
+
+
 def _no_clock() -> datetime:
     return datetime.fromtimestamp(0, UTC)  # only the catalogue is wanted: nobody sees the reading
 
@@ -279,14 +287,11 @@ class _Cells(dict[str, Observed]):
 
 
 def _rows(raw: State) -> dict[str, list[Row]]:
-    """Table → its rows by column, of the tables that anything is read from."""
+    """Table → its rows by column."""
     found: dict[str, list[Row]] = {}
     for table in raw.tables.values():
-        name = table.type.source_table
-        if name in PASSING or (name in FOLLOWING and name != "room_memberships"):
-            continue
         columns = [(f.name, f.source_column) for f in table.type.fields]
-        found[name] = [
+        found[table.type.source_table] = [
             _Cells({column: row[field] for field, column in columns if field in row})
             for _, row in table.rows()
         ]
