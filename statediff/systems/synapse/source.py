@@ -160,7 +160,8 @@ class SynapseSource:
             earlier = None if like is None else like.tables.get(each.name)
             known = self._enumeration(raw, table)
             if isinstance(rows, str):
-                rows, known = [], Enumeration(Coverage.INCOMPLETE, rows)
+                known = Enumeration(Coverage.INCOMPLETE, rows)
+                rows = []
             if each.name == STRUCTURE and rows and is_established(earlier):
                 known = COMPLETE  # it was read as if nothing were known before
             tables[each.name] = keyed_table(each, rows, known, store, earlier)
