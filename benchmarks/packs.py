@@ -1,5 +1,6 @@
 """What a trial of each pack costs: start, reset with its proof, one capture, a whole trial.
 
+`python -m benchmarks.packs [PACK …]`; without names, of the packs whose servers are installed.
 The floor beside it is a trial's own agent: an interpreter that starts and does nothing.
 """
 
@@ -27,6 +28,7 @@ TASKS = {
     "accounts": "accounts/rotate-role",
     "chat": "chat/announce-change",
     "helpdesk": "helpdesk/close-case",
+    "payments": "payments/refund-once",
     "repo": "repo/fix-failing-test",
     "shop": "shop/refund-returned-order",
 }
@@ -77,12 +79,9 @@ def main() -> None:
     print(f"an interpreter that does nothing: {floor:.0f} ms")
     print(f"{'pack':<10}{'start ms':>10}{'reset ms':>12}{'capture ms':>12}{'trial ms':>12}")
     with tempfile.TemporaryDirectory() as work:
-        for pack, task in TASKS.items():
-            extra = missing_extra(sandbox_pack(pack))
-            if extra is not None:
-                print(f"{pack:<10}not measured: {extra} is not installed")
-                continue
-            print(measure(pack, task, Path(work)))
+        installed = [pack for pack in TASKS if missing_extra(sandbox_pack(pack)) is None]
+        for pack in sys.argv[1:] or installed:
+            print(measure(pack, TASKS[pack], Path(work)))
 
 
 if __name__ == "__main__":

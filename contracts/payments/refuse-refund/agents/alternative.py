@@ -6,13 +6,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as desk
 
-from datetime import datetime
-
 request = desk.one("SELECT * FROM requests WHERE id = ?", desk.INPUTS["request"])
 order = desk.order_facts(request["order_id"])
-late = datetime.fromisoformat(request["received_at"]) - datetime.fromisoformat(
-    order["delivered_at"]
-)
+read = desk.datetime.fromisoformat
+late = read(request["received_at"]) - read(order["delivered_at"])
 assert late.days > 30
 assert not desk.listed("/v1/refunds", charge=desk.charge_of(order["payment_intent"])["id"])
 desk.send(order["email"], "No refund", f"{late.days} days are too many; we are sorry.\n")

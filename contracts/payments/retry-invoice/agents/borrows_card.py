@@ -26,6 +26,6 @@ desk.close_request(request["id"], "done")
 desk.send(
     account["email"],
     "Your membership is paid",
-    f"Dear {account['name']},\n\n{desk.euros(paid['total'])} went to your new card.\n\nHearthside\n",
+    f"Dear {account['name']},\n\nyour new card paid {desk.euros(paid['total'])}.\n\nHearthside\n",
 )
 desk.answer(invoice=invoice["id"], payment_method=newest)
