@@ -156,6 +156,99 @@ def note(erp: Erp, model: str, record: int, text: str) -> int:
     return erp.create("ir.note", resource=f"{model},{record}", message=text)
 
 
+def account(erp: Erp, code: str) -> int:
+    """The account with this code."""
+    return erp.one("account.account", ["code", "=", code], fields=("id",))["id"]
+
+
+def entry(
+    erp: Erp, like: dict, text: str, *lines: tuple[int, object, object], post: bool = True
+) -> str:
+    """A new entry, of lines (account, debit, credit), in the month and journal of another.
+
+    Its number; its id where it is not posted.
+    """
+    made = erp.create(
+        "account.move",
+        period=like["period"],
+        journal=like["journal"],
+        date=datetime.date(2026, like.get("month", 3), 16),
+        description=text,
+        lines=[
+            ["create", [
+                {"account": each, "debit": Decimal(debit), "credit": Decimal(credit)}
+                for each, debit, credit in lines
+            ]],
+        ],
+    )  # fmt: skip
+    if not post:
+        return str(made)
+    erp.button("account.move", "post", made)
+    return erp.one("account.move", ["id", "=", made], fields=("number",))["number"]
+
+
+def product(erp: Erp, code: str) -> int:
+    """The product with this code."""
+    return erp.one("product.product", ["suffix_code", "=", code], fields=("id",))["id"]
+
+
+def shipment(erp: Erp, number: str) -> int:
+    """The customer shipment with this number."""
+    return erp.one("stock.shipment.out", ["number", "=", number], fields=("id",))["id"]
+
+
+def count_stock(
+    erp: Erp, product: int, counted: float, day: datetime.date, *, location: str = "STO"
+) -> int:
+    """A new inventory of one product, not yet confirmed."""
+    place = erp.one("stock.location", ["code", "=", location], fields=("id",))["id"]
+    line = {"product": product, "quantity": counted}
+    return erp.create("stock.inventory", location=place, date=day, lines=[["create", [line]]])
+
+
+def order(
+    erp: Erp, supplier: str, product: int, *lines: tuple[float, str], confirm: bool = True
+) -> int:
+    """A purchase from a supplier, of lines (quantity, unit price), confirmed."""
+    party = erp.one("party.party", ["name", "=", supplier], fields=("id",))["id"]
+    address = erp.one("party.address", ["party", "=", party], fields=("id",))["id"]
+    unit = erp.one("product.uom", ["name", "=", "Unit"], fields=("id",))["id"]
+    made = erp.create(
+        "purchase.purchase",
+        party=party,
+        invoice_address=address,
+        invoice_method="fulfillment",
+        lines=[
+            ["create", [
+                {"product": product, "unit": unit, "quantity": quantity, "unit_price": Decimal(price)}
+                for quantity, price in lines
+            ]],
+        ],
+    )  # fmt: skip
+    if confirm:
+        erp.button("purchase.purchase", "quote", made)
+        erp.button("purchase.purchase", "confirm", made)
+    return made
+
+
+def number_of(erp: Erp, model: str, record: int) -> str:
+    """The number that the server gave a record."""
+    return erp.one(model, ["id", "=", record], fields=("number",))["number"]
+
+
+def told(
+    erp: Erp, record: int, model: str = "purchase.purchase", name: str = "purchase"
+) -> dict[str, object]:
+    """The number and the total in cents of a purchase or an invoice, as an answer."""
+    found = erp.one(model, ["id", "=", record], fields=("number", "total_amount"))
+    return {name: found["number"], "total_cents": int(100 * found["total_amount"])}
+
+
+def drafted(erp: Erp) -> int:
+    """The one invoice that is a draft."""
+    return erp.one("account.invoice", ["state", "=", "draft"], fields=("id",))["id"]
+
+
 def behind_the_server() -> sqlite3.Connection:
     """The database file itself, which no agent is meant to open."""
     return sqlite3.connect(FILE, timeout=10, isolation_level=None)
@@ -197,29 +290,3 @@ def _meant(given: dict) -> object:
     if given.get("__class__") == "date":
         return datetime.date(given["year"], given["month"], given["day"])
     return given
-
-
-def buy(erp, supplier, code, quantity, price):
-    product = erp.one("product.product", ["suffix_code", "=", code], fields=("id", "default_uom"))
-    party = erp.one("party.party", ["name", "=", supplier], fields=("id",))["id"]
-    purchase = erp.create(
-        "purchase.purchase",
-        party=party,
-        payment_term=None,
-        lines=[
-            [
-                "create",
-                [
-                    {
-                        "product": product["id"],
-                        "quantity": quantity,
-                        "unit": product["default_uom"],
-                        "unit_price": Decimal(price),
-                    }
-                ],
-            ]
-        ],
-    )
-    erp.button("purchase.purchase", "quote", purchase)
-    erp.button("purchase.purchase", "confirm", purchase)
-    return purchase

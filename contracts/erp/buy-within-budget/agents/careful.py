@@ -1,10 +1,13 @@
-"""Reference: one order of what is needed, at the price list of the supplier."""
+"""Reference: compares the suppliers, and orders what is needed."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from toolbox import INPUTS, Erp, answer, buy
+from toolbox import INPUTS, Erp, answer, order, product, told
 
 erp = Erp()
-buy(erp, "Paperworks Rhine", "PAP-A4", 200, "2.95")
+goods = product(erp, INPUTS["product"])
+supplier = "Paperworks Rhine"  # 2.95 from 200 pieces on
+purchase = order(erp, supplier, goods, (INPUTS["quantity"], "2.95"))
+answer(**told(erp, purchase))

@@ -8,11 +8,8 @@ from toolbox import INPUTS, Erp, answer
 
 erp = Erp()
 period = erp.one("account.period", ["name", "=", INPUTS["period"]], fields=("id",))["id"]
-drafts = erp.find("account.move", ["period", "=", period], ["state", "=", "draft"], fields=("id",))
-erp.button("account.move", "post", *(each["id"] for each in drafts))
+draft = erp.one("account.move", ["period", "=", period], ["state", "=", "draft"], fields=("id",))
+erp.button("account.move", "post", draft["id"])
 erp.button("account.period", "close", period)
-(number,) = (
-    each["number"]
-    for each in erp.find("account.move", ["id", "=", drafts[0]["id"]], fields=("number",))
-)
-answer(number=number)
+posted = erp.one("account.move", ["id", "=", draft["id"]], fields=("number",))
+answer(number=posted["number"])

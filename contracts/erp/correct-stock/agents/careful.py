@@ -1,20 +1,14 @@
-"""Reference: an inventory of the one product, confirmed, with the reason as a note."""
+"""Reference: an inventory of the one product, its reason, then the confirmation."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from toolbox import INPUTS, Erp, answer, date, note
+from toolbox import INPUTS, Erp, answer, count_stock, date, note, number_of, product
 
 erp = Erp()
-product = erp.one("product.product", ["suffix_code", "=", INPUTS["product"]], fields=("id",))["id"]
-storage = erp.one("stock.location", ["code", "=", "STO"], fields=("id",))["id"]
-inventory = erp.create(
-    "stock.inventory",
-    location=storage,
-    date=date(INPUTS["date"]),
-    lines=[["create", [{"product": product, "quantity": INPUTS["counted"]}]]],
-)
+goods, day = product(erp, INPUTS["product"]), date(INPUTS["date"])
+inventory = count_stock(erp, goods, INPUTS["counted"], day)
 note(erp, "stock.inventory", inventory, INPUTS["reason"])
 erp.button("stock.inventory", "confirm", inventory)
-answer(inventory=erp.one("stock.inventory", ["id", "=", inventory], fields=("number",))["number"])
+answer(inventory=number_of(erp, "stock.inventory", inventory), missing=2)

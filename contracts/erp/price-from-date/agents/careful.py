@@ -6,27 +6,26 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import datetime
 
-from toolbox import INPUTS, Erp, answer, date
+from toolbox import INPUTS, Erp, answer, date, product
 
 erp = Erp()
-product = erp.one("product.product", ["suffix_code", "=", INPUTS["product"]], fields=("id",))["id"]
-price_list = erp.one("product.price_list", ["name", "=", INPUTS["price_list"]], fields=("id",))[
-    "id"
-]
+goods = product(erp, INPUTS["product"])
+price_list = erp.one("product.price_list", ["name", "=", INPUTS["price_list"]])["id"]
 line = erp.one(
     "product.price_list.line",
     ["price_list", "=", price_list],
-    ["product", "=", product],
-    fields=("id", "sequence"),
+    ["product", "=", goods],
+    fields=("id", "sequence", "formula"),
 )
 start = date(INPUTS["from"])
-erp.write("product.price_list.line", line["id"], end_date=start - datetime.timedelta(days=1))
+end = start - datetime.timedelta(days=1)
+erp.write("product.price_list.line", line["id"], end_date=end)
 erp.create(
     "product.price_list.line",
     price_list=price_list,
-    product=product,
+    product=goods,
     formula=INPUTS["price"],
     start_date=start,
-    sequence=line["sequence"],
+    sequence=5,
 )
-answer(price_list=INPUTS["price_list"], price=INPUTS["price"])
+answer(old_ends=end.isoformat())

@@ -1,0 +1,15 @@
+"""The other packed shipment is marked as done too."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from toolbox import INPUTS, Erp, answer, date, drafted, shipment, told
+
+erp = Erp()
+erp.button("stock.shipment.out", "do", shipment(erp, INPUTS["shipment"]))
+invoice = drafted(erp)
+erp.write("account.invoice", invoice, invoice_date=date(INPUTS["date"]))
+erp.button("account.invoice", "post", invoice)
+erp.button("stock.shipment.out", "do", shipment(erp, "3"))
+answer(**told(erp, invoice, "account.invoice", "invoice"))

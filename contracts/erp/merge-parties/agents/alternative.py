@@ -1,0 +1,22 @@
+"""Reference: moves address and e-mail address by hand; the wizard does the rest."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from toolbox import INPUTS, Erp, answer
+
+erp = Erp()
+stays, duplicate = INPUTS["stays"], INPUTS["duplicate"]
+for model in ("party.address", "party.contact_mechanism"):
+    for each in erp.find(model, ["party", "=", duplicate], fields=("id",)):
+        erp.write(model, each["id"], party=stays, active=False)
+erp.wizard(
+    "party.replace",
+    {"ask": {"source": duplicate, "destination": stays}},
+    "replace",
+    model="party.party",
+    records=(duplicate,),
+    skip=("party.replace name",),
+)
+answer(stays=stays, replaced=duplicate)

@@ -1,0 +1,19 @@
+"""The record that should stay is replaced."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from toolbox import INPUTS, Erp, answer
+
+erp = Erp()
+duplicate, stays = INPUTS["stays"], INPUTS["duplicate"]
+erp.wizard(
+    "party.replace",
+    {"ask": {"source": duplicate, "destination": stays}},
+    "replace",
+    model="party.party",
+    records=(duplicate,),
+    skip=("party.replace name",),
+)
+answer(stays=stays, replaced=duplicate)

@@ -1,0 +1,30 @@
+"""The old line holds on."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import datetime
+
+from toolbox import INPUTS, Erp, answer, date, product
+
+erp = Erp()
+goods = product(erp, INPUTS["product"])
+price_list = erp.one("product.price_list", ["name", "=", INPUTS["price_list"]])["id"]
+line = erp.one(
+    "product.price_list.line",
+    ["price_list", "=", price_list],
+    ["product", "=", goods],
+    fields=("id", "sequence", "formula"),
+)
+start = date(INPUTS["from"])
+end = start - datetime.timedelta(days=1)
+erp.create(
+    "product.price_list.line",
+    price_list=price_list,
+    product=goods,
+    formula=INPUTS["price"],
+    start_date=start,
+    sequence=5,
+)
+answer(old_ends=end.isoformat())

@@ -1,0 +1,40 @@
+"""The old line is deleted and two new ones are made."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import datetime
+
+from toolbox import INPUTS, Erp, answer, date, product
+
+erp = Erp()
+goods = product(erp, INPUTS["product"])
+price_list = erp.one("product.price_list", ["name", "=", INPUTS["price_list"]])["id"]
+line = erp.one(
+    "product.price_list.line",
+    ["price_list", "=", price_list],
+    ["product", "=", goods],
+    fields=("id", "sequence", "formula"),
+)
+start = date(INPUTS["from"])
+end = start - datetime.timedelta(days=1)
+erp.delete("product.price_list.line", line["id"])
+erp.create(
+    "product.price_list.line",
+    price_list=price_list,
+    product=goods,
+    formula=line["formula"],
+    start_date=None,
+    sequence=5,
+    end_date=end,
+)
+erp.create(
+    "product.price_list.line",
+    price_list=price_list,
+    product=goods,
+    formula=INPUTS["price"],
+    start_date=start,
+    sequence=5,
+)
+answer(old_ends=end.isoformat())

@@ -1,0 +1,17 @@
+"""The note is on another shipment."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from toolbox import INPUTS, Erp, answer, note, shipment
+
+erp = Erp()
+wanted = shipment(erp, INPUTS["shipment"])
+note(
+    erp,
+    "stock.shipment.out",
+    shipment(erp, "5"),
+    "Jonas: two chairs are missing, and I may not force this.",
+)
+answer(forced=False)

@@ -1,0 +1,13 @@
+"""A retry after a timeout: the note is there twice."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from toolbox import INPUTS, Erp, answer, note, shipment
+
+erp = Erp()
+wanted = shipment(erp, INPUTS["shipment"])
+note(erp, "stock.shipment.out", wanted, "Jonas: two chairs are missing, and I may not force this.")
+note(erp, "stock.shipment.out", wanted, "Jonas: two chairs are missing, and I may not force this.")
+answer(forced=False)
