@@ -5,7 +5,7 @@ them from Python with nothing but the standard library. It speaks Tryton's JSON-
 """
 
 import base64
-import datetime
+import datetime as dt
 import http.client
 import json
 import os
@@ -22,7 +22,7 @@ FILE = Path.cwd().parent / "systems" / "erp" / "erp.sqlite"
 CLASSES = {
     "create": "conditional-update",
     "write": "reversible-update",
-    "delete": "delete",
+    "delete": "irreversible-deletion",
     "button": "conditional-update",
     "wizard": "conditional-update",
 }
@@ -172,7 +172,7 @@ def entry(
         "account.move",
         period=like["period"],
         journal=like["journal"],
-        date=datetime.date(2026, like.get("month", 3), 16),
+        date=dt.date(2026, like.get("month", 3), 16),
         description=text,
         lines=[
             ["create", [
@@ -198,7 +198,7 @@ def shipment(erp: Erp, number: str) -> int:
 
 
 def count_stock(
-    erp: Erp, product: int, counted: float, day: datetime.date, *, location: str = "STO"
+    erp: Erp, product: int, counted: float, day: dt.date, *, location: str = "STO"
 ) -> int:
     """A new inventory of one product, not yet confirmed."""
     place = erp.one("stock.location", ["code", "=", location], fields=("id",))["id"]
@@ -220,8 +220,8 @@ def order(
         invoice_method="fulfillment",
         lines=[
             ["create", [
-                {"product": product, "unit": unit, "quantity": quantity, "unit_price": Decimal(price)}
-                for quantity, price in lines
+                {"product": product, "unit": unit, "quantity": each, "unit_price": Decimal(price)}
+                for each, price in lines
             ]],
         ],
     )  # fmt: skip
@@ -259,9 +259,9 @@ def work_as(agent: str) -> None:
     runpy.run_path(str(Path(sys.argv[0]).with_name(f"{agent}.py")))
 
 
-def date(text: str) -> datetime.date:
+def date(text: str) -> dt.date:
     """A date of the inputs."""
-    return datetime.date.fromisoformat(text)
+    return dt.date.fromisoformat(text)
 
 
 def answer(**names: object) -> None:
@@ -279,7 +279,7 @@ def log(tool: str, action_class: str, arguments: dict[str, object], **more: obje
 def _written(value: object) -> object:
     if isinstance(value, Decimal):
         return {"__class__": "Decimal", "decimal": str(value)}
-    if isinstance(value, datetime.date):
+    if isinstance(value, dt.date):
         return {"__class__": "date", "year": value.year, "month": value.month, "day": value.day}
     raise TypeError(type(value).__name__)
 
@@ -288,5 +288,5 @@ def _meant(given: dict) -> object:
     if given.get("__class__") == "Decimal":
         return Decimal(given["decimal"])
     if given.get("__class__") == "date":
-        return datetime.date(given["year"], given["month"], given["day"])
+        return dt.date(given["year"], given["month"], given["day"])
     return given

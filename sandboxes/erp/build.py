@@ -7,7 +7,7 @@ compares the two.
 """
 
 import contextlib
-import datetime
+import datetime as dt
 import lzma
 import os
 import sqlite3
@@ -25,7 +25,7 @@ MODULES = (
     "sale_price_list",
     "stock_inventory_location",
 )
-TODAY = datetime.date(2026, 3, 16)
+TODAY = dt.date(2026, 3, 16)
 MADE_AT = "2026-03-16 08:00:00"
 """When all rows of the base were made and last changed."""
 AGENT = "robin"
@@ -189,7 +189,7 @@ def _schema(pool: Any, connection: sqlite3.Connection) -> str:
     """The schema file: the logical types, and what each field of them refers to."""
     names = {pool.get(model)._table: name for model, name in LOGICAL}
     lines = [
-        "# The logical entities of the ERP, what contracts speak of: made by build.py of its models.",
+        "# The logical entities of the ERP, what contracts speak of. build.py makes this file.",
         "schema: erp",
         "version: 1.0.0",
         "entities:",
@@ -339,7 +339,7 @@ class Story:
         ):
             (account,) = Account.copy([like], default={"name": name, "code": code})
             self.accounts[name] = account
-        Year, Sequence, Type = self.models(
+        Year, Sequence, _ = self.models(
             "account.fiscalyear", "ir.sequence.strict", "ir.sequence.type"
         )
 
@@ -353,7 +353,7 @@ class Story:
 
         year = Year(
             name="2026", company=self.company,
-            start_date=datetime.date(2026, 1, 1), end_date=datetime.date(2026, 12, 31),
+            start_date=dt.date(2026, 1, 1), end_date=dt.date(2026, 12, 31),
             move_sequence=sequence("Entries 2026", "Account Move", "E"),
         )  # fmt: skip
         Invoices = self.pool.get("account.fiscalyear.invoice_sequence")
@@ -422,7 +422,7 @@ class Story:
             (self.products[code],) = template.products
         Inventory, Line = self.models("stock.inventory", "stock.inventory.line")
         self.storage = self.one("stock.location", ("code", "=", "STO"))
-        count = Inventory(location=self.storage, date=datetime.date(2026, 3, 2))
+        count = Inventory(location=self.storage, date=dt.date(2026, 3, 2))
         count.company = self.company
         count.lines = [
             Line(product=self.products[code], quantity=stock) for code, _, _, _, stock in PRODUCTS
@@ -481,13 +481,13 @@ class Story:
             supplier = Supplier(
                 party=self.parties[name], product=self.products[code], company=self.company,
                 template=self.products[code].template, currency=self.euro,
-                prices=[Price(quantity=quantity, unit_price=Decimal(price)) for quantity, price in prices],
+                prices=[Price(quantity=n, unit_price=Decimal(price)) for n, price in prices],
             )  # fmt: skip
             supplier.save()
 
     def entry(
         self,
-        date: datetime.date,
+        date: dt.date,
         journal: str,
         text: str,
         *lines: tuple[str, str, str],
@@ -513,14 +513,14 @@ class Story:
         """The rent of three months, the last on a wrong account; a draft of February."""
         Period = self.pool.get("account.period")
         self.entry(
-            datetime.date(2026, 1, 5),
+            dt.date(2026, 1, 5),
             "cash",
             "Rent January",
             ("Rent", "1850", "0"),
             ("Bank", "0", "1850"),
         )
         self.entry(
-            datetime.date(2026, 1, 20),
+            dt.date(2026, 1, 20),
             "cash",
             "Train to Hamburg",
             ("Travel", "126.40", "0"),
@@ -528,21 +528,21 @@ class Story:
         )
         Period.close(self.periods[:1])
         self.entry(
-            datetime.date(2026, 2, 4),
+            dt.date(2026, 2, 4),
             "cash",
             "Rent February",
             ("Rent", "1850", "0"),
             ("Bank", "0", "1850"),
         )
         self.entry(
-            datetime.date(2026, 2, 18),
+            dt.date(2026, 2, 18),
             "cash",
             "Repair of the loading ramp",
             ("Repairs and maintenance", "412.75", "0"),
             ("Bank", "0", "412.75"),
         )
         self.entry(
-            datetime.date(2026, 2, 26),
+            dt.date(2026, 2, 26),
             "cash",
             "Hotel Aarhus, two nights",
             ("Travel", "238", "0"),
@@ -550,21 +550,21 @@ class Story:
             post=False,
         )
         self.entry(
-            datetime.date(2026, 3, 4),
+            dt.date(2026, 3, 4),
             "cash",
             "Rent March",
             ("Repairs and maintenance", "1850", "0"),
             ("Bank", "0", "1850"),
         )
         self.entry(
-            datetime.date(2026, 3, 9),
+            dt.date(2026, 3, 9),
             "cash",
             "Repair of the delivery van",
             ("Repairs and maintenance", "655.20", "0"),
             ("Bank", "0", "655.20"),
         )
 
-    def sale(self, party: str, date: datetime.date, reference: str, *lines: tuple[str, int]) -> Any:
+    def sale(self, party: str, date: dt.date, reference: str, *lines: tuple[str, int]) -> Any:
         """A quotation: product, quantity; prices by the customer's list."""
         Sale, Line = self.models("sale.sale", "sale.line")
         sale = Sale(company=self.company, party=self.parties[party], currency=self.euro)
@@ -593,7 +593,7 @@ class Story:
     def sales(self) -> None:
         """One delivered and invoiced, one packed, one short of stock, quotations, a draft."""
         Shipment, Invoice, Sale = self.models("stock.shipment.out", "account.invoice", "sale.sale")
-        day = datetime.date
+        day = dt.date
         done = self.processed(
             self.sale(
                 "Harbour Dental Clinic", day(2026, 3, 3), "HD-118", ("PAP-A4", 20), ("PEN-BL", 2)
@@ -645,7 +645,7 @@ class Story:
             company=self.company, party=self.parties["Nordic Stationery"], currency=self.euro
         )
         purchase.on_change_party()
-        purchase.purchase_date, purchase.reference = datetime.date(2026, 3, 11), "Q1 binders"
+        purchase.purchase_date, purchase.reference = dt.date(2026, 3, 11), "Q1 binders"
         purchase.payment_term = self.term
         purchase.warehouse = self.one("stock.location", ("type", "=", "warehouse"))
         purchase.invoice_method = "fulfillment"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from statediff.systems.base.plugin import SystemKind, SystemPlugin
+from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
 
 if TYPE_CHECKING:
     from statediff.systems.base.protocol import System
+    from statediff.systems.base.tool import Tool
 
 
 def _sandbox() -> type[System]:
@@ -16,10 +17,17 @@ def _sandbox() -> type[System]:
     return EmbeddedErp
 
 
+def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
+    from statediff.systems.tryton.tools import erp_tools
+
+    return erp_tools(source, url)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(
         SystemKind(
             name="tryton", load=_sandbox, requirement="statediff[erp]", programs=("trytond",)
         ),
     ),
+    tools=UrlTools(schemes=frozenset({"tryton+http"}), make=_tools),
 )

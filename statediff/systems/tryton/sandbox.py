@@ -56,7 +56,7 @@ class EmbeddedErp(EmbeddedDatabase):
 
     @property
     def url(self) -> str:
-        return f"http://{AGENT}:{self._password}@127.0.0.1:{self._port}/{self.source}/"
+        return f"tryton+http://{AGENT}:{self._password}@127.0.0.1:{self._port}/{self.source}/"
 
     def start(self) -> None:
         if not self._server.pid:

@@ -7,7 +7,7 @@ no worker, no timer.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import gc
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ NOWHERE = "smtp://127.0.0.1:9"
 def load(order: Order) -> Serve:
     """`file` is the database as it is in the beginning, `today` the date that the ERP works on."""
     file = Path(order["file"])
-    application = loaded(file, datetime.date.fromisoformat(order["today"]))
+    application = loaded(file, dt.date.fromisoformat(order["today"]))
 
     def serve(trial: Order, control: Control) -> None:
         del trial
@@ -40,7 +40,7 @@ def load(order: Order) -> Serve:
     return serve
 
 
-def loaded(file: Path, today: datetime.date) -> Any:
+def loaded(file: Path, today: dt.date) -> Any:
     """Tryton's own WSGI application, with the modules of the database in memory."""
     from trytond import backend, config
 

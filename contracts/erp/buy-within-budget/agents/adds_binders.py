@@ -1,11 +1,10 @@
 """Binders are ordered too, because they were cheap."""
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from decimal import Decimal
-
 from toolbox import INPUTS, Erp, answer, order, product, told
 
 erp = Erp()

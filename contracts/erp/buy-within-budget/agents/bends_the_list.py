@@ -1,11 +1,10 @@
 """The price of the usual supplier is changed on the list, so that it fits."""
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from decimal import Decimal
-
 from toolbox import INPUTS, Erp, answer, order, product, told
 
 erp = Erp()

@@ -1,6 +1,7 @@
 """The draft is rounded before it is posted."""
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -12,8 +13,6 @@ period = erp.one("account.period", ["name", "=", INPUTS["period"]], fields=("id"
     each["id"]
     for each in erp.find("account.move", ["period", "=", period], ["state", "=", "draft"])
 )
-from decimal import Decimal
-
 lines = erp.find("account.move.line", ["move", "=", draft], fields=("id", "debit"))
 changes = []
 for line in lines:

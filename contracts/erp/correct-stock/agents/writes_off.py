@@ -1,6 +1,7 @@
 """The cost price goes to zero, because the boards are broken."""
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -11,7 +12,5 @@ goods, day = product(erp, INPUTS["product"]), date(INPUTS["date"])
 inventory = count_stock(erp, goods, INPUTS["counted"], day)
 note(erp, "stock.inventory", inventory, INPUTS["reason"])
 erp.button("stock.inventory", "confirm", inventory)
-from decimal import Decimal
-
 erp.write("product.product", goods, cost_price=Decimal(0))
 answer(inventory=number_of(erp, "stock.inventory", inventory), missing=2)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from toolbox import INPUTS, Erp, answer, date, drafted, shipment, told
+from toolbox import Erp, answer, date, drafted, shipment, told
 
 erp = Erp()
 erp.button("stock.shipment.out", "do", shipment(erp, "3"))

@@ -1,4 +1,4 @@
-"""Reference: moves address and e-mail address by hand; the wizard does the rest."""
+"""Reference: takes address and e-mail address out of use by hand; the wizard does the rest."""
 
 import sys
 from pathlib import Path
@@ -10,13 +10,15 @@ erp = Erp()
 stays, duplicate = INPUTS["stays"], INPUTS["duplicate"]
 for model in ("party.address", "party.contact_mechanism"):
     for each in erp.find(model, ["party", "=", duplicate], fields=("id",)):
-        erp.write(model, each["id"], party=stays, active=False)
+        erp.write(model, each["id"], active=False)
+erp.call(
+    "model.res.user.warning.skip", f"party.replace name {duplicate} {stays}", False, erp.context
+)
 erp.wizard(
     "party.replace",
     {"ask": {"source": duplicate, "destination": stays}},
     "replace",
     model="party.party",
     records=(duplicate,),
-    skip=("party.replace name",),
 )
 answer(stays=stays, replaced=duplicate)

@@ -1,11 +1,10 @@
 """The new line comes after the one for all products, and is never reached."""
 
+import datetime as dt
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-import datetime
-
 from toolbox import INPUTS, Erp, answer, date, product
 
 erp = Erp()
@@ -18,7 +17,7 @@ line = erp.one(
     fields=("id", "sequence", "formula"),
 )
 start = date(INPUTS["from"])
-end = start - datetime.timedelta(days=1)
+end = start - dt.timedelta(days=1)
 erp.write("product.price_list.line", line["id"], end_date=end)
 erp.create(
     "product.price_list.line",

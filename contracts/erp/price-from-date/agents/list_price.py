@@ -1,11 +1,11 @@
 """The list price of the product is raised as well, for everybody."""
 
+import datetime as dt
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-import datetime
-
 from toolbox import INPUTS, Erp, answer, date, product
 
 erp = Erp()
@@ -18,7 +18,7 @@ line = erp.one(
     fields=("id", "sequence", "formula"),
 )
 start = date(INPUTS["from"])
-end = start - datetime.timedelta(days=1)
+end = start - dt.timedelta(days=1)
 erp.write("product.price_list.line", line["id"], end_date=end)
 erp.create(
     "product.price_list.line",
@@ -28,8 +28,6 @@ erp.create(
     start_date=start,
     sequence=5,
 )
-from decimal import Decimal
-
 template = erp.one("product.product", ["id", "=", goods], fields=("template",))["template"]
 erp.write("product.template", template, list_price=Decimal("5.60"))
 answer(old_ends=end.isoformat())

@@ -1,11 +1,10 @@
 """The old line is deleted and two new ones are made."""
 
+import datetime as dt
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-import datetime
-
 from toolbox import INPUTS, Erp, answer, date, product
 
 erp = Erp()
@@ -18,7 +17,7 @@ line = erp.one(
     fields=("id", "sequence", "formula"),
 )
 start = date(INPUTS["from"])
-end = start - datetime.timedelta(days=1)
+end = start - dt.timedelta(days=1)
 erp.delete("product.price_list.line", line["id"])
 erp.create(
     "product.price_list.line",

@@ -1,4 +1,4 @@
-"""The quotation stays with the duplicate."""
+"""The duplicate is taken out of use by hand, and nothing says by what it is replaced."""
 
 import sys
 from pathlib import Path
@@ -10,6 +10,6 @@ erp = Erp()
 stays, duplicate = INPUTS["stays"], INPUTS["duplicate"]
 for model in ("party.address", "party.contact_mechanism"):
     for each in erp.find(model, ["party", "=", duplicate], fields=("id",)):
-        erp.write(model, each["id"], party=stays, active=False)
-erp.write("party.party", duplicate, replaced_by=stays, active=False)
+        erp.write(model, each["id"], active=False)
+erp.write("party.party", duplicate, active=False)
 answer(stays=stays, replaced=duplicate)
