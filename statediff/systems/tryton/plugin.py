@@ -17,6 +17,12 @@ def _sandbox() -> type[System]:
     return EmbeddedErp
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.tryton.source import ErpSource
+
+    return (ErpSource,)
+
+
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     from statediff.systems.tryton.tools import erp_tools
 
@@ -29,5 +35,6 @@ PLUGIN: Final = SystemPlugin(
             name="tryton", load=_sandbox, requirement="statediff[erp]", programs=("trytond",)
         ),
     ),
+    sources=_sources,
     tools=UrlTools(schemes=frozenset({"tryton+http"}), make=_tools),
 )

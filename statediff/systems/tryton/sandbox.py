@@ -27,6 +27,7 @@ from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.sandbox import EmbeddedDatabase
 from statediff.systems.tryton.accounts import with_password
 from statediff.systems.tryton.schema import with_caches_outside
+from statediff.systems.tryton.source import ErpSource
 
 AGENT: Final = "robin"
 TODAY: Final = "2026-03-16"
@@ -46,6 +47,7 @@ class EmbeddedErp(EmbeddedDatabase):
             base = Path(unpacked) / "base.sqlite"
             base.write_bytes(_unpacked(source.files["file"]))
             super().__init__(replace(source, files={**source.files, "file": base}), looks, folder)
+        self._read = ErpSource(source.name, self.file, self._refinement(source), in_place=True)
         self._base = without_log(self.image)
         self._server = ForkedServer("statediff.systems.tryton.server", "the ERP")
         self._port = 0

@@ -1,4 +1,4 @@
-"""The cost price goes to zero, because the boards are broken."""
+"""The list price goes down too, because the boards that are left are scratched."""
 
 import sys
 from decimal import Decimal
@@ -12,5 +12,6 @@ goods, day = product(erp, INPUTS["product"]), date(INPUTS["date"])
 inventory = count_stock(erp, goods, INPUTS["counted"], day)
 note(erp, "stock.inventory", inventory, INPUTS["reason"])
 erp.button("stock.inventory", "confirm", inventory)
-erp.write("product.product", goods, cost_price=Decimal(0))
+template = erp.one("product.product", ["id", "=", goods], fields=("template",))["template"]
+erp.write("product.template", template, list_price=Decimal("60.00"))
 answer(inventory=number_of(erp, "stock.inventory", inventory), missing=2)
