@@ -80,7 +80,7 @@ def beside(path: bytes, status: os.stat_result) -> str:
     if isinstance(found, Unobserved):
         words.append(found.cause)
     else:
-        words += [f"{name} {value}" for name, value in found.items]
+        words += [f"{name} {value}" for name, value in found.items if isinstance(value, str)]
     return ", ".join(words)
 
 

@@ -371,7 +371,7 @@ def _attributes_beside(git: Folder) -> set[str]:
         said = models.get(name) or _attributes_of(git, name)
         model = models[b"config" if name in _FILES else b"."]
         if said != NOTHING and (name in models or said != model):
-            words = ", ".join(f"{what}: {value}" for what, value in said.items)
+            words = ", ".join(f"{what}: {v}" for what, v in said.items if isinstance(v, str))
             found.add(f"{shown(name)} has {words}")
     return found
 
@@ -384,7 +384,7 @@ def _attributes_of(git: Folder, name: bytes) -> Map:
     except (FileNotFoundError, NotRead):  # gone, or below a link, which is an entry of its own
         return NOTHING
     if isinstance(said, Unobserved):
-        raise NotRead(f"{shown(name)}: {said.cause}")
+        raise NotRead(said.cause)
     return said
 
 

@@ -370,9 +370,12 @@ class Scan:
             break
         if met.skipped_rows and met.cause is None:
             met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
+        was_whole = like is not None and like.enumeration.is_complete
         if met.cause is None:
+            if was_whole and not table.enumeration.is_complete:  # keys that the run made twice
+                self.spoiled.append(f"{entity_type.name}: {table.enumeration.cause}")
             return table
-        if met.is_of_the_file and like is not None and like.enumeration.is_complete:
+        if met.is_of_the_file and was_whole:
             self.spoiled.append(f"{entity_type.name}: {met.cause}")
         return self._shelf.fail(table, met.cause)
 

@@ -301,6 +301,21 @@ def test_it_changed_too_where_a_part_of_it_was_not_read_before(tmp_path, kind):
     assert not after.parts[0].reading.is_complete
 
 
+@pytest.mark.parametrize("number", [5, 9])
+def test_a_counter_that_the_run_made_twice_changed(tmp_path, number):
+    path = make(tmp_path / "a.db")
+    run(path, "CREATE TABLE counted (id INTEGER PRIMARY KEY AUTOINCREMENT)")
+    run(path, "INSERT INTO counted VALUES (9)")
+    statement = f"INSERT INTO sqlite_sequence VALUES ('counted', {number})"
+    found, after = compare(path, lambda: run(path, statement))
+    [delta] = found.deltas
+    assert (delta.type, delta.key) == (
+        "source.db",
+        ("db.sequence: 2 rows share keys with each other",),
+    )
+    assert not after.parts[0].reading.is_complete
+
+
 def test_a_locked_database_is_unobserved(tmp_path):
     path = make(tmp_path / "a.db")
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
