@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from statediff.model.values import Map, Unobserved, decode, show
 from statediff.reports.record import delta_name, said
+from statediff.suite.spans import Callers, Span, spans
 
 Json = Any
 MAX_NAMED: Final = 6
@@ -27,6 +28,8 @@ class Doing:
     """What it left changed, in words."""
     breaks: tuple[str, ...]
     """The clauses that fail on what it did."""
+    span: Span | None = None
+    """The call judged by itself; None of a transaction."""
 
 
 class Makers:
@@ -34,18 +37,17 @@ class Makers:
 
     def __init__(self, judgement: Json, trace: Json, history: Json) -> None:
         self._judgement = judgement
-        observed = trace.get("observed", [])
-        self.listed: list[Json] = [*trace["actions"], *observed]
+        self._callers = Callers(judgement, trace, history)
+        self.listed = self._callers.listed
         self.is_told = any("transactions" in action for action in self.listed)
-        self._by_id = {str(action["id"]): action for action in self.listed}
-        self._observed = {str(action["id"]) for action in observed}
-        deltas = (*judgement["deltas"], *judgement["during"])
-        self._maker = {d["id"]: d["action"] for d in deltas if d["action"] is not None}
-        self._left: dict[str, list[str]] = {}
-        for delta in judgement["deltas"]:
-            if delta["action"] is not None:
-                self._left.setdefault(_entity(delta), []).append(delta["action"])
-        self._moments = dict(_moments(self.listed, history))
+        self._by_id, self._observed = self._callers.by_id, self._callers.observed
+        self._maker = self._callers.maker
+        self._trace, self._history = trace, history
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """Each recorded call, judged by itself."""
+        return spans(self._judgement, self._trace, self._history)
 
     def of(self, delta: Json) -> str:
         """Who left the change; nothing where no call could be known to."""
@@ -56,7 +58,7 @@ class Makers:
 
     def at(self, finding: Json) -> tuple[str, ...]:
         """The calls that a finding is about, or none where nobody did what it misses."""
-        return tuple(map(self.title, self._about(finding)))
+        return tuple(map(self.title, self._callers.about(finding)))
 
     def first(self) -> str:
         """Who did what the verdict fails on first, in one line; nothing where nobody is known to.
@@ -70,16 +72,6 @@ class Makers:
                 where = "" if is_first else f", which broke {said(finding['clause'], 100)}"
                 return f"{listing(who, MAX_FIRST)}{where}"
         return ""
-
-    def _about(self, finding: Json) -> tuple[str, ...]:
-        """Who left its changes, calls it names, and who left what its witnesses show."""
-        ids = [self._maker.get(name) for name in finding["deltas"]]
-        ids += [name if name in self._by_id else None for name in finding["evidence"]]
-        rows = finding["witness"]["rows"]
-        ids += [self._moments.get(row["side"]) for row in rows]
-        if not any(ids):
-            ids += [maker for row in rows for maker in self._left.get(_entity(row), ())]
-        return tuple(dict.fromkeys(i for i in ids if i is not None))
 
     def title(self, action: str) -> str:
         """`call-3 issue_refund {order: 1009}`, or the transaction of a source."""
@@ -104,12 +96,14 @@ class Makers:
         for finding in self._judgement["findings"]:
             if finding["truth"] != "FAILS":
                 continue
-            for maker in self._about(finding):
+            for maker in self._callers.about(finding):
                 broken.setdefault(maker, []).append(said(finding["clause"], 100))
+        judged = {span.call: span for span in self.spans}
         for action in self.listed:
             name = str(action["id"])
             breaks = tuple(dict.fromkeys(broken.get(name, ())))
-            yield Doing(action, self.title(name), tuple(made.get(name, ())), breaks)
+            span = None if name in self._observed else judged.get(name)
+            yield Doing(action, self.title(name), tuple(made.get(name, ())), breaks, span)
 
 
 def listing(names: Iterable[str], limit: int = MAX_NAMED) -> str:
@@ -117,27 +111,6 @@ def listing(names: Iterable[str], limit: int = MAX_NAMED) -> str:
     known = list(names)
     more = f" and {len(known) - limit:,} more" if len(known) > limit else ""
     return ", ".join(known[:limit]) + more
-
-
-def _entity(place: Json) -> str:
-    return json.dumps([place["type"], place["key"]])
-
-
-def _moments(actions: Iterable[Json], history: Json) -> Iterator[tuple[str, str]]:
-    """The name of each state that a transaction left → the one call that says it made that."""
-    claimed: dict[tuple[str, str], set[str]] = {}
-    for action in actions:
-        for source, name in action.get("transactions", ()):
-            if name is not None:
-                claimed.setdefault((source, name), set()).add(str(action["id"]))
-    numbers: dict[str, int] = {}
-    for entry in history["transactions"]:
-        source = entry["source"]
-        numbers[source] = numbers.get(source, 0) + 1
-        names = (entry["id"], entry["position"], *entry.get("names", ()))
-        who = set().union(*(claimed.get((source, name), set()) for name in names))
-        if len(who) == 1:
-            yield f"moment {numbers[source]} of {source}", who.pop()
 
 
 def _change(delta: Json) -> str:

@@ -35,6 +35,7 @@ from statediff.model.values import (
     decode,
     encode,
 )
+from statediff.suite.spans import spans
 
 Json = Any
 JUDGEMENT: Final = "statediff/judgement/1"
@@ -233,12 +234,28 @@ def _judgement(bundle: Bundle, where: str) -> Json:
             _recorded_delta(h["delta"], {"rule": h["rule"], "by": h["by"]})
             for h in judged["hidden"]
         ],
+        "calls": _calls(bundle, judged),
         "doubts": [
             {**doubt, "key": None if doubt["key"] is None else plain_key(key_from(doubt["key"]))}
             for doubt in judged["doubts"]
         ],
         "bundle": where,
     }
+
+
+def _calls(bundle: Bundle, judged: Json) -> Json:
+    """Each recorded call, judged by itself; null where no clause asks."""
+    history = bundle.document("captures.json")["history"]
+    return [
+        {
+            "call": span.call,
+            "tool": span.tool,
+            "truth": span.truth,
+            **dict(span.truths),
+            "breaks": list(span.breaks),
+        }
+        for span in spans(judged, bundle.document("trace.json"), history)
+    ]
 
 
 def brief_findings(bundle: Bundle) -> Json:

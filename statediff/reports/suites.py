@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -42,6 +43,7 @@ MEASURES: Final = (
     "only steps fail",
     "only end fails",
 )
+CALLS: Final = ("calls", "wrong", "unknown", "right end, wrong call", "wrong end, right calls")
 NO_DIFFERENCE: Final = PassDifference(0, None, Fraction(1), None)
 MAX_LISTED: Final = 20
 """Cases and violations of one kind shown to people; all are counted, and JSON lists them."""
@@ -152,6 +154,7 @@ def measures_document(found: Measures) -> Json:
                 for each, number in sorted(found.levels.items(), key=_by_text)
             ],
         },
+        "calls": asdict(found.calls),
         **({"turns": _turns(found.turns)} if found.turns.number else {}),
     }
 
@@ -247,6 +250,13 @@ def _measures_tables(whose: str, rows: Sequence[tuple[str, str, Measures]]) -> I
             combined.add_row(said(domain, 40), said(who, 40), *cells, str(number))
     if combined.row_count:
         yield combined
+    by_call = _table("domain", whose, *CALLS)
+    for domain, who, found in rows:
+        if found.calls.number:
+            numbers = (str(number) for number in asdict(found.calls).values())
+            by_call.add_row(said(domain, 40), said(who, 40), *numbers)
+    if by_call.row_count:
+        yield by_call
 
 
 def measured_cells(found: Measures) -> tuple[str, ...]:

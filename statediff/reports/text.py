@@ -39,6 +39,7 @@ from statediff.reports.record import (
     said,
     shown,
 )
+from statediff.suite.spans import QUESTIONS
 
 Json = Any
 STYLES: Final = {"MATCH": "bold green", "DIVERGE": "bold red", "INCONCLUSIVE": "bold yellow"}
@@ -118,6 +119,7 @@ def _report(record: Record, ending: Ending | None, *, whole: bool) -> Iterator[R
     yield from _section("Changes", _changes(record, makers))
     if makers.is_told:
         yield from _section("What was done", _doings(makers))
+    yield from _section("Each call", _calls(makers))
     yield from _section("Excluded", _hidden(judged["hidden"]))
     yield from _section("Unknown", _doubts(judged["doubts"]))
     yield from _section("Captures", [_readings(record)])
@@ -312,6 +314,22 @@ def _doings(makers: Makers) -> Iterator[RenderableType]:
     yield from _more(telling, MAX_CHANGES)
     if quiet := len(doings) - len(telling):
         yield Text(f"{quiet} of {len(doings)} left no change", style="dim")
+
+
+def _calls(makers: Makers) -> Iterator[RenderableType]:
+    """Each recorded call by itself, the wrong ones first; nothing where none was recorded."""
+    judged = sorted(makers.spans, key=lambda span: _ORDER.index(span.truth))
+    table = _grid(None, *(None for _ in QUESTIONS))
+    table.add_row("", *(Text(name, style="dim") for name in QUESTIONS))
+    for span in judged[:MAX_CHANGES]:
+        told = (_mark(truth) if truth else Text("–", style="dim") for _, truth in span.truths)
+        table.add_row(Text(makers.title(span.call)), *told)
+    if judged:
+        yield table
+    yield from _more(judged, MAX_CHANGES)
+
+
+_ORDER: Final = ("FAILS", "UNKNOWN", "HOLDS")
 
 
 def _hidden(hidden: Json) -> Iterator[RenderableType]:

@@ -76,6 +76,28 @@ class TurnCounts:
         )
 
 
+@dataclass(frozen=True)
+class CallCounts:
+    """Calls judged one by one, over trials, and the trials in which they and the end disagree."""
+
+    number: int = 0
+    wrong: int = 0
+    unknown: int = 0
+    only_calls: int = 0
+    """Trials whose outcome is right, and a call of which is wrong."""
+    only_end: int = 0
+    """Trials whose outcome is wrong, and each call of which is right."""
+
+    def __add__(self, other: CallCounts) -> CallCounts:
+        return CallCounts(
+            self.number + other.number,
+            self.wrong + other.wrong,
+            self.unknown + other.unknown,
+            self.only_calls + other.only_calls,
+            self.only_end + other.only_end,
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measures:
     """What trials with a verdict measured together."""
@@ -86,6 +108,7 @@ class Measures:
     """Per trial the harmonic mean of precision and recall, where both are defined."""
     forbidden: Mean = Mean()
     turns: TurnCounts = TurnCounts()
+    calls: CallCounts = CallCounts()
     components: Mapping[Components, int] = field(default_factory=dict)
     levels: Mapping[Levels, int] = field(default_factory=dict)
 
@@ -123,10 +146,20 @@ _MEANS: Final = (_P, _R, _F1, TRIALS.c.forbidden_nano)
 _TURNS: Final = tuple(
     TRIALS.c[name] for name in ("turns", "turns_first", "turns_after", "turns_failed")
 )
+_WRONG, _OUTCOME = TRIALS.c.calls_wrong, TRIALS.c.outcome
+_RIGHT = sa.and_(TRIALS.c.calls > 0, TRIALS.c.calls_unknown == 0, TRIALS.c.calls_wrong == 0)
+_CALLS: Final = (
+    TRIALS.c.calls,
+    _WRONG,
+    TRIALS.c.calls_unknown,
+    sa.case((sa.and_(_WRONG > 0, _OUTCOME == "MATCH"), 1), else_=0),
+    sa.case((sa.and_(_RIGHT, _OUTCOME == "DIVERGE"), 1), else_=0),
+)
 SUMS: Final = (
     *(sa.func.sum(column) for column in _MEANS),
     *(sa.func.count(column) for column in _MEANS),
     *(sa.func.sum(column) for column in _TURNS),
+    *(sa.func.sum(column) for column in _CALLS),
 )
 
 
@@ -148,7 +181,8 @@ def measures(
         recall=means[1],
         f1=means[2],
         forbidden=means[3],
-        turns=TurnCounts(*totals[2 * len(_MEANS) :]),
+        turns=TurnCounts(*totals[2 * len(_MEANS) : -len(_CALLS)]),
+        calls=CallCounts(*totals[-len(_CALLS) :]),
         components=components,
         levels=levels,
     )
@@ -168,6 +202,7 @@ def together(every: Iterable[Measures]) -> Measures:
         f1=sum((each.f1 for each in known), Mean()),
         forbidden=sum((each.forbidden for each in known), Mean()),
         turns=sum((each.turns for each in known), TurnCounts()),
+        calls=sum((each.calls for each in known), CallCounts()),
         components=components,
         levels=levels,
     )

@@ -39,6 +39,7 @@ from statediff.errors import (
 from statediff.evidence.package import Bundle
 from statediff.model.explanation import Reason
 from statediff.model.values import decode, printable
+from statediff.suite.spans import SpanCounts, spans
 
 TEXT_LIMIT: Final = 1000
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -130,6 +131,11 @@ class Trial:
     """The worst truth of the clauses along the run; None where there is no such clause."""
     whole: str | None = None
     """The worst truth of the clauses over the run as a whole; None where there is none."""
+    calls: int = 0
+    """How many calls were recorded."""
+    calls_wrong: int = 0
+    """How many of them are wrong by themselves; see `statediff.suite.spans`."""
+    calls_unknown: int = 0
     loose: tuple[Loose, ...] = ()
 
     @property
@@ -357,6 +363,8 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     taken = None if started is None or finished is None else finished - started
     numbers = judgement["metrics"]
     along, whole = levels(judgement["clauses"])
+    history = bundle.document("captures.json")["history"]
+    calls = SpanCounts.of(spans(judgement, bundle.document("trace.json"), history))
     judged = replace(
         planned,
         ended=verdict,
@@ -378,6 +386,9 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
         forbidden_nano=_share_nano(numbers["forbidden_effect_rate"]),
         along=along,
         whole=whole,
+        calls=calls.number,
+        calls_wrong=calls.wrong,
+        calls_unknown=calls.unknown,
         loose=tuple(sorted(loose)),
     )
     return _with_turns(judged, bundle, judgement)

@@ -36,7 +36,7 @@ from sqlalchemy import (
 from statediff.errors import StorageError, UsageError
 from statediff.suite.records import Ended, Loose, Run, Trial
 
-HEAD: Final = "0006"
+HEAD: Final = "0007"
 """The newest migration."""
 METADATA: Final = MetaData()
 
@@ -86,6 +86,9 @@ TRIALS: Final = Table(
     Column("forbidden_nano", BigInteger),
     Column("along", Text),
     Column("whole", Text),
+    Column("calls", Integer, nullable=False, server_default="0"),
+    Column("calls_wrong", Integer, nullable=False, server_default="0"),
+    Column("calls_unknown", Integer, nullable=False, server_default="0"),
     Index("trials_ended", "run", "ended"),
     Index("trials_number", "run", "contract", "number"),
     # In the order in which `overview.groups` asks: nothing is sorted for it.

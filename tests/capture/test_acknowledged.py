@@ -53,7 +53,10 @@ version: 1.0.0
 owner: support
 intent: Refund 500 cents of order 7 once, and close it.
 require:
-  - {id: refunded, create: refund, where: it.order_id == 7 and it.cents == 500, count: {min: 1, max: 1}}
+  - id: refunded
+    create: refund
+    where: it.order_id == 7 and it.cents == 500
+    count: {min: 1, max: 1}
   - {id: closed, update: orders, where: it.id == 7, set: {status: closed}}
 evidence:
   till: {WORD}

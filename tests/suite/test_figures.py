@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from statediff.suite.figures import labeled, side_figures
 from statediff.suite.labels import Label
-from statediff.suite.measures import Components, Levels, Measures, together
+from statediff.suite.measures import CallCounts, Components, Levels, Measures, together
 from statediff.suite.opinions import ReviewedTrial, ReviewerOpinions
 from statediff.suite.overview import JudgedContract, groups
 from statediff.suite.records import Ended, Run, Trial, judged_trial, levels
@@ -56,6 +56,17 @@ def test_the_three_results_are_counted_together_and_the_levels_beside_them() -> 
     assert (found.result("tool"), found.result("task")) == ({"MATCH": 2}, {"DIVERGE": 1})
     assert (found.leveled, found.only_along, found.only_whole) == (3, 1, 1)
     assert found.levels[Levels("HOLDS", "HOLDS")] == 1
+
+
+def test_calls_are_counted_one_by_one_and_beside_how_the_trial_ended() -> None:
+    one, two, three, four = trials("r", "shop/a", "MDDM")
+    found = measured([
+        replace(one, outcome="MATCH", calls=3, calls_wrong=1),
+        replace(two, outcome="DIVERGE", calls=2),
+        replace(three, outcome="DIVERGE", calls=2, calls_unknown=1),
+        replace(four, outcome="MATCH"),
+    ])  # fmt: skip
+    assert found.calls == CallCounts(7, 1, 1, only_calls=1, only_end=1)
 
 
 @given(st.lists(st.tuples(st.sampled_from(("steps", "actions", "frame", "require", "answer")),

@@ -81,6 +81,11 @@ def judgement_schema() -> dict[str, Any]:
         "type": _TEXT, "key": {}, "path": {"type": ["string", "null"]}, "cause": _TEXT,
         "stage": _TEXT, "source": _TEXT,
     })  # fmt: skip
+    asked = {"enum": [*_TRUTH["enum"], None]}
+    call = _closed({
+        "call": _TEXT, "tool": _TEXT, "truth": _TRUTH, "valid": _TRUTH, "permitted": asked,
+        "authorized": asked, "matched": asked, "breaks": _TEXTS,
+    })  # fmt: skip
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:statediff:schema:judgement:1",
@@ -101,6 +106,7 @@ def judgement_schema() -> dict[str, Any]:
             "deltas": _list(_closed({**delta, "explained_by": _TEXTS, **attributed}, raw)),
             "during": _list(_closed({**delta, **attributed}, raw)),
             "excluded": _list(_closed({**delta, "rule": _TEXT, "by": by, **attributed}, raw)),
+            "calls": _list(call),
             "doubts": _list(doubt),
             "bundle": _TEXT,
         }),

@@ -30,6 +30,8 @@ class Action:
     parent: str
     changes: str
     breaks: tuple[str, ...]
+    judged: tuple[tuple[str, str], ...] = ()
+    """Each question about the call by itself that a clause asks, and its truth."""
 
     @property
     def is_unrecorded(self) -> bool:
@@ -58,4 +60,7 @@ def action_view(doing: Doing) -> Action:
         parent=name(action.get("parent") or ""),
         changes=cut(listing(doing.changes, MAX_CHANGES), 4000),
         breaks=doing.breaks[:MAX_CHANGES],
+        judged=()
+        if doing.span is None
+        else tuple((name, truth) for name, truth in doing.span.truths if truth is not None),
     )
