@@ -238,15 +238,21 @@ def roots_entries(log: Log, trial: str, roots: Mapping[str, str]) -> tuple[int |
     return next(found, None), next(verdicts, None)
 
 
-def made_again(log: Log, trial: str) -> tuple[int, ...]:
-    """The entries with state roots of a trial that was made more often than runs registered it.
+def made_again(log: Log) -> dict[str, tuple[int, ...]]:
+    """Trial → the entries with its state roots, of those made more often than runs registered them.
 
     A run makes a trial once. Another attempt, after a fault or after a verdict that was not liked,
     has roots of its own. Nothing is said of trials that no run registered.
     """
-    planned = sum(run.plans(trial) for run in log.registered.values() if run.trials)
-    found = [n for n, e in enumerate(log.entries) if e["kind"] == ROOTS and e["about"] == trial]
-    return tuple(found) if 0 < planned < len(found) else ()
+    entries: dict[str, list[int]] = {}
+    for number, entry in enumerate(log.entries):
+        if entry["kind"] == ROOTS:
+            entries.setdefault(entry["about"], []).append(number)
+    runs = [run for run in log.registered.values() if run.trials]
+    planned = {trial: sum(run.plans(trial) for run in runs) for trial in entries}
+    return {
+        trial: tuple(found) for trial, found in entries.items() if 0 < planned[trial] < len(found)
+    }
 
 
 def verdict_entry(

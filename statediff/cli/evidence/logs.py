@@ -338,9 +338,10 @@ def missing(log: LogArgument, as_json: JsonFlag = False) -> int:
     from statediff.evidence.log import made_again
 
     kept, is_short = load_log(log), False
+    repeated = sorted(made_again(kept))
     for run in kept.registered.values():
         names = sorted(set(run.names) - run.judged)
-        again = [name for name in run.names if made_again(kept, name)]
+        again = [name for name in repeated if run.plans(name)]
         is_short |= bool(run.missing or again)
         document = {
             "schema": "statediff/registered/1",

@@ -73,11 +73,11 @@ def states_facts(found: Verified, log: Path | None) -> dict[str, Any]:
         return {"states": None, "judged_by": None, "logged": None, "made_again": []}
     [manifest] = [leaf.value[0] for leaf in found.leaves if leaf.path == "manifest.json#"]
     judged = {"contract": manifest.get("contract_digest"), "modules": manifest.get("modules")}
-    logged, again = None, ()
+    logged, again = None, tuple[int, ...]()
     if log is not None:
         kept, trial = load_log(log), str(manifest.get("trial"))
         entry, verdict = roots_entries(kept, trial, found.states)
-        logged, again = {"entry": entry, "verdict": verdict}, made_again(kept, trial)
+        logged, again = {"entry": entry, "verdict": verdict}, made_again(kept).get(trial, ())
     states = dict(found.states)
     return {"states": states, "judged_by": judged, "logged": logged, "made_again": list(again)}
 
