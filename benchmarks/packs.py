@@ -28,6 +28,7 @@ TASKS = {
     "accounts": "accounts/rotate-role",
     "chat": "chat/announce-change",
     "helpdesk": "helpdesk/close-case",
+    "office": "office/move-meeting",
     "payments": "payments/refund-once",
     "repo": "repo/fix-failing-test",
     "shop": "shop/refund-returned-order",

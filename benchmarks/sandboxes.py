@@ -39,6 +39,7 @@ from statediff.systems.containers.images import image_tag
 TASKS = {
     "accounts": "accounts/rotate-role",
     "helpdesk": "helpdesk/close-case",
+    "office": "office/move-meeting",
     "repo": "repo/clean-merged-branches",
     "shop": "shop/refund-returned-order",
 }

@@ -184,9 +184,9 @@ class ForkedServer(ServerProcess):
         answer = self.ask({"question": question, "seconds": own}, seconds)
         return None if answer is None or "failed" in answer else answer
 
-    def in_progress(self) -> int | None:
-        """How many requests it is working on; None if it does not say so within a second."""
-        answer = self.question({})
+    def in_progress(self, seconds: float = ANSWER_SECONDS) -> int | None:
+        """How many requests it is working on; None if it does not say so in so many seconds."""
+        answer = self.question({}, seconds)
         return None if answer is None else int(answer["in_progress"])
 
     def _forked(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -37,6 +37,8 @@ from statediff.systems.base.served import ForkedServer
 from statediff.systems.calendars.store import LOCK, PROPS, ROOT, RadicaleStoreSource
 
 METHOD: Final = "sha256 of every file of the store, with its name and mode"
+LOOK_SECONDS: Final = 10.0
+"""For an answer from memory; a machine may be busy."""
 _POLL_SECONDS: Final = 0.01
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
@@ -119,7 +121,7 @@ class EmbeddedCalendars:
             drift += [self._drift(f"file {name}", "no such file", "there") for name in beside]
         except OSError as error:
             drift.append(self._drift("its store", "a readable folder", str(error.strerror)))
-        answer = self.server.question({})
+        answer = self.server.question({}, LOOK_SECONDS)
         if answer is None:
             drift.append(self._drift("its server", "an answer", "none"))
         elif answer["looks"]:
@@ -142,7 +144,7 @@ class EmbeddedCalendars:
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no request is in progress."""
         while True:
-            waiting = self.server.in_progress()
+            waiting = self.server.in_progress(LOOK_SECONDS)
             if waiting is None:
                 return "the calendars' server does not answer"
             if not waiting:
@@ -168,7 +170,7 @@ class EmbeddedCalendars:
         )
 
     def _looks(self) -> list[tuple[str, str]] | None:
-        answer = self.server.question({})
+        answer = self.server.question({}, LOOK_SECONDS)
         return None if answer is None else [(path, what) for path, what in answer["looks"]]
 
     def _drift(self, what: str, expected: str, found: str) -> Drift:

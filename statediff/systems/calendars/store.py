@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -21,7 +22,7 @@ from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State
-from statediff.model.values import Map, Value
+from statediff.model.values import Map
 from statediff.systems.base.rows import source_schema
 from statediff.systems.calendars.contacts import ADDRESS_BOOK, CONTACT, contact_row
 from statediff.systems.calendars.items import CALENDAR, FAULTS, ITEM, item_rows
@@ -105,7 +106,8 @@ def store_rows(folder: Path) -> tuple[dict[str, list[Row]], dict[str, list[str]]
             place = f"{ROOT}/{owner}/{name}"
             kind = _collection(folder, place, f"/{owner}/{name}/", rows)
             if kind is not None:
-                reported |= {f"{ROOT}/{owner}", place, f"{place}/{PROPS}"}
+                folders = filter(partial(_is_usual, folder), (f"{ROOT}/{owner}", place))
+                reported |= {*folders, f"{place}/{PROPS}"}
                 reported |= _objects(folder, place, f"/{owner}/{name}/", kind, rows)
 
     found = entries(
@@ -123,9 +125,25 @@ def store_rows(folder: Path) -> tuple[dict[str, list[Row]], dict[str, list[str]]
 def _folders(place: Path) -> list[str]:
     """Names of real folders; others are reported as files."""
     try:
-        return sorted(e.name for e in os.scandir(place) if e.is_dir(follow_symlinks=False))
+        found = [e.name for e in os.scandir(place) if e.is_dir(follow_symlinks=False)]
     except OSError:
         return []  # the listing of the whole store says why
+    return sorted(filter(_is_text, found))
+
+
+def _is_usual(folder: Path, place: str) -> bool:
+    """Whether its owner may do all with a folder, and not everybody may write it."""
+    mode = (folder / place).stat().st_mode
+    return mode & 0o700 == 0o700 and not mode & 0o002
+
+
+def _is_text(name: str) -> bool:
+    """Whether it is text; another name is reported as a file's."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _collection(folder: Path, place: str, path: str, rows: Mapping[str, list[Row]]) -> str | None:
@@ -134,46 +152,42 @@ def _collection(folder: Path, place: str, path: str, rows: Mapping[str, list[Row
     try:
         props: Any = json.loads(content) if isinstance(content, bytes) else None
         kind, description = _NAMED[props["tag"]]
-        others: dict[str, Value] = {
-            str(name): str(value)
-            for name, value in props.items()
-            if name not in ("tag", "D:displayname", description)
-        }
+        texts = {str(name): str(value) for name, value in props.items()}
+        if not all(map(_is_text, (*texts, *texts.values()))):
+            return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     rows[kind].append(
         {
             "path": path,
-            "name": _optional(props.get("D:displayname")),
-            "description": _optional(props.get(description)),
-            "properties": Map.of(others),
+            "name": texts.pop("D:displayname", None),
+            "description": texts.pop(description, None),
+            "properties": Map.of({name: text for name, text in texts.items() if name != "tag"}),
         }
     )
     return kind
-
-
-def _optional(value: Any) -> str | None:
-    return None if value is None else str(value)
 
 
 def _objects(
     folder: Path, place: str, path: str, kind: str, rows: Mapping[str, list[Row]]
 ) -> set[str]:
     """Paths of the files that hold an object, whose rows are added."""
-    reported = set()
-    for entry in sorted(os.scandir(folder / place), key=lambda each: each.name):
-        if entry.name.startswith(".") or not entry.is_file(follow_symlinks=False):
-            continue
-        content = read_file(folder, *place.split("/"), entry.name)
+    reported: set[str] = set()
+    try:
+        names = sorted(e.name for e in os.scandir(folder / place) if not e.name.startswith("."))
+    except OSError:
+        return reported  # the listing of the whole store says why
+    for name in filter(_is_text, names):
+        content = read_file(folder, *place.split("/"), name)
         if not isinstance(content, bytes):
             continue
         try:
             text = content.decode()
             if kind == ADDRESS_BOOK.name:
-                rows[CONTACT.name].append(contact_row(path, entry.name, text))
+                rows[CONTACT.name].append(contact_row(path, name, text))
             else:
-                rows[ITEM.name].extend(item_rows(path, entry.name, text))
+                rows[ITEM.name].extend(item_rows(path, name, text))
         except (*FAULTS, UnicodeDecodeError):
             continue  # reported as a file, by its digest
-        reported.add(f"{place}/{entry.name}")
+        reported.add(f"{place}/{name}")
     return reported

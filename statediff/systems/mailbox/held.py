@@ -18,7 +18,7 @@ from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State
 from statediff.systems.base.rows import source_schema
 from statediff.systems.mail.parsing import parse_message
-from statediff.systems.mailbox.session import ListedMessage, flag_names, folder_name
+from statediff.systems.mailbox.session import ListedMessage, flag_names
 from statediff.systems.mailbox.source import FOLDER, TYPES, add_message, mailbox_state
 from statediff.systems.relational.schema import Refine
 
@@ -86,7 +86,7 @@ def held_rows(held: Mapping[str, Any]) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {each.name: [] for each in HELD_TYPES}
     subscribed = set(held["subscribed"])
     for folder in held["folders"]:
-        name = shown_name(folder["name"])
+        name = _name(folder["name"])
         rows[FOLDER.name].append(
             {
                 "name": name,
@@ -107,12 +107,12 @@ def held_rows(held: Mapping[str, Any]) -> dict[str, list[Row]]:
             add_message(rows, place, _listed(message), parsed)
     known = {folder["name"] for folder in held["folders"]}
     rows[FOLDER.name] += [
-        {"name": shown_name(name), "attributes": (), "is_subscribed": True, "uidvalidity": None}
+        {"name": _name(name), "attributes": (), "is_subscribed": True, "uidvalidity": None}
         for name in sorted(subscribed - known - {"INBOX"})
     ]
     rows[FILTER.name] = [
         {
-            "name": name,
+            "name": _name(name),
             "script": _text(base64.b64decode(script)),
             "is_active": name == held["active_filter"],
         }
@@ -125,9 +125,13 @@ def held_rows(held: Mapping[str, Any]) -> dict[str, list[Row]]:
     return rows
 
 
-def shown_name(name: str) -> str:
-    """A folder's name as people see it; the server keeps it as such, or as it is on the wire."""
-    return folder_name(name.encode()) if name.isascii() else name
+def _name(name: str) -> str | bytes:
+    """A name that a client chose; its bytes where they are no text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogatepass")
+    return name
 
 
 def _listed(message: Mapping[str, Any]) -> ListedMessage:

@@ -5,8 +5,8 @@ of one is nothing: no file, no session, no token. The evaluator keeps the manife
 digest for each thing, made from the pack's file alone; the proof compares it with the one that the
 server makes of its own data. Capture reads another answer, and has no part in it.
 
-The agent gets the account by IMAP, and its filters by ManageSieve where the pack has a source of
-the kind `sieve` for them. The password is random and lives for one trial.
+The agent gets the account by IMAP, and its filters by ManageSieve at the port that `?sieve=` of the
+URL names. The password is random and lives for one trial.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from statediff.capture.source import Source
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
-from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.served import ForkedServer
@@ -114,7 +113,7 @@ class EmbeddedMailbox:
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no command is being executed."""
         while True:
-            waiting = self.server.in_progress()
+            waiting = self.server.in_progress(DUMP_SECONDS)
             if waiting is None:
                 return "the mailbox's server does not answer"
             if not waiting:
@@ -215,7 +214,7 @@ def manifest(mailbox: Mapping[str, Any]) -> dict[str, str]:
     """All that a mailbox holds, a line for each thing."""
     lines = {}
     for folder in mailbox["folders"]:
-        name = printable(folder["name"])
+        name = json.dumps(folder["name"])
         access = "read only" if folder["is_readonly"] else "writable"
         lines[f"folder {name}"] = (
             f"uidvalidity {folder['uidvalidity']}, next {folder['next_uid']}, {access}"
@@ -225,12 +224,12 @@ def manifest(mailbox: Mapping[str, Any]) -> dict[str, str]:
                 f"{each['size']} bytes, {each['sha256'][:16]}, {' '.join(each['flags'])}, "
                 f"received {each['received']}"
             )
-    lines["subscriptions"] = printable(", ".join(mailbox["subscribed"]))
+    lines["subscriptions"] = json.dumps(mailbox["subscribed"])
     for name, script in mailbox["filters"].items():
         digest = hashlib.sha256(base64.b64decode(script)).hexdigest()[:16]
         active = ", active" if name == mailbox["active_filter"] else ""
-        lines[f"filter {printable(name)}"] = f"digest {digest}{active}"
-    lines["accounts"] = printable(", ".join(mailbox["accounts"]))
+        lines[f"filter {json.dumps(name)}"] = f"digest {digest}{active}"
+    lines["accounts"] = json.dumps(mailbox["accounts"])
     lines["tokens"] = str(len(mailbox["tokens"]))
     return lines
 

@@ -19,6 +19,7 @@ from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks, State
 from statediff.packs import SandboxPack, sandbox_pack
 from statediff.systems.base.protocol import System
+from statediff.systems.base.tool import ToolError
 from statediff.systems.calendars.sandbox import EmbeddedCalendars, read_calendar_seed
 
 pytestmark = pytest.mark.pack("statediff[office]")
@@ -203,6 +204,40 @@ def test_an_object_that_cannot_be_read_is_a_change_and_hides_nothing(
     assert keys(calendars, "store_file") == {(f"{WORK}/budget.ics",)}
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda store: (store / WORK / "\udcff.ics").write_text(EVENT),
+        lambda store: (store / WORK / "\udcff").mkdir(),
+        lambda store: (store / "collection-root" / "\udcff").mkdir(),
+        lambda store: (store / PROPS).write_text(
+            r'{"tag": "VCALENDAR", "D:displayname": "\ud800"}'
+        ),
+        lambda store: (store / PROPS).write_text("[" * 100_000),
+        lambda store: (store / PROPS).write_text('{"tag": []}'),
+        lambda store: (store / WORK).chmod(0),
+        lambda store: (store / WORK / "budget.ics").write_text(EVENT.replace("New", "\x00\u202e")),
+        lambda store: (store / WORK / "huge.ics").write_text("x" * 20_000_000),
+        lambda store: os.mkfifo(store / WORK / "pipe.ics"),
+    ],
+)
+def test_whatever_is_in_the_store_is_a_change_and_never_an_error(
+    calendars: EmbeddedCalendars, spoil: Callable[[Path], object]
+) -> None:
+    before = state(calendars)
+    spoil(calendars.store)
+    after = state(calendars)
+    shown = [
+        (t.row_count, t.enumeration, [c.digest for c in t.chunks]) for t in after.tables.values()
+    ]
+    assert shown != [
+        (t.row_count, t.enumeration, [c.digest for c in t.chunks]) for t in before.tables.values()
+    ]
+    assert calendars.verify()[1]
+    calendars.reset()
+    assert calendars.verify()[1] == ()
+
+
 def test_two_objects_of_one_uid_are_told_apart_from_one(calendars: EmbeddedCalendars) -> None:
     text = (calendars.store / WORK / "budget.ics").read_text()
     (calendars.store / WORK / "twin.ics").write_text(text)
@@ -215,3 +250,49 @@ def test_a_seed_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "seed.yaml").write_text(text)
     with pytest.raises(SandboxError, match="cannot be read as calendars"):
         read_calendar_seed(tmp_path / "seed.yaml")
+
+
+def call(calendars: EmbeddedCalendars, verb: str, **given: Any) -> Any:
+    """What the tool answers."""
+    from statediff.systems.calendars.tools import calendar_tools  # noqa: PLC0415 - as the plug-in does
+
+    (tool,) = (t for t in calendar_tools("c", calendars.url) if t.name == f"c_{verb}")
+    return tool.act(tool.arguments.model_validate(given))
+
+
+def test_an_agent_works_on_the_calendars_by_tools(calendars: EmbeddedCalendars) -> None:
+    listed = {each["path"]: each for each in call(calendars, "list", path="/dana/")["found"]}
+    assert listed["/dana/work/"] == {"path": "/dana/work/", "what": "calendar", "name": "Work"}
+    assert listed["/dana/contacts/"]["what"] == "address book"
+    times = {"begin": "20260312T000000Z", "end": "20260313T000000Z"}
+    busy = call(calendars, "busy", path="/milo/private/", **times)
+    assert busy == {"busy": ["20260312T104500Z/20260312T120000Z"]}
+    read = call(calendars, "read", path="/dana/work/budget.ics")
+    text = read["text"].replace("SUMMARY:Budget", "SUMMARY:Budget 2027")
+    call(calendars, "write", path="/dana/work/budget.ics", text=text, etag=read["etag"])
+    call(calendars, "write", path="/dana/work/new.ics", text=EVENT)
+    call(calendars, "delete", path="/dana/work/notary.ics")
+    events = {key[1]: row for key, row in state(calendars).tables["event"].rows()}
+    assert events["budget@brightwater.example"]["summary"] == "Budget 2027"
+    assert "new" in events
+    assert "notary@brightwater.example" not in events
+
+
+@pytest.mark.parametrize(
+    ("verb", "given"),
+    [
+        ("read", {"path": "/milo/private/run.ics"}),
+        ("read", {"path": "/dana/work/none.ics"}),
+        ("write", {"path": "/dana/work/budget.ics", "text": EVENT}),  # it is there already
+        ("write", {"path": "/dana/work/budget.ics", "text": EVENT, "etag": '"stale"'}),
+        ("write", {"path": "/dana/work/new.ics", "text": "nothing"}),
+        ("write", {"path": "/milo/work/new.ics", "text": EVENT}),
+        ("delete", {"path": "/milo/work/"}),
+    ],
+)
+def test_a_call_that_cannot_be_says_why_and_changes_nothing(
+    calendars: EmbeddedCalendars, verb: str, given: dict[str, Any]
+) -> None:
+    with pytest.raises(ToolError):
+        call(calendars, verb, **given)
+    assert calendars.verify()[1] == ()

@@ -22,6 +22,7 @@ from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks, State
 from statediff.packs import SandboxPack, sandbox_pack
 from statediff.systems.base.protocol import System
+from statediff.systems.base.tool import ToolError
 from statediff.systems.mailbox.sandbox import EmbeddedMailbox, read_mailbox_seed
 
 pytestmark = pytest.mark.pack("statediff[office]")
@@ -222,3 +223,55 @@ def test_a_seed_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "seed.yaml").write_text(text)
     with pytest.raises(SandboxError, match="cannot be read as a mailbox"):
         read_mailbox_seed(tmp_path / "seed.yaml")
+
+
+def call(mailbox: EmbeddedMailbox, verb: str, **given: Any) -> Any:
+    """What the tool answers."""
+    from statediff.systems.mailbox.tools import mailbox_tools  # noqa: PLC0415 - as the plug-in does
+
+    (tool,) = (t for t in mailbox_tools("mailbox", mailbox.url) if t.name == f"mailbox_{verb}")
+    return tool.act(tool.arguments.model_validate(given))
+
+
+def test_an_agent_works_on_the_mailbox_by_tools(mailbox: EmbeddedMailbox) -> None:
+    folders = [each["name"] for each in call(mailbox, "folders")["folders"]]
+    assert {"INBOX", "Archive/2026", "Sent"} <= set(folders)
+    (found,) = call(mailbox, "list", sender="elena@", subject="moving")["messages"]
+    assert (found["flags"], found["subject"]) == ([], "We are moving")
+    text = call(mailbox, "read", folder="INBOX", uid=found["uid"])["message"]
+    assert "Kastanienallee 40" in text
+    assert messages(mailbox, "INBOX")[found["uid"]]["flags"] == ()  # to read marks nothing
+    call(mailbox, "flag", folder="INBOX", uids=[found["uid"]], flag="seen")
+    call(mailbox, "move", folder="INBOX", uids=[found["uid"]], to="Archive/2026")
+    call(mailbox, "keep", folder="Drafts", sender="dana@brightwater.example",
+         to=["elena@rossi.example"], subject="Noted", body="Thank you.")  # fmt: skip
+    call(mailbox, "make_folder", folder="Clients")
+    call(mailbox, "subscribe", folder="Clients", subscribed=True)
+    call(mailbox, "delete", folder="Drafts", uids=[101])
+    call(mailbox, "remove_folder", folder="Invoices/2025")
+    (filed,) = messages(mailbox, "Archive/2026").values()
+    assert (filed["subject"], filed["flags"]) == ("We are moving", ("\\Seen",))
+    (draft,) = messages(mailbox, "Drafts").values()
+    assert (draft["subject"], draft["flags"]) == ("Noted", ("\\Draft", "\\Seen"))
+    shown = dict(state(mailbox).tables["folder"].rows())
+    assert shown[("Clients",)]["is_subscribed"]
+    assert ("Invoices/2025",) not in shown
+
+
+@pytest.mark.parametrize(
+    ("verb", "given"),
+    [
+        ("read", {"folder": "INBOX", "uid": 7}),
+        ("list", {"folder": "Nowhere"}),
+        ("move", {"folder": "INBOX", "uids": [101], "to": "Nowhere"}),
+        ("make_folder", {"folder": "Sent"}),
+        ("make_folder", {"folder": "ü"}),
+        ("keep", {"folder": "Sent", "sender": "a\nb", "to": [], "subject": "x", "body": "y"}),
+    ],
+)
+def test_a_call_that_cannot_be_says_why_and_changes_nothing(
+    mailbox: EmbeddedMailbox, verb: str, given: dict[str, Any]
+) -> None:
+    with pytest.raises(ToolError):
+        call(mailbox, verb, **given)
+    assert mailbox.verify()[1] == ()
