@@ -24,22 +24,27 @@ class AwsFeed:
     def __init__(self, source: AwsSource, ask: Ask) -> None:
         self._source = source
         self._ask = ask
-        self._known: int | None = None
+        self._known: tuple[int, int] | None = None
+        """Which server it was, and how many states it kept."""
 
     @property
     def source(self) -> str:
         return self._source.name
 
     def attach(self) -> None:
-        self._known = int(self._history(1_000_000_000)["count"])
+        found = self._history(1_000_000_000)
+        self._known = (int(found["server"]), int(found["count"]))
 
     def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
         if self._known is None:
             raise SourceUnavailable(f"no feed of {self.source} is attached")
-        found = self._history(self._known)
+        server, known = self._known
+        found = self._history(known)
+        if found["server"] != server:
+            return Seen((), "the server was replaced since, and what the other one kept is gone")
         made = []
         last = before
-        for number, (at, rows) in enumerate(found["states"], self._known + 1):
+        for number, (at, rows) in enumerate(found["states"], known + 1):
             last = self._source.state(rows, store, last)
             name, moment = f"{self.source}/{number}", datetime.fromisoformat(at)
             made.append(Transaction(name, self.source, str(number), moment, last))

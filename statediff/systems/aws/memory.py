@@ -404,7 +404,7 @@ def _settings(bucket: Any, into: Rows) -> None:
     for rule, named in _distinct(bucket.rules):
         into.add("lifecycle_rule", {"bucket": name, **_lifecycle(rule), "id": named})
     for number, cors in enumerate(bucket.cors):
-        row = {
+        row: Row = {
             "origins": _listed(cors.allowed_origins),
             "methods": _listed(cors.allowed_methods),
             "headers": _listed(cors.allowed_headers),
@@ -427,7 +427,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _distinct(each: Iterable[Any]) -> Iterator[tuple[Any, str]]:
-    """Each with its id; the second of one id is told apart, which AWS would not take."""
+    """Each with its id; the second of one id, which AWS would not take, has a number behind it."""
     seen: dict[str, int] = {}
     for one in each:
         name = str(one.id)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import zlib
 from typing import Any
@@ -97,7 +98,13 @@ def _answer(question: Order, gate: Gate) -> Order:
         history = gate.history
         later = history.states[int(question["history"]) :]
         states = [[at, json.loads(zlib.decompress(each))] for at, each in later]
-        return {"states": states, "count": len(history.states), "gap": history.gap}
+        server = os.getpid()
+        return {
+            "server": server,
+            "states": states,
+            "count": len(history.states),
+            "gap": history.gap,
+        }
     if "lines" in question:
         return {"lines": lines_of(_roots())}
     if "proof" in question:
