@@ -38,6 +38,7 @@ from statediff.systems.containers.images import image_tag
 
 TASKS = {
     "accounts": "accounts/rotate-role",
+    "erp": "erp/close-period",
     "helpdesk": "helpdesk/close-case",
     "office": "office/move-meeting",
     "repo": "repo/clean-merged-branches",

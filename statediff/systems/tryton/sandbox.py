@@ -1,6 +1,6 @@
 """An ERP on Tryton: a SQLite file put back by a copy, and a server that is forked for each trial.
 
-The base is a database that Tryton made (`sandboxes/erp/build.py`), kept compressed. Its bytes, with
+The base is a database that Tryton made (`fixtures/build_erp.py`), kept compressed. Its bytes, with
 the agent's password of this trial in them, are the pristine image in the evaluator's memory. A
 reset ends the server of the last trial, forks the next and puts the file back; so the proof is that
 of a SQLite file: all its bytes, its mode, and the files beside it.
