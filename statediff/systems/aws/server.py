@@ -52,7 +52,7 @@ def load(order: Order) -> Serve:
         sys.exit(str(error))
     dispatcher = DomainDispatcherApplication(create_backend_app)
     for service in sorted(SERVICES):
-        made: Any = create_backend_app(service)  # type: ignore[arg-type]  # a literal of moto's
+        made: Any = create_backend_app(service)
         dispatcher.app_instances[service] = made
     get_account_id_from("")  # what every request looks at is there, so that looking leaves nothing
     for backends in (s3_backends, sts_backends):

@@ -21,9 +21,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aiohttp import BasicAuth, web
-from localstripe import resources  # type: ignore[import-untyped]  # has no annotations
-from localstripe.errors import UserError  # type: ignore[import-untyped]  # has no annotations
-from localstripe.server import (  # type: ignore[import-untyped]  # has no annotations
+from localstripe import resources
+from localstripe.errors import UserError
+from localstripe.server import (
     get_post_data,
     json_response,
     unflatten_data,

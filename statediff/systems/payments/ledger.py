@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from localstripe import resources  # type: ignore[import-untyped]  # has no annotations
+from localstripe import resources
 
 from statediff.systems.payments.layer import ApiKey, canonical, digest_of
 

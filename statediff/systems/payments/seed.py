@@ -17,9 +17,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from localstripe import resources  # type: ignore[import-untyped]  # has no annotations
-from localstripe.errors import UserError  # type: ignore[import-untyped]  # has no annotations
-from localstripe.server import extra_apis  # type: ignore[import-untyped]  # has no annotations
+from localstripe import resources
+from localstripe.errors import UserError
+from localstripe.server import extra_apis
 
 from statediff.systems.payments.layer import ApiKey, Clock, Dispute, digest_of
 

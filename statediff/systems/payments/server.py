@@ -26,8 +26,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from aiohttp import web
-from localstripe import resources, webhooks  # type: ignore[import-untyped]  # has no annotations
-from localstripe.server import app  # type: ignore[import-untyped]  # has no annotations
+from localstripe import resources, webhooks
+from localstripe.server import app
 
 from statediff.systems.base.forking import Control, Order, Serve, run
 from statediff.systems.payments.layer import Clock, Layer, install
