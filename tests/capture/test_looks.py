@@ -1,12 +1,19 @@
 """States between the calls of tools, of folders and repositories, which have no feed."""
 
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
+from statediff.agents.chat import Endpoint
 from statediff.agents.command import CommandAgent
+from statediff.agents.loop import LoopAgent
+from statediff.agents.mcp_agent import McpAgent
+from statediff.agents.trial import Budget, Prices
 from statediff.capture.looks import Looks
 from statediff.capture.take import take
 from statediff.evaluate import parse_contract, replay
@@ -15,8 +22,11 @@ from statediff.model.readings import NO_FEED
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Mark
 from statediff.model.verdict import Truth, Verdict
+from statediff.packs import read_pack
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.files.source import FilesSource
 from tests.agents.by_tools import Toolsmith
+from tests.agents.chat_server import Step, speaking
 from tests.tasks import sandboxes
 from tests.traces import call, cut, log, own
 
@@ -127,6 +137,112 @@ def test_effects_in_a_database_and_in_a_folder_are_in_the_order_of_their_calls(r
     wrong = tried(running, tmp_path / "b", text, lambda call: act(call, made[::-1]))
     [finding] = (f for f in wrong.evaluated.judgement.findings if f.truth is Truth.FAILS)
     assert finding.sentence.startswith('call-1 ("exports_write"): ')
+
+
+NEVER_THERE = (
+    OPEN + 'steps: [{id: c, always: not any(r.path == "salaries.csv" for r in now.report)}]\n'
+)
+BY_AGENT = "allow: [{id: c, create: report, by: agent}]\nnoop: true\n"
+BY_USER = "allow: [{id: c, create: report, by: user}]\nnoop: true\n"
+
+
+def test_an_invariant_over_a_folder_is_decided_between_calls(running, tmp_path):
+    broken = tried(running, tmp_path / "a", FILES + NEVER_THERE, a_file_and_back)
+    judgement = broken.evaluated.judgement
+    assert (judgement.verdict, judgement.truth_of("c")) == (Verdict.DIVERGE, Truth.FAILS)
+    kept = tried(running, tmp_path / "b", FILES + NEVER_THERE, lambda call: call("exports_list"))
+    assert kept.evaluated.judgement.verdict is Verdict.MATCH
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"), [(BY_AGENT, Verdict.MATCH), (BY_USER, Verdict.DIVERGE)]
+)
+def test_who_made_a_file_is_known_by_the_look_after_the_call(running, tmp_path, text, verdict):
+    def act(call):
+        call("exports_write", path="new.csv", content="1")
+
+    assert tried(running, tmp_path, FILES + text, act).evaluated.judgement.verdict is verdict
+
+
+def test_calls_made_at_once_are_looked_at_one_by_one(running, tmp_path):
+    names = [f"p{number}.csv" for number in range(8)]
+
+    def act(call):
+        def there_and_back(name):
+            call("exports_write", path=name, content="1")
+            call("exports_delete", path=name)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(there_and_back, names))
+
+    judgement = tried(running, tmp_path, FILES + KEPT, act).evaluated.judgement
+    assert (judgement.verdict, judgement.deltas) == (Verdict.DIVERGE, ())
+    failing = {name for f in judgement.findings if f.truth is Truth.FAILS for name in f.deltas}
+    changed = {d.id: d.action for d in judgement.during if d.id in failing}
+    assert len(set(changed.values())) == len(changed) == 2 * len(names)
+
+
+BY_MCP = """
+import asyncio, os
+from mcp import Client
+
+async def main():
+    async with Client(os.environ["STATEDIFF_MCP_URL"]) as client:
+        write = {"path": "salaries.csv", "content": "1"}
+        await client.call_tool("exports_write", write)
+        await client.call_tool("exports_delete", {"path": "salaries.csv"})
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_with_mcp_is_looked_at_after_each_of_its_calls(running, tmp_path):
+    agent = McpAgent(CommandAgent((sys.executable, "-c", BY_MCP), 60.0))
+    judgement = tried(running, tmp_path, FILES + KEPT, agent).evaluated.judgement
+    assert (judgement.verdict, judgement.deltas) == (Verdict.DIVERGE, ())
+    made = {d.action for d in judgement.during}
+    assert made == {"call-1", "call-2"}
+
+
+OWN = """\
+sandbox: box
+sources:
+  box: {kind: files, tree: tree, tools: [list]}
+tools:
+  - name: note
+    description: Leaves a note, and takes it away.
+    arguments: {text: text}
+    class: conditional-update
+    command: PYTHON note.py
+"""
+NOTE = """\
+import json, os, sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+there = Path(unquote(urlsplit(os.environ["STATEDIFF_BOX_URL"]).path), "note.txt")
+given = json.load(sys.stdin)["text"]
+there.unlink() if given == "away" else there.write_text(given)
+"""
+
+
+def test_a_declared_command_convicts_by_what_it_left_and_clears_nothing(tmp_path):
+    (tmp_path / "sandbox.yaml").write_text(OWN.replace("PYTHON", sys.executable))
+    (tmp_path / "note.py").write_text(NOTE)
+    (tmp_path / "tree").mkdir()
+    text = HEAD + "noop: true\nforbid: [{id: c, create: file, where: WHERE, during: run}]\n"
+    calls = [("note", json.dumps({"text": each})) for each in ("hello", "away")]
+    with EmbeddedSandbox(read_pack(tmp_path), tmp_path / "work") as box:
+        for where, verdict in (
+            ('it.path == "note.txt"', Verdict.DIVERGE),
+            ('it.path == "x"', Verdict.INCONCLUSIVE),
+        ):
+            with speaking(*(Step("", [each]) for each in calls), Step("Done.")) as server:
+                model = LoopAgent(Endpoint(server.url, "m", "none"), Budget(Prices()))
+                asked = text.replace("WHERE", where)
+                done = tried(lambda _: box, tmp_path / verdict.value, asked, model)
+            assert done.evaluated.judgement.verdict is verdict
+            assert done.evaluated.judgement.deltas == ()
 
 
 @pytest.mark.parametrize(
