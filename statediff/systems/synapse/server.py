@@ -29,6 +29,8 @@ from statediff.systems.synapse.story import play
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 UPDATE_SECONDS: Final = 120.0
+REST_SECONDS: Final = 1.5
+"""What one write sets off begins within that time."""
 
 
 def settings(order: Order, database: str) -> dict[str, Any]:
@@ -139,6 +141,21 @@ class Homeserver:
         """What happens now happens then: for the base's story."""
         self.server.get_clock().time_msec = lambda: milliseconds
 
+    def do_upkeep(self) -> None:
+        """All that the server does every now and then happens once, today.
+
+        What is not done in the base it would do in a trial, some seconds or minutes after its
+        beginning. Called from another thread than the reactor's.
+        """
+        clock = self.server.get_clock()
+        del clock.time_msec  # the class's own again
+
+        def now() -> None:
+            for call in self._reactor.getDelayedCalls():
+                call.reset(0)
+
+        self._reactor.callFromThread(now)
+
 
 def in_progress() -> int:
     """How many requests are being answered."""
@@ -155,6 +172,7 @@ def _build(order: Order) -> None:
     def tell(port: int) -> None:
         try:
             play(port, order, server.set_time)
+            server.do_upkeep()
             _wait_for_rest(order["database"])
             os._exit(0)
         except BaseException:  # noqa: BLE001 - said in the log; the child ends here
@@ -168,16 +186,22 @@ def _build(order: Order) -> None:
 
 
 def _wait_for_rest(database: str) -> None:
-    """No change of the database's form is made in the background, and nobody writes."""
+    """No change of the database's form is made in the background, and nobody writes any more."""
     deadline = time.monotonic() + UPDATE_SECONDS
+    log, seen, since = Path(f"{database}-wal"), (0, 0), time.monotonic()
     while time.monotonic() < deadline:
-        with contextlib.closing(sqlite3.connect(database)) as connection:
-            left = connection.execute("SELECT count(*) FROM background_updates").fetchone()[0]
-        if not left and not in_progress():
-            time.sleep(0.2)  # what answers set off goes on for a moment
+        status = log.stat()
+        if (now := (status.st_size, status.st_mtime_ns)) != seen or in_progress():
+            seen, since = now, time.monotonic()
+        if time.monotonic() - since > REST_SECONDS and not _updates_left(database):
             return
         time.sleep(0.05)
     raise TimeoutError("Synapse did not come to rest over its new database")
+
+
+def _updates_left(database: str) -> int:
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return int(connection.execute("SELECT count(*) FROM background_updates").fetchone()[0])
 
 
 def load(order: Order) -> Serve:
