@@ -48,6 +48,11 @@ class ServerProcess:
         """Of the running process; 0 if there is none."""
         return 0 if self._child is None else self._child.pid
 
+    @property
+    def is_running(self) -> bool:
+        """It was started and has not ended, in whatever way."""
+        return self._child is not None and self._child.poll() is None
+
     def start(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
         """Its first answer. `SandboxError` with its last word if it gives none in so long."""
         self._read = b""

@@ -105,7 +105,8 @@ class SynapseChat:
     def reset(self) -> None:
         """The files are the pristine image; a server that has served nobody answers."""
         self._read.database.is_unplugged = False
-        if not self.process.pid:
+        if not self.process.is_running:
+            self.process.kill()
             self._build()
         # The agent's token lives for one trial: what an earlier agent left running is locked out.
         self._token = secrets.token_urlsafe(24)

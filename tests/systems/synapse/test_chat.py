@@ -189,7 +189,7 @@ def test_what_the_account_has_no_power_for_the_server_refuses(chat):
     who = {"user_id": f"@win-big:{SERVER}"}
     assert status(chat, "POST", f"{place(chat, 'suppliers')}/ban", who) == 403
     assert status(chat, "POST", f"{place(chat, 'social')}/ban", who) == 200
-    assert status(chat, "GET", "/admin/whois/x") == 403
+    assert status(chat, "GET", f"/admin/whois/{quote(f'@petra:{SERVER}')}") == 403
 
 
 def test_a_server_that_was_killed_is_replaced_by_a_reset(chat):
