@@ -24,7 +24,6 @@ WORKED_OUT: Final = {
     "invoice": ("status", "subtotal", "tax", "total"),
     "payment_intent": ("status",),
     "subscription": ("current_period_start", "current_period_end"),
-    "payment_method": (),
 }
 """Class → what is no attribute of its objects and stands in their rows."""
 

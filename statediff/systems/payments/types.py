@@ -19,7 +19,8 @@ _KINDS: Final = {
     "at": Kind.TIMESTAMP,
     "list": Kind.LIST,
     "map": Kind.MAP,
-    "float": Kind.DECIMAL,
+    "decimal": Kind.DECIMAL,
+    "micros": Kind.TIMESTAMP,
 }
 _MONEY: Final = "amount:int currency"
 _SPECS: Final = {
@@ -31,7 +32,7 @@ _SPECS: Final = {
     "charge": f"{_MONEY} status captured:bool amount_refunded:int customer>customer"
     " payment_intent>payment_intent payment_method invoice>invoice description failure_code"
     " balance_transaction>balance_transaction metadata:map created:at",
-    "coupon": "amount_off:int percent_off:float currency duration duration_in_months:int"
+    "coupon": "amount_off:int percent_off:decimal currency duration duration_in_months:int"
     " metadata:map created:at",
     "customer": "name email phone description default_payment_method default_source"
     " account_balance:int delinquent:bool address:map metadata:map created:at",
@@ -65,7 +66,7 @@ _SPECS: Final = {
     "subscription_item": "plan>plan subscription=_subscription>subscription quantity:int"
     " tax_rates:list metadata:map created:at",
     "tax_id": "customer>customer country type value verification:map created:at",
-    "tax_rate": "display_name percentage:float inclusive:bool active:bool jurisdiction"
+    "tax_rate": "display_name percentage:decimal inclusive:bool active:bool jurisdiction"
     " description metadata:map created:at",
     "token": "type card>card created:at",
 }
@@ -73,7 +74,6 @@ _SPECS: Final = {
 _NAMES: Final = {"invoiceitem": "invoice_item", "line_item": "invoice_line"}
 """Class → type, where an owner says another word."""
 _HOLDS: Final = {"api_key": Purpose.PERMISSIONS, "event": Purpose.HISTORY}
-_REFUND_AT: Final = "micros"
 INSIDE: Final = {"customer": {"default_payment_method": "invoice_settings"}}
 """Type → field → the attribute within which the API keeps it."""
 
@@ -82,8 +82,7 @@ def _field(word: str) -> Field:
     text, _, target = word.partition(">")
     text, _, kind = text.partition(":")
     name, _, attribute = text.partition("=")
-    known = Kind.TIMESTAMP if kind == _REFUND_AT else _KINDS[kind]
-    return Field(name, known, reference=target or None, column=attribute)
+    return Field(name, _KINDS[kind], reference=target or None, column=attribute)
 
 
 def _type(kind: str, spec: str) -> EntityType:
@@ -101,4 +100,4 @@ TYPES: Final = tuple(
 )
 BY_CLASS: Final = {each.source_table: each for each in TYPES}
 IN_MICROSECONDS: Final = frozenset({"recorded_at"})
-"""Instants that are not in whole seconds."""
+"""Fields of the kind `micros`: instants that are not in whole seconds."""
