@@ -45,5 +45,5 @@ def test_every_system_of_ours_has_a_source():
     ours = {each.__module__.split(".")[2] for each in classes()}
     assert ours == {
         *("calendars", "databases", "files", "git", "mail", "mailbox", "mariadb", "objects"),
-        *("postgres", "redmine", "roundup", "sqlite", "tables"),
+        *("payments", "postgres", "redmine", "roundup", "sqlite", "tables"),
     }
