@@ -20,7 +20,7 @@ class ContentLine:
 
     name: str
     parameters: tuple[tuple[str, str], ...]
-    """Each as often as it is there; a bare word is a `type`, as in old cards."""
+    """In their order, repeated ones too; a bare word is a `type`, as in old cards."""
     value: str
 
 

@@ -44,6 +44,6 @@ def test_a_source_belongs_to_its_plug_in_and_says_what_it_does_not_look_at(sourc
 def test_every_system_of_ours_has_a_source():
     ours = {each.__module__.split(".")[2] for each in classes()}
     assert ours == {
-        *("calendars", "databases", "files", "git", "mail", "mailbox", "mariadb", "objects"),
-        *("payments", "postgres", "redmine", "roundup", "sqlite", "tables"),
+        *("aws", "calendars", "databases", "files", "git", "mail", "mailbox", "mariadb", "objects"),
+        *("payments", "postgres", "redmine", "roundup", "sqlite", "synapse", "tables", "tryton"),
     }
