@@ -162,7 +162,7 @@ def chat(running):
 
 def rows(system, name: str) -> list[dict]:
     [source] = system.sources()
-    captured = take((source,), MemoryChunks(), clock)
+    captured = take((source,), MemoryChunks(), clock, None, "before").parts[0]
     return [row for _, row in captured.state.tables[name].rows()]
 
 
@@ -252,7 +252,7 @@ def test_the_levels_of_a_room_are_rows_those_of_the_protocol_among_them(chat):
 
 def test_no_secret_is_in_what_is_captured(chat):
     [source] = chat.sources()
-    captured = take((source,), MemoryChunks(), clock)
+    captured = take((source,), MemoryChunks(), clock, None, "before").parts[0]
     shown = repr([list(table.rows()) for table in captured.state.tables.values()])
     assert (urlsplit(chat.url).password or "") not in shown
     assert "$2b$" not in shown
@@ -291,9 +291,9 @@ def test_a_document_too_deep_to_read_stays_a_row_and_ends_nothing(chat):
 
 def test_a_chat_whose_database_is_another_is_ruined_not_empty(chat):
     [source] = chat.sources()
-    before = take((source,), MemoryChunks(), clock)
+    before = take((source,), MemoryChunks(), clock, None, "before").parts[0]
     execute(chat, "DROP TABLE users")
-    after = take((source,), MemoryChunks(), clock)
+    after = take((source,), MemoryChunks(), clock, None, "before").parts[0]
     assert before.state.tables["user"].rows
     assert [row for _, row in after.state.tables["user"].rows()] == []
 
