@@ -20,7 +20,7 @@ class ContentLine:
 
     name: str
     parameters: tuple[tuple[str, str], ...]
-    """In their order, repeated ones too; a bare word is a `type`, as in old cards."""
+    """All of them, repeated ones too; a bare word is a `type`, as in old cards."""
     value: str
 
 
