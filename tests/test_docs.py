@@ -114,6 +114,7 @@ def check(content: str, folder: Path, path: str = str(CHECKOUT), own: bool = Fal
         "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONPATH": os.pathsep.join([path, *(p for p in ours if p and Path(p) != CHECKOUT)]),
         "PYTHONUTF8": "1", "HOME": str(folder),
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
     }  # fmt: skip
     done = subprocess.run(
         ["/bin/sh", "-c", "\n".join(commands)], cwd=folder, env=environment, check=False,

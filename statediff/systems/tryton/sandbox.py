@@ -1,15 +1,14 @@
 """An ERP on Tryton: a SQLite file put back by a copy, and a server that is forked for each trial.
 
-The base is a database that Tryton made (`fixtures/build_erp.py`), kept compressed. Its bytes, with
-the agent's password of this trial in them, are the pristine image in the evaluator's memory. A
-reset ends the server of the last trial, forks the next and puts the file back; so the proof is that
-of a SQLite file: all its bytes, its mode, and the files beside it.
+The base is a database that Tryton made (`base.py`). Its bytes, with the agent's password of this
+trial in them, are the pristine image in the evaluator's memory. A reset ends the server of the last
+trial, forks the next and puts the file back; so the proof is that of a SQLite file: all its bytes,
+its mode, and the files beside it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import lzma
 import secrets
 import tempfile
 import time
@@ -26,26 +25,26 @@ from statediff.systems.base.served import ForkedServer
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.sandbox import EmbeddedDatabase
 from statediff.systems.tryton.accounts import with_password
+from statediff.systems.tryton.base import base_of
 from statediff.systems.tryton.schema import with_caches_outside
 from statediff.systems.tryton.source import ErpSource
 
 AGENT: Final = "robin"
 TODAY: Final = "2026-03-16"
 """The ERP's business date."""
-MAX_BASE_BYTES: Final = 256 * 1024 * 1024
 _POLL_SECONDS: Final = 0.01
 
 
 class EmbeddedErp(EmbeddedDatabase):
     """A `System`: Tryton on loopback, over a SQLite file in a folder of its own."""
 
-    FILES: ClassVar[Mapping[str, bool]] = {"file": True}
+    FILES: ClassVar[Mapping[str, bool]] = {"build": True}
     LOOKS: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
-        with tempfile.TemporaryDirectory() as unpacked:
-            base = Path(unpacked) / "base.sqlite"
-            base.write_bytes(_unpacked(source.files["file"]))
+        with tempfile.TemporaryDirectory() as made:
+            base = Path(made) / "base.sqlite"
+            base.write_bytes(base_of(source.files["build"]))
             super().__init__(replace(source, files={**source.files, "file": base}), looks, folder)
         self._read = ErpSource(source.name, self.file, self._refinement(source), in_place=True)
         self._base = without_log(self.image)
@@ -105,14 +104,3 @@ class EmbeddedErp(EmbeddedDatabase):
         """The server is killed, and the database is gone."""
         self._server.kill()
         super().unplug(source)
-
-
-def _unpacked(path: Path) -> bytes:
-    decompressor = lzma.LZMADecompressor()
-    try:
-        content = decompressor.decompress(path.read_bytes(), MAX_BASE_BYTES)
-    except (OSError, lzma.LZMAError) as error:
-        raise SandboxError(f"{path}: cannot be unpacked: {error}") from error
-    if not decompressor.eof:
-        raise SandboxError(f"{path}: expected a whole file of at most {MAX_BASE_BYTES} bytes")
-    return content
