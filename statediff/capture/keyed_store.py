@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from statediff.capture.store import KEYED, DiskChunks
 from statediff.model.state import ChunkRef, ChunkStore, LayeredChunks
@@ -63,10 +61,19 @@ class KeyedChunks(DiskChunks):
         return self._only_batch(digest, path, pa.BufferReader(plain))
 
     def _encrypt(self, key: bytes, data: bytes) -> bytes:
+        from cryptography.hazmat.primitives.ciphers.aead import (  # noqa: PLC0415 - few runs need it
+            ChaCha20Poly1305,
+        )
+
         nonce = hashlib.blake2b(data, key=key, person=b"nonce", digest_size=_NONCE_BYTES).digest()
         return nonce + ChaCha20Poly1305(key).encrypt(nonce, data, None)
 
     def _decrypt(self, key: bytes, data: bytes) -> bytes:
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as above
+        from cryptography.hazmat.primitives.ciphers.aead import (  # noqa: PLC0415 - as above
+            ChaCha20Poly1305,
+        )
+
         nonce, rest = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
         try:
             return ChaCha20Poly1305(key).decrypt(nonce, rest, None)

@@ -228,10 +228,12 @@ class States:
         self._known: dict[Path | str | None, Capture] = {}
         self._histories: dict[str, frozenset[str]] = {}
         self._tools: dict[str, Mapping[str, Mapping[str, Any]]] = {}
+        self.missing: dict[str, str] = {}
+        """Sandbox → what `pip install` gets its servers with, of those that were not started."""
 
     def of(self, file: ContractFile, path: Path) -> tuple[Any, Capture | None]:
         """A schema, or a base state, or neither; `ContractError` if the schema file is wrong."""
-        from statediff.systems.base.registry import tools_of
+        from statediff.systems.base.registry import missing_extra, tools_of
         from statediff.systems.declared import declared_tools
         from statediff.workspace.inputs import one_capture, refinements, schema_of_file
         from statediff.workspace.trials import base_state, open_sandbox
@@ -252,6 +254,10 @@ class States:
         if schema is not None:
             return schema_of_file(schema), None
         if sandbox is None or pack is None or pack.is_outside:
+            return None, None
+        extra = missing_extra(pack)
+        if extra is not None:
+            self.missing[pack.name] = extra
             return None, None
         if sandbox not in self._known:
             with open_sandbox(sandbox) as running:

@@ -15,6 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from statediff.cli.systems.machine import doctor
+from statediff.workspace.references import missing_servers
 from tests.cli.conftest import BEFORE, CHECKOUT, JUDGE, PROGRAM, Call, Files, after, environment
 from tests.cli.test_judge import database
 
@@ -75,8 +76,12 @@ def test_lint_says_how_far_it_checked(statediff: Call) -> None:
 def test_lint_searches_folders_and_starts_each_sandbox_once(statediff: Call) -> None:
     said = statediff("lint", str(CHECKOUT / "contracts"), "--json")
     assert said.code == 0, said.out
-    assert {c["checked"] for c in said.json["contracts"]} == {"state"}
-    assert all(c["ok"] for c in said.json["contracts"])
+    absent = missing_servers()
+    for found in said.json["contracts"]:
+        is_served = found["contract"].partition("/")[0] not in absent
+        assert found["checked"] == ("state" if is_served else "shape")
+        assert found["ok"]
+    assert all(f"pip install {extra}" in said.err for extra in absent.values())
 
 
 def test_lint_with_a_schema_alone_finds_unknown_types_only(statediff: Call, files: Files) -> None:
@@ -253,7 +258,9 @@ def test_without_an_engine_doctor_and_build_say_how_to_get_one(
     nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
     doctor = statediff("doctor", "--json", env=nowhere)
     assert doctor.code == 0
-    [missing] = [check for check in doctor.json["checks"] if not check["ok"]]
+    absent = [check for check in doctor.json["checks"] if not check["ok"]]
+    assert {check["name"] for check in absent[:-1]} == set(missing_servers())
+    missing = absent[-1]
     assert (missing["name"], missing["optional"]) == ("docker", True)
     assert "no Docker engine answers" in missing["found"]
     assert "engine.sh up" in missing["todo"]

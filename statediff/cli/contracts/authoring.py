@@ -81,6 +81,10 @@ def lint(
         raise UsageError("give either --json or --sarif: standard output holds one document")
     states = States(schema, before or [])
     checked = [check(path, states) for path in contract_paths(contracts)]
+    for sandbox, extra in states.missing.items():
+        progress().print(
+            f"{sandbox}: no state to check against, its server is not installed; pip install {extra}"
+        )
     if as_sarif:
         emit(sarif([_relative(p) for entry in checked for p in entry.problems]))
     elif as_json:

@@ -57,7 +57,7 @@ def plugged(site: Path) -> Path:
 
 def test_an_unknown_kind_is_answered_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"is of kind 'oracle'; there are: external, files, git, .*sqlite"
+        UsageError, match=r"is of kind 'oracle'; there are: aws, external, files, git, .*sqlite"
     ):
         system_of(source("oracle"), (), tmp_path)
 

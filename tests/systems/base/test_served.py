@@ -98,7 +98,7 @@ def test_requests_in_progress_are_counted(server: ForkedServer) -> None:
     while slow.is_alive() and time.monotonic() < deadline:
         seen.add(server.in_progress())
     slow.join()
-    assert seen == {0, 1}
+    assert {1} <= seen <= {0, 1}
     assert server.in_progress() == 0
 
 
