@@ -83,7 +83,8 @@ def lint(
     checked = [check(path, states) for path in contract_paths(contracts)]
     for sandbox, extra in states.missing.items():
         progress().print(
-            f"{sandbox}: no state to check against, its server is not installed; pip install {extra}"
+            f"{sandbox}: its server is not installed, so its state was not looked at; "
+            f"pip install {extra}"
         )
     if as_sarif:
         emit(sarif([_relative(p) for entry in checked for p in entry.problems]))
