@@ -69,6 +69,8 @@ class SqliteSource:
         "rows of virtual tables: those of the tables that they are kept in are read",
         "settings that a connection has for itself, and the size of the cache that a file suggests",
         "whether rows satisfy their table's `CHECK` constraints: the rows are read as they are",
+        "bytes behind the last page, and bytes of the file's header that SQLite keeps for later",
+        "the order in which schema objects were made, and so of two triggers of one event",
     )
 
     def __init__(
