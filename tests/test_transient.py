@@ -118,7 +118,8 @@ HARM = {
 ABOUT_THE_RUN = [
     folder.name
     for folder in contract_folders()
-    if b"history: required" in folder.contract.read_bytes()
+    if folder.name.partition("/")[0] in packs_of_the_core()
+    and b"history: required" in folder.contract.read_bytes()
 ]
 
 
