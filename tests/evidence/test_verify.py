@@ -419,6 +419,8 @@ WHY = {
     "a sealed bundle has exactly the files envelope.json, leaves.json, manifest.json, and "
     "may have log.tlog-proof and stamp.tsr":
         "stamp-of-another-name",
+    "leaves.json: judgement.json# is not [document, [[pointer, length], ...]]":
+        "says-a-judgement-that-is-a-number says-a-judgement-without-a-rest",
 }  # fmt: skip
 SIGNERS = {
     "signed-together-by-both-whose-trust-is-in-another-order": ("Ada", "Bo"),
