@@ -483,13 +483,20 @@ class PostgresServer(DatabaseServer[Made]):
                         return None
                 cause = "its server began again"
             except psycopg.Error as error:
-                cause = cause_of(error)
+                cause = self._ended_soon() or cause_of(error)
         deaths, was_asked = self._note_deaths()
         if KILLED in deaths:
             return "a process of its server was killed"
         if was_asked and deaths <= {0}:
             return cause or "its server ended"
         return None if deaths else cause
+
+    def _ended_soon(self) -> str | None:
+        """How others ended it: a process that was killed closes its doors before it has ended."""
+        deadline = time.monotonic() + NOTED_SECONDS
+        while not self.container.has_ended() and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        return self.container.ended_by_others()
 
     def _note_deaths(self) -> tuple[set[int], bool]:
         """By which signals processes of it died, 0 for a code, and whether it was asked to end."""

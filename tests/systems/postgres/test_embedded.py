@@ -239,13 +239,19 @@ def test_a_killed_server_or_process_of_it_is_nobodys_fault_and_a_reset_begins_an
         assert killed(agent.info.backend_pid) == "a process of its server was killed"
     system.reset()
     assert drifted(system) == set()
-    segments = Path("/proc/sysvipc/shm").read_text().count("\n")
     box = box_of(system)
+    assert segments_of(box.pid)
     assert killed(box.pid) == "its server ended"
     system.reset()
     assert (drifted(system), box_of(system) is box) == (set(), False)
     assert not inhabitants(str(box.written.parent))
-    assert Path("/proc/sysvipc/shm").read_text().count("\n") <= segments
+    assert not segments_of(box.pid)
+
+
+def segments_of(pid: int) -> list[str]:
+    """Pieces of shared memory that this process made and nobody removed."""
+    made = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    return [line for line in made if int(line.split()[4]) == pid]
 
 
 @pytest.mark.postgres
