@@ -24,9 +24,19 @@ demo: $(if $(wildcard $(VENV)/dev.stamp),,$(VENV)/core.stamp) ## Run the demo (i
 .PHONY: setup
 setup: $(VENV)/dev.stamp ## Make the development environment in .venv, from the lock
 
+QUICK_TESTS := tests/model tests/policy tests/resolve tests/contract tests/statistics
+
+.PHONY: quick
+quick: setup ## Run the examples of the judging core: less than a minute
+	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow and not hypothesis" $(QUICK_TESTS)
+
 .PHONY: test
-test: check ## Run check, then all tests (WORKERS=2)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+test: check ## Run check, then all tests but those that take long (WORKERS=2)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+.PHONY: slow
+slow: setup ## Run the tests that take long: commands of each page, whole benchmarks, recorded runs
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
 
 .PHONY: external
 external: setup ## Run what needs Docker, a browser, Node.js or database clients; each must be there

@@ -47,7 +47,10 @@ PAGES = (
     "suites",
     "test-runs",
 )
-SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
+SHOWN = [
+    README,
+    *(pytest.param(CHECKOUT / "docs" / f"{name}.md", marks=pytest.mark.slow) for name in PAGES),
+]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -56,7 +59,9 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.timeout(600)  # every command of a page, one after the other
-@pytest.mark.parametrize("document", SHOWN, ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "document", SHOWN, ids=[README.name, *(Path(name).name + ".md" for name in PAGES)]
+)
 def test_every_command_shown_prints_what_is_shown(
     document: Path, tmp_path: Path, forked: Path
 ) -> None:
@@ -118,7 +123,7 @@ def check(content: str, folder: Path, path: str = str(CHECKOUT), own: bool = Fal
     }  # fmt: skip
     done = subprocess.run(
         ["/bin/sh", "-c", "\n".join(commands)], cwd=folder, env=environment, check=False,
-        capture_output=True, timeout=120,
+        capture_output=True, timeout=300,
     )  # fmt: skip
     printed = [line.rstrip() for line in done.stdout.decode().splitlines()]
     code = int(re.findall(r"\d+", codes[0])[0]) if codes else 0

@@ -30,6 +30,7 @@ def tried(tmp_path: Path, need: str, required: str) -> subprocess.CompletedProce
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("need", NEEDY)
 def test_an_unmet_need_is_one_line_and_a_required_one_fails(tmp_path: Path, need: str) -> None:
     skipped = tried(tmp_path, need, "")

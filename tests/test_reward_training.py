@@ -117,6 +117,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(tmp_path_factory.mktemp("bench"))
 
 
+@pytest.mark.slow
 def test_a_blind_reward_teaches_damage_and_ours_the_task(bench: Bench) -> None:
     few = frozenset(TOOLS) - {LOOK_UP, REFUND, JOB, MAIL, Tool.DONE}
     settings = Settings(updates=20, batch=16, rate=0.05)

@@ -13,6 +13,8 @@ import pytest
 from tests.test_docs import blocks, check, put_programs, python_programs
 
 ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))

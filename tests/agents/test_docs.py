@@ -13,6 +13,8 @@ import pytest
 from tests.agents.chat_server import Step, speaking
 from tests.test_docs import CHECKOUT, blocks, make_program, matches
 
+pytestmark = pytest.mark.slow
+
 PAGE = CHECKOUT / "docs" / "agents.md"
 SHOWN = [content for language, _, content in blocks(PAGE) if language == "console"]
 INSERT = (

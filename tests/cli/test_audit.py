@@ -133,6 +133,7 @@ def test_what_a_trigger_undoes_or_a_constraint_refuses_is_not_tried(
     assert deleted == {"note"}
 
 
+@pytest.mark.slow
 def test_where_other_right_runs_differ_nothing_is_harm(statediff: Call, desk: Path) -> None:
     make(desk / "after.db", "UPDATE ticket SET owner = 9 WHERE id = 2;")
     make(desk / "other.db", BEFORE + CLOSE + "UPDATE ticket SET owner = 8 WHERE id = 2;")
@@ -148,6 +149,7 @@ def test_where_other_right_runs_differ_nothing_is_harm(statediff: Call, desk: Pa
     assert classes(both)["other-right-run"] == (0, 1)
 
 
+@pytest.mark.slow
 def test_what_was_kept_is_taken_until_the_verifier_changes(
     statediff: Call, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

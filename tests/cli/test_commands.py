@@ -120,6 +120,7 @@ def test_every_published_schema_is_a_schema(statediff: Call, document: str) -> N
     assert statediff("schema", document, "--json").json == made
 
 
+@pytest.mark.slow
 def test_the_published_schemas_accept_what_the_shop_ships(statediff: Call) -> None:
     yaml = YAML(typ="safe", pure=True)
     jsonschema.validate(

@@ -58,6 +58,7 @@ def test_each_door_opens_a_sandbox_of_each_kind(
         assert sandbox.verify(clock).ok
 
 
+@pytest.mark.slow
 def test_pytest_opens_a_sandbox_of_each_kind(
     pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:
@@ -68,6 +69,7 @@ def test_pytest_opens_a_sandbox_of_each_kind(
     result.assert_outcomes(passed=len(KINDS))
 
 
+@pytest.mark.slow
 def test_a_cluster_opens_one_of_each_kind_and_an_external_one_is_not_shared(
     tmp_path: Path, statediff: Any
 ) -> None:

@@ -122,6 +122,7 @@ def left_in(folder: Path) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_no_file_that_runs_leave_behind_holds_one_of_forty_secrets(
     statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

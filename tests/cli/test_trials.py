@@ -54,6 +54,7 @@ def test_the_demo_in_json_is_one_object_a_trial_and_a_summary(statediff: Call) -
     assert last["summary"]["report"].endswith("/report.html")
 
 
+@pytest.mark.slow
 def test_the_demo_runs_where_nothing_may_be_written(statediff: Call, tmp_path: Path) -> None:
     said = statediff("demo", cwd="/proc", env={"TMPDIR": str(tmp_path)})
     assert said.code == 0, said.err
@@ -152,6 +153,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process(
     wait_for(lambda: not group(process.pid) and not sleepers(nap))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [TASK, "helpdesk/close-case", "repo/clean-merged-branches"])
 def test_several_trials_at_once_are_told_in_order(statediff: Call, task: str) -> None:
     said = statediff("run", task, "--agent", "careful", "-k", "3", "-j", "2", "--json")
@@ -161,6 +163,7 @@ def test_several_trials_at_once_are_told_in_order(statediff: Call, task: str) ->
     assert last["summary"]["MATCH"] == 3
 
 
+@pytest.mark.slow
 def test_interrupting_several_trials_ends_all_agents_and_judges_none_of_them(
     tmp_path: Path,
 ) -> None:

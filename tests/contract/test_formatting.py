@@ -126,6 +126,7 @@ def scrambled(text: str, seed: int) -> str:
     return "\n".join(out) + "\n"
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**9), st.sampled_from(CONTRACTS))
 def test_formatting_keeps_meaning_and_comments_and_is_idempotent(seed: int, path: Path) -> None:
     text = scrambled(path.read_text(encoding="utf-8"), seed)

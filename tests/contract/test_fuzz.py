@@ -24,6 +24,7 @@ SHARDS, FILES = (50, 2_000) if IS_FUZZ else (2, 150)
 SEED = int(os.environ["STATEDIFF_SEED"]) if IS_FUZZ else 1
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis  # `make fuzz` runs what is marked so
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_fuzzed_contract_gets_a_typed_answer_within_a_second(shard: int) -> None:

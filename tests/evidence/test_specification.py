@@ -62,6 +62,7 @@ def test_most_rules_have_a_vector_that_must_be_refused() -> None:
     assert never == {"R-ANS-1", "R-ANS-4", "R-LOG-9", "R-TRU-8"}
 
 
+@pytest.mark.slow
 def test_what_is_exported_is_answered_from_its_files_alone(exported: Path) -> None:
     index = json.loads((exported / "vectors" / "index.json").read_text(encoding="utf-8"))
     assert len(index["vectors"]) == len(VECTORS)

@@ -52,6 +52,7 @@ def test_no_pack_names_a_run(whole: Path) -> None:
     assert not [run_id for run_id in ids if run_id in text]
 
 
+@pytest.mark.slow
 def test_a_few_runs_of_each_task_are_judged_as_the_pack_says(whole: Path) -> None:
     """All of them are judged by `statediff import`; here two that pass and one that does not."""
     cases = open_cases(whole / "agent-diff")

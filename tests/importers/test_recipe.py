@@ -80,6 +80,7 @@ def install(checkout: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+@pytest.mark.slow
 def test_the_recipe_makes_an_importer_that_passes_the_kit(checkout: Path) -> None:
     paths = follow(checkout)
     assert paths == [

@@ -17,6 +17,8 @@ from statediff.model.readings import Capture
 from statediff.model.verdict import Verdict
 from tests.importers.conftest import stripped
 
+pytestmark = pytest.mark.slow
+
 RUNS = {"agent-diff": 549, "tau2": 605}
 
 
@@ -52,7 +54,6 @@ def test_each_benchmarks_own_rules_reproduce_every_recorded_verdict(
     assert compat_summary(unlabelled)["unlabelled"] == runs
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_officially_passing_runs_match_unless_a_reviewed_reason_says_why_not(whole: Path) -> None:
     tally = tallied("agent-diff", whole / "agent-diff", Wanted(), jobs=2)
@@ -63,7 +64,6 @@ def test_officially_passing_runs_match_unless_a_reviewed_reason_says_why_not(who
     assert (linear.official.false_pass, linear.official.inconclusive, linear.faults) == (0, 0, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_corrected_verdicts_are_reproduced_and_readings_are_kept_apart(whole: Path) -> None:
     tally = tallied("tau2", whole / "tau2", Wanted(), jobs=2)

@@ -96,6 +96,7 @@ def test_a_projects_own_sandbox_is_a_trial_in_an_environment(
     assert "INCONCLUSIVE: " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_trial_begins_once_and_one_that_cannot_says_why(tmp_path: Path) -> None:
     [task] = export(make_project(tmp_path / "own", "dump"), tmp_path / "tasks")
     here = environment(task, tmp_path / "here")

@@ -11,6 +11,7 @@ import pytest
 from tests.test_docs import CHECKOUT, blocks, check, put_programs
 
 
+@pytest.mark.slow
 def test_inspect_runs_contracts_and_keeps_their_verdicts() -> None:
     pytest.importorskip("inspect_ai")
     tests = CHECKOUT / "tests" / "integrations" / "inspect_runs.py"
@@ -23,6 +24,7 @@ def test_inspect_runs_contracts_and_keeps_their_verdicts() -> None:
     assert "13 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_example_of_any_sandbox_prints_what_is_shown(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai")
     shutil.copytree(CHECKOUT / "docs/examples/hosts/inspect", tmp_path, dirs_exist_ok=True)

@@ -163,6 +163,7 @@ def test_agents_are_run_and_the_body_of_a_test_can_be_the_agent(pytester, ran, t
     assert found == ["DIVERGE", "DIVERGE", "DIVERGE", "INCONCLUSIVE", "MATCH", "MATCH"]
 
 
+@pytest.mark.slow
 def test_the_cases_of_a_pack_are_run_under_xdist(pytester, options):
     folder = contract_folder(REFUND).folder
     task = pytester.path / "shop" / "task"

@@ -21,6 +21,8 @@ from statediff.meta.bench.registry import BenchLimit, NotRun, Wrong, time_in_tur
 from statediff.model.verdict import Verdict
 from statediff.reports.benchmarks import markdown, plots
 
+pytestmark = pytest.mark.slow
+
 
 def small(folder: Path) -> BenchPlan:
     return BenchPlan(rows=600, slow_rows=200, large_rows=1200, changes=10, repeats=1, folder=folder)

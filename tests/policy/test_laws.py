@@ -270,6 +270,7 @@ def attempt(body: str, *sides: Any, **rest: Any) -> Evaluated:
         raise
 
 
+@pytest.mark.slow
 @given(bodies(), pairs(), st.data())
 def test_what_is_decided_over_partial_knowledge_is_the_truth_of_every_completion(
     body: str, pair: tuple[Rows, Rows], data: st.DataObject

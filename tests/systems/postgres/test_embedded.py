@@ -215,6 +215,7 @@ def test_agents_get_their_verdicts(running, tmp_path, folder, case: dict[str, An
 SHOWN = re.compile(r"^```console postgres\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.parametrize("page", ["README.md", "docs/docker.md"])
 def test_what_pages_show_of_it_is_run(page: str, tmp_path: Path, forked: Path) -> None:
@@ -275,6 +276,7 @@ def test_servers_at_once_share_no_folder_socket_or_port(tmp_path: Path, monkeypa
             each.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.parametrize("strike", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_of_a_sandbox_outlives_its_evaluator(tmp_path: Path, strike: int) -> None:

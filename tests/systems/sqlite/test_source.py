@@ -553,6 +553,7 @@ def test_a_damaged_page_spoils_its_own_table_only(tmp_path):
     assert "torn: the database is damaged" in str(found.reading.cause)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 12_000), st.binary(min_size=1, max_size=9)), max_size=6))
 def test_damage_anywhere_is_never_a_crash(tmp_path_factory, edits):
     folder = tmp_path_factory.mktemp("db")
