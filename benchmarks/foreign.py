@@ -434,7 +434,7 @@ def trials(
 
 
 def main() -> None:
-    """Prints what every operator gave, and each fault that got MATCH."""
+    """Prints, task by task, each fault that got MATCH; then what every operator gave."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("contracts", nargs="*")
     parser.add_argument("--each", type=int, default=EACH)
@@ -442,15 +442,16 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
-    passed: list[Passed] = []
     for folder in served_tasks():
         name = f"{folder.contract.parent.parent.name}/{folder.contract.parent.name}"
         if given.contracts and name not in given.contracts:
             continue
         for found, holes in trials(folder.contract, given.seed, given.each):
             counts.update(found)
-            passed += holes
-            print(f"{name}: {sum(found.values())} faults, {len(holes)} MATCH", flush=True)
+            got = {v.value: sum(n for (_, w), n in found.items() if w == v.value) for v in Verdict}
+            print(f"{name}: {sum(found.values())} faults, {got}", flush=True)
+            for each in holes:
+                print(json.dumps(each.__dict__) if given.json else each, flush=True)
     for operator in sorted({o for o, _ in counts}):
         row = [counts[operator, verdict.value] for verdict in Verdict]
         print(f"{operator:<28}", *(f"{n:>7}" for n in row))
@@ -458,8 +459,6 @@ def main() -> None:
         f"{'all':<28}",
         *(f"{sum(n for (_, v), n in counts.items() if v == each.value):>7}" for each in Verdict),
     )
-    for each in passed:
-        print(json.dumps(each.__dict__) if given.json else each)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ Hypothesis runs under one of two profiles, chosen with ``HYPOTHESIS_PROFILE``:
 A mark says what a test needs beyond Python: ``docker(image, …)`` real servers in containers,
 ``browser`` a Chromium, ``node`` Node.js with npm, ``clients(program, …)`` git, clients of databases
 and the like, ``postgres`` a PostgreSQL server without Docker, ``host(name)`` a program that has an
-environment of its own in ``.hosts``, ``pack(extra)`` the servers of packs, which extras bring.
+environment of its own in ``.hosts``, ``pack(extra)`` the servers of packs, which extras bring,
+``servers(module, …)`` servers and drivers in Python that only tests use.
 Where a need is not met the test is skipped, and the summary says so in one line a need. A need that
-``STATEDIFF_REQUIRE`` names (``"docker browser node clients postgres host pack"``) fails its tests.
+``STATEDIFF_REQUIRE`` names (``"docker browser node clients postgres host pack servers"``) fails its
+tests.
 
 The meta-tests judge what a seed draws. It is another one in every run, which says it at its head;
 ``STATEDIFF_SEED`` gives it.
@@ -188,6 +190,12 @@ def _is_missing(distribution: str) -> bool:
     return False
 
 
+def why_no_servers(*modules: str) -> str:
+    """Which of the modules is not installed; empty if all are."""
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    return f"{', '.join(missing)} not installed; `make setup`" if missing else ""
+
+
 NEEDS: Final[dict[str, tuple[str, Callable[..., str]]]] = {
     "docker": ("Docker", why_no_docker),
     "browser": ("a browser", why_no_browser),
@@ -196,6 +204,7 @@ NEEDS: Final[dict[str, tuple[str, Callable[..., str]]]] = {
     "postgres": ("a PostgreSQL without Docker", why_no_postgres),
     "host": ("environments of hosts, see `make hosts`", why_no_host),
     "pack": ("servers of packs, see `make packs`", why_no_pack),
+    "servers": ("servers that only tests use", why_no_servers),
 }
 """Mark → its name in the summary, and what says why a test with the mark's arguments cannot run."""
 

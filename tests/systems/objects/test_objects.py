@@ -92,15 +92,21 @@ def test_a_bucket_that_is_not_there_is_no_empty_one(bucket: tuple[Any, str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "driver", "words"),
     [
-        ("sftp://ada:hidden@127.0.0.1/x", "paramiko.*pip install it where statediff runs"),
-        ("gs://b/x", "gcsfs.*pip install"),
-        ("az://b/x", "adlfs.*pip install"),
+        ("sftp://ada:hidden@127.0.0.1/x", "paramiko", "pip install it where statediff runs"),
+        ("gs://b/x", "gcsfs", "pip install"),
+        ("az://b/x", "adlfs", "pip install"),
     ],
 )  # fmt: skip
-def test_a_missing_driver_is_named(url: str, words: str) -> None:
-    with pytest.raises((UsageError, InputError), match=words) as caught:
+def test_a_missing_driver_is_named(
+    url: str, driver: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, driver, None)  # to Python a module that cannot be imported
+    monkeypatch.delitem(sys.modules, "fsspec.implementations.sftp", raising=False)
+    known = sys.modules["fsspec.registry"]._registry
+    monkeypatch.delitem(known, url.partition(":")[0], raising=False)
+    with pytest.raises((UsageError, InputError), match=f"{driver}.*{words}") as caught:
         one_capture([f"o={url}"], lambda _: None)
     assert "hidden" not in str(caught.value)
 
