@@ -9,15 +9,14 @@ import base64
 import binascii
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NoReturn
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from statediff.errors import BundleError
 from statediff.evidence.canonical import read, write
-from statediff.evidence.keys import SigningKey
 from statediff.evidence.verify import SEALING, Rejected, Signer, instant, key_id
+
+if TYPE_CHECKING:
+    from statediff.evidence.keys import SigningKey
 
 Json = Any
 
@@ -51,6 +50,11 @@ def open_statement(
 
     The key must be trusted in that role at that instant. `BundleError`.
     """
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - `--help` does without
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - as above
+        Ed25519PublicKey,
+    )
+
     document = _document(data, what)
     raw = read_base64(document["payload"], what)
     signer = next((s for s in trust if key_id(s.key) == document["keyid"]), None)

@@ -71,6 +71,11 @@ def _write(document: Json, put: Callable[[str], Any]) -> None:
         put(json.dumps(document, allow_nan=False))
 
 
+def json_lines(objects: Iterable[Any], _not_run: int) -> str:
+    """Each object as a line of JSON."""
+    return "".join(dumps(each) + "\n" for each in objects)
+
+
 def plain(observed: Observed) -> Json:
     """An observation as plain JSON (a `Decimal` only where it is a number to write)."""
     match observed:

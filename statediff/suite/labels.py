@@ -24,15 +24,17 @@ from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
-from statediff.evidence.keys import SigningKey
 from statediff.evidence.statements import open_statement, sign_statement
 from statediff.evidence.verify import Signer
 from statediff.statistics.binomial import Share, clopper_pearson
 from statediff.suite.records import domain_of
+
+if TYPE_CHECKING:
+    from statediff.evidence.keys import SigningKey
 
 Json = Any
 LABEL: Final = "statediff/label/2"

@@ -22,7 +22,6 @@ from statediff.cli.options import (
 from statediff.cli.output import at_work, emit, mark, print_result, progress, results
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
-from statediff.workspace.references import Run, live_references, recorded_run, recorded_runs
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from statediff.meta.mutate import FaultOutcome, MutationReport, Survivor
     from statediff.meta.reference import Reference
     from statediff.suite.campaign import SandboxPool
+    from statediff.workspace.references import Run
 
 MUTATION: Final = "statediff/mutation/1"
 AGREE: Final = "statediff/agree/1"
@@ -127,6 +127,8 @@ def mutate(
 
 def _recorded(right: RightRuns, paths: int, cases: int) -> Run:
     """The recorded run that is given; of nothing where none is."""
+    from statediff.workspace.references import Run
+
     run = Run(
         tuple(right.recorded.before or ()),
         tuple(right.recorded.after or ()),
@@ -147,6 +149,8 @@ def _kept_trials(
     tried: Sequence[tuple[Path, ContractFile]], run: Run
 ) -> dict[str, tuple[Reference, ...]]:
     """The trials that a run's folder keeps, by the case that they are of."""
+    from statediff.workspace.references import recorded_runs
+
     found: dict[str, tuple[Reference, ...]] = {}
     if run.folder is not None:
         for trial in recorded_runs([file for _, file in tried], run):
@@ -162,7 +166,7 @@ def _right_trials(
     from statediff.agents.command import CommandAgent
     from statediff.meta.cases import read_cases
     from statediff.workspace.contracts import schema_of_contract
-    from statediff.workspace.references import REFERENCE_SECONDS
+    from statediff.workspace.references import REFERENCE_SECONDS, live_references, recorded_runs
 
     if any(run):
         given = run._replace(schema=schema_of_contract(path, file, right.schema))
@@ -384,6 +388,7 @@ def agree(
     from statediff.evaluate import load_contract
     from statediff.meta.agree import compare_contracts, with_faults
     from statediff.workspace.contracts import contract_path
+    from statediff.workspace.references import recorded_run
 
     path = contract_path(a)
     one, two = load_contract(path), load_contract(contract_path(b))
@@ -404,6 +409,7 @@ def _live(file: ContractFile, path: Path, agents: list[str] | None) -> list[Refe
 
     from statediff.meta.cases import read_cases
     from statediff.suite.campaign import SandboxPool
+    from statediff.workspace.references import live_references
 
     names = tuple(agents or read_cases(path.parent).agents)
     with closing(SandboxPool()) as pool:

@@ -13,7 +13,6 @@ import typer
 from statediff.cli.options import CaseChoice, JsonFlag, Pieces, RecordedRun, SchemaFileOption
 from statediff.cli.output import emit, mark, progress, results
 from statediff.errors import UsageError
-from statediff.packs import EMBEDDED
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Seeding:
         typer.Option(
             "--sandbox", metavar="VARIANT", help="Of the contracts' sandboxes, e.g. `postgres`."
         ),
-    ] = EMBEDDED
+    ] = "embedded"
     corpus: Annotated[
         Path | None,
         typer.Option(

@@ -7,7 +7,7 @@ asked for, so that a broken one is in nobody else's way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -16,7 +16,6 @@ from typing import Any, Final
 from statediff.entrypoints import plug_ins
 from statediff.errors import UsageError
 from statediff.model.values import printable
-from statediff.reports.plain import dumps
 
 
 class Takes(Enum):
@@ -40,11 +39,6 @@ class ReportFormat:
     """The text, from what it takes and the number of scheduled trials that were never run.
 
     The agent influenced what is said of a trial: the text is escaped as the form asks."""
-
-
-def json_lines(objects: Iterable[Any], _not_run: int) -> str:
-    """Each object as a line of JSON."""
-    return "".join(dumps(each) + "\n" for each in objects)
 
 
 GROUP: Final = "statediff.reports"

@@ -18,7 +18,8 @@ from typing import Any, Final
 from statediff._version import __version__
 from statediff.evidence.package import Bundle
 from statediff.model.values import decode
-from statediff.reports.formats.format import ReportFormat, Takes, json_lines
+from statediff.reports.formats.format import ReportFormat, Takes
+from statediff.reports.plain import json_lines
 from statediff.reports.record import Record, reading, said
 
 Json = Any

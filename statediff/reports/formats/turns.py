@@ -20,8 +20,8 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import decode
 from statediff.reports.attribution import Makers
-from statediff.reports.formats.format import ReportFormat, Takes, json_lines
-from statediff.reports.plain import plain
+from statediff.reports.formats.format import ReportFormat, Takes
+from statediff.reports.plain import json_lines, plain
 from statediff.reports.record import Record, reading
 
 Json = Any
