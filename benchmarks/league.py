@@ -276,6 +276,12 @@ Runs that are right or wrong by how they are made ([bfcl.md](bfcl.md#kinds-of-ru
 benchmark's checker and before contracts that were generated from the ground truth. Those of the
 held-out half were written down before a run of it was carried out; its figures are of the first
 run. `python -m benchmarks.bfcl study DIR`, statediff {statediff}, kernel {kernel}."""
+_OUR_ERROR: Final = "missed-by-contract"
+_MADE_ERRORS: Final = """
+`{label}` is **our error**, in {tasks}. Each of these runs stops before its
+last turn, which only asks to see what an earlier call of the run has shown. No call is owed there,
+since an agent may say it from what it knows, and what an agent says to a user is not in these runs:
+a contract that asked for the call again would fail right runs. The figures are as they came out."""
 _MADE_ROWS: Final = (
     ("runs", "runs"),
     ("right runs that the checker fails", "right runs"),
@@ -303,12 +309,22 @@ def _made(found: Mapping[str, Any]) -> Iterator[str]:
         names = sorted({name for half in halves for name in found[half][part]})
         cells = ((n, *(found[half][part].get(n, 0) for half in halves)) for n in names)
         yield from ("", title, "", *_table(("", *halves), cells))
+        if part == "labels":
+            yield from _our_errors(found, halves)
     mixes = [(kind, half) for kind in ("right", "wrong") for half in halves]
     mix = {pair: found[pair[1]]["failure mix"][pair[0]] for pair in mixes}
     names = sorted({name for each in mix.values() for name in each})
     heads = ("", *(f"{kind}, {half}" for kind, half in mixes))
     rows_ = ((n, *(_of(mix[p].get(n, 0), sum(mix[p].values())) for p in mixes)) for n in names)
     yield from ("", "Why the checker failed runs:", "", *_table(heads, rows_))
+
+
+def _our_errors(found: Mapping[str, Any], halves: Iterable[str]) -> Iterator[str]:
+    """The wrong runs that our contracts pass, by task."""
+    causes = [cause for half in halves for cause in found[half]["differences by cause"]]
+    tasks = [f"`{t}`" for c in causes if _OUR_ERROR in c["labels"] for t in c["tasks"].split()]
+    if tasks:
+        yield _MADE_ERRORS.format(label=_OUR_ERROR, tasks=", ".join(tasks))
 
 
 def _of(number: int, of: int) -> str:
