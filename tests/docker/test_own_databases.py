@@ -23,8 +23,10 @@ from statediff.packs import read_pack  # noqa: E402
 from statediff.systems.base.sandbox import EmbeddedSandbox  # noqa: E402
 from statediff.systems.mariadb.byurl import renamed  # noqa: E402
 from statediff.systems.mariadb.session import connected  # noqa: E402
+from statediff.systems.postgres.machines import VARIABLE  # noqa: E402
 from statediff.workspace.trials import base_state, clock, open_sandbox  # noqa: E402
 from tests.cli.conftest import statediff  # noqa: E402
+from tests.conftest import package_programs  # noqa: E402
 from tests.integrations.conftest import options  # noqa: E402
 from tests.own_sandboxes import (  # noqa: E402
     CONTRACT,
@@ -90,14 +92,24 @@ class Own:
         return path
 
 
+EMBEDDED = "postgres without Docker"
+
+
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.docker(name)) for name in OWN],
+    params=[
+        *(pytest.param(name, marks=pytest.mark.docker(name)) for name in OWN),
+        pytest.param(EMBEDDED, marks=pytest.mark.postgres),
+    ],
 )
 def own(request: pytest.FixtureRequest) -> Iterator[Own]:
     """A database `own` of somebody's server, with an account that may make databases."""
-    kind = request.param
-    with open_sandbox("shop", kind) as server:
+    kind = request.param.partition(" ")[0]
+    programs = str(package_programs()) if request.param == EMBEDDED else None
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as running:
+        if programs is not None:
+            patch.setenv(VARIABLE, programs)
+        server = running.enter_context(open_sandbox("shop", kind))
         place = urlsplit(server.access().urls["shop-db"])
         with server.system("shop-db")._server.admin() as admin:
             if kind == "postgres":
@@ -159,7 +171,7 @@ def test_four_commands_lead_to_a_contract_that_tells_a_right_agent_from_a_wrong_
     place = urlsplit(own.url)
     monkeypatch.setenv("PGPASSWORD", place.password or "")
     monkeypatch.setenv("MYSQL_PWD", place.password or "")
-    url = urlunsplit(place._replace(netloc=f"{place.username}@{place.hostname}:{place.port}"))
+    url = urlunsplit(place._replace(netloc=place.netloc.replace(f":{place.password}@", "@")))
     state = f"db={url}"
     refused = statediff("init", f"db={own.url}", "--sandbox", "--out", "secret")
     assert "the URL holds a password" in refused.err
@@ -262,7 +274,7 @@ def test_a_model_of_inspect_works_in_a_database_by_url(own: Own, tmp_path: Path)
     ("change", "message"),
     [
         ({"path": "/nowhere"}, "does not exist|has no database|Unknown database|cannot be copied"),
-        ({"netloc": "agent:wrong@127.0.0.1:{port}"}, "password|denied"),
+        ({"netloc": "agent:wrong@{where}"}, "password|denied"),
         ({"netloc": "agent:x@127.0.0.1:1"}, "refused|reached"),
     ],
 )
@@ -270,7 +282,8 @@ def test_what_is_wrong_with_the_url_is_named_without_its_password(
     own: Own, tmp_path: Path, change: dict[str, str], message: str
 ) -> None:
     place = urlsplit(own.url)
-    parts = {key: value.format(port=place.port) for key, value in change.items()}
+    where = place.netloc.rpartition("@")[2]
+    parts = {key: value.format(where=where) for key, value in change.items()}
     wrong = Own(own.kind, urlunsplit(place._replace(**parts)))
     with (
         pytest.raises(SandboxError, match=message) as caught,
