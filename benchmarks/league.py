@@ -256,9 +256,10 @@ def _judges(found: Mapping[str, Any]) -> Iterator[str]:
     if known:
         yield (
             f"Fleiss' kappa of all judges is {_plain(found['fleiss'])}; Cohen's of two lies "
-            f"between {min(known):.2f} and {max(known):.2f} over {len(known)} pairs. Between the "
-            f"judge that passes most and the one that passes least are {100 * found['spread']:.1f} "
-            "points."
+            f"between {min(known):.2f} and {max(known):.2f} over {len(known)} pairs. They pass "
+            f"between {100 * found['lowest']:.2f} % and {100 * found['highest']:.2f} % of the same "
+            f"runs: mean {100 * found['mean']:.2f} %, standard deviation "
+            f"{100 * found['deviation']:.1f} points, spread {100 * found['spread']:.1f} points."
         )
     yield ""
     names = ("agreement", "passed", "precision", "lenient", "strict")

@@ -79,6 +79,24 @@ class UnseenHarm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FailureMix:
+    """What runs fail by: as was published, and as we judge them [TV Table 4].
+
+    Each run is counted once under every rule that failed it, so that kinds may add up to more.
+    """
+
+    passed: int
+    failed: int
+    """Runs that have a published result, by it."""
+    kinds: Mapping[str, int]
+    """The benchmark's own rules that failed a run: how many runs each; the most frequent first."""
+    unnamed: int
+    """Published failures of which no rule is named."""
+    ours: Mapping[str, int]
+    """Of our DIVERGE, the codes of findings."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DomainReport:
     """One domain, or one half of its tasks."""
 
@@ -95,6 +113,7 @@ class DomainReport:
     """With the corrected verdict, where corrections that agree (or the only one) give one."""
     disputed: OpinionAgreement
     """Runs whose corrections differ; expected is INCONCLUSIVE, `agree` counts those."""
+    mix: FailureMix
     disagreements: tuple[Disagreement, ...] = ()
     unseen: tuple[UnseenHarm, ...] = ()
     unreviewed: tuple[RejudgedRun, ...] = ()
@@ -204,6 +223,7 @@ def _domain_report(
         official=_agreement([(j, j.labels.official) for j in plain], seed),
         corrected=_agreement([(j, corrected_verdict(j)) for j in settled], seed),
         disputed=_disputed_agreement([j for j in plain if is_disputed(j)], seed),
+        mix=_mix(plain),
         disagreements=tuple(_disagreements(plain))[:MAX_LISTED],
         unseen=tuple(_unseen(plain)),
         unreviewed=tuple(
@@ -212,6 +232,22 @@ def _domain_report(
             if j.labels.official and j.verdict is Verdict.DIVERGE and not j.reviewed
         )[:MAX_LISTED],
     )
+
+
+def _mix(runs: Sequence[RejudgedRun]) -> FailureMix:
+    failed = [j for j in runs if j.labels.official is False]
+    ours = [j for j in runs if j.verdict is Verdict.DIVERGE]
+    return FailureMix(
+        passed=sum(j.labels.official is True for j in runs),
+        failed=len(failed),
+        kinds=_most_frequent(kind for j in failed for kind in j.labels.failed),
+        unnamed=sum(not j.labels.failed for j in failed),
+        ours=_most_frequent(c for j in ours for c in {w.code for w in j.why if w.is_sure}),
+    )
+
+
+def _most_frequent(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
 
 
 def _verdicts(runs: Iterable[RejudgedRun]) -> dict[Verdict, int]:

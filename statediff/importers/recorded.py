@@ -95,6 +95,8 @@ class Labels:
     """By correction (`verified`, `tau3`): whether it counts the run as passed."""
     uses_language: bool = False
     """The published result hangs on criteria in natural language: counted apart."""
+    failed: tuple[str, ...] = ()
+    """Which of its rules failed the run, by the names that the benchmark gives them, each once."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from statediff.importers.agreement import AgreementReport, DomainReport, OpinionAgreement
+from statediff.importers.agreement import (
+    AgreementReport,
+    DomainReport,
+    FailureMix,
+    OpinionAgreement,
+)
 from statediff.importers.recorded import BadLine
 from statediff.importers.rejudge import Mode, RejudgedRun, StillTask
 from statediff.importers.taxonomy import counted
@@ -86,6 +91,7 @@ def _domain(report: DomainReport) -> Json:
         "official": agreement(report.official),
         "corrected": agreement(report.corrected),
         "disputed": agreement(report.disputed),
+        "failures": _failures(report.mix),
         "unreviewed": len(report.unreviewed),
         "disagreements": [
             {
@@ -111,6 +117,18 @@ def _domain(report: DomainReport) -> Json:
             }
             for u in report.unseen
         ],
+    }
+
+
+def _failures(mix: FailureMix) -> Json:
+    return {
+        "official": {
+            "passed": mix.passed,
+            "failed": mix.failed,
+            "kinds": dict(mix.kinds),
+            "unnamed": mix.unnamed,
+        },
+        "ours": dict(mix.ours),
     }
 
 
@@ -228,6 +246,7 @@ def _domain_lines(domain: DomainReport) -> Iterator[str]:
     yield f"  official: {_share_text(domain.official)}; {_wrong(domain.official)}"
     if domain.corrected.runs:
         yield f"  corrected: {_share_text(domain.corrected)}; {_wrong(domain.corrected)}"
+    yield from mix_lines(domain)
     if domain.disputed.runs:
         yield (
             f"  two corrections differ: {domain.disputed.agree} of {domain.disputed.runs} runs "
@@ -246,6 +265,23 @@ def _domain_lines(domain: DomainReport) -> Iterator[str]:
             f"  unseen officially: {said(unseen.clause, 60)} {said(unseen.on, 60)}: "
             f"runs {unseen.runs}, tasks {unseen.tasks}, reviewed {unseen.reviewed}"
         )
+
+
+def mix_lines(domain: DomainReport) -> Iterator[str]:
+    """What runs fail by, as was published and as we judge: a line each, none where none fails."""
+    mix, ours = domain.mix, domain.verdicts[Verdict.DIVERGE]
+    if mix.failed:
+        unnamed = {"no rule named": mix.unnamed} if mix.unnamed else {}
+        told = _of({**mix.kinds, **unnamed}, mix.failed)
+        yield f"  fails officially {mix.failed} of {mix.passed + mix.failed}: {told}"
+    if ours:
+        yield f"  DIVERGE {ours} of {sum(domain.verdicts.values())}: {_of(mix.ours, ours)}"
+
+
+def _of(kinds: Mapping[str, int], whole: int) -> str:
+    return ", ".join(
+        f"{said(kind, 60)} {number} ({number / whole:.0%})" for kind, number in kinds.items()
+    )
 
 
 def _share_text(found: OpinionAgreement) -> str:

@@ -162,6 +162,9 @@ def judges_document(study: JudgeStudy) -> dict[str, Any]:
         "fleiss": _number(study.fleiss),
         "spread": _number(study.spread.spread),
         "deviation": None if study.spread.deviation is None else round(study.spread.deviation, 4),
+        "lowest": _number(study.spread.lowest),
+        "highest": _number(study.spread.highest),
+        "mean": _number(study.spread.mean),
     }
 
 
@@ -177,10 +180,28 @@ def judges_text(study: JudgeStudy) -> str:
     if known:
         lines.append(
             f"between judges: Fleiss' kappa {_words(study.fleiss)}, Cohen's from "
-            f"{_words(min(known))} to {_words(max(known))} over {len(known)} pairs; shares passed "
-            f"are {100 * float(study.spread.spread or 0):.1f} points apart"
+            f"{_words(min(known))} to {_words(max(known))} over {len(known)} pairs"
         )
+    lines.append(_apart(study))
     return "\n".join(lines)
+
+
+def _apart(study: JudgeStudy) -> str:
+    """How far the shares lie apart that judges, or reruns of one, pass [TV Table 7]."""
+    found = study.spread
+    if found.mean is None or found.lowest is None or found.highest is None:
+        return "no judge has a score"
+    ends = f"lowest {_percent(found.lowest)} %, highest {_percent(found.highest)} %"
+    deviation = "" if found.deviation is None else f", deviation {100 * found.deviation:.1f} points"
+    spread = _percent(found.highest - found.lowest)
+    return (
+        f"scores of {found.number} judges: {ends}, mean {_percent(found.mean)} %{deviation}, "
+        f"spread {spread} points"
+    )
+
+
+def _percent(value: Fraction) -> str:
+    return f"{float(100 * value):.1f}"
 
 
 def _of(rate: Rate) -> str:

@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from contextlib import chdir
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -203,6 +204,33 @@ def test_a_badge_says_how_many_holes_and_how_many_tasks(statediff: Call, desk: P
     drawn = ET.fromstring((desk / "badge.svg").read_text())
     assert drawn.attrib["aria-label"] == f"verifier audit: {found['message']}"
     assert "expected a name" in statediff(*verifier, "--badge", str(desk / "badge.png")).err
+
+
+def test_reruns_of_one_judge_have_the_figures_of_their_scores(
+    statediff: Call, tmp_path: Path
+) -> None:
+    scores = [55, 73, *(64 + number % 5 for number in range(21))]
+    lines = [{"run": str(run), "label": "pass"} for run in range(95)]
+    lines += [
+        {
+            "run": str(run),
+            "judge": f"small, run {number}",
+            "verdict": "pass" if run < score else "fail",
+        }
+        for number, score in enumerate(scores)
+        for run in range(95)
+    ]
+    path = tmp_path / "judges.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = statediff("audit", "--judges", str(path))
+    shares = [score / 95 for score in scores]
+    assert done.out.splitlines()[-1] == (
+        f"scores of 23 judges: lowest 57.9 %, highest 76.8 %, mean {100 * mean(shares):.1f} %, "
+        f"deviation {100 * stdev(shares):.1f} points, spread 18.9 points"
+    )
+    [document] = statediff("audit", "--judges", str(path), "--json").lines
+    assert document["deviation"] == round(stdev(shares), 4)
+    assert (document["lowest"], document["highest"]) == (0.5789, 0.7684)
 
 
 def test_judges_of_a_file_beside_its_labels_and_each_other(statediff: Call, tmp_path: Path) -> None:

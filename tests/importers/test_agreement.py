@@ -9,9 +9,11 @@ import pytest
 from statediff.importers.agreement import RunTally, compat_summary, report
 from statediff.importers.pack import Reviewed
 from statediff.importers.recorded import BadLine, Half, Labels, TaskId
-from statediff.importers.rejudge import RejudgedRun, Why, reviewed_reasons
+from statediff.importers.rejudge import RejudgedRun, Wanted, Why, rejudge, reviewed_reasons
 from statediff.importers.taxonomy import Cause
+from statediff.importers.workers import CaseFolder, Workers
 from statediff.model.verdict import Verdict
+from statediff.reports.agreement import mix_lines
 
 MATCH, DIVERGE, INCONCLUSIVE = Verdict.MATCH, Verdict.DIVERGE, Verdict.INCONCLUSIVE
 
@@ -66,6 +68,54 @@ def test_every_disagreement_has_labels_and_unexplained_is_said():
         "r4": (Cause.OWN_ERROR,),
         "r5": (Cause.ANNOTATION,),
     }
+
+
+def test_the_mix_of_failures_counts_a_run_under_each_rule_that_failed_it():
+    frame = Why("frame", "unexplained-change", "frame", "…")
+    again = replace(frame, on=("issue",))
+    required = Why("paid", "missing-change", "require", "…")
+    unsure = Why("said", "claim-unknown", "answer", "…", is_sure=False)
+    [domain] = reported(
+        replace(run(1, DIVERGE, official=False, failed=("DB", "ACTION")), why=(required, frame)),
+        replace(run(2, DIVERGE, official=False, failed=("DB",)), why=(frame, again, unsure)),
+        run(3, MATCH, official=False),
+        run(4, MATCH, official=True),
+        replace(run(5, INCONCLUSIVE, official=True), why=(unsure,)),
+        run(6, DIVERGE, official=False, failed=("DB",), uses_language=True),
+    ).domains
+    mix = domain.mix
+    assert (mix.passed, mix.failed, mix.unnamed) == (2, 3, 1)
+    assert list(mix.kinds.items()) == [("DB", 2), ("ACTION", 1)]
+    assert list(mix.ours.items()) == [("unexplained-change", 2), ("missing-change", 1)]
+    lines = [line.strip() for line in mix_lines(domain)]
+    assert lines == [
+        "fails officially 3 of 5: DB 2 (67%), ACTION 1 (33%), no rule named 1 (33%)",
+        "DIVERGE 2 of 5: unexplained-change 2 (100%), missing-change 1 (50%)",
+    ]
+    [passing] = reported(run(1, MATCH, official=True)).domains
+    assert list(mix_lines(passing)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("agent-diff", {"no match"}),
+        ("tau2", {"COMMUNICATE", "DB"}),
+        (
+            "bfcl",
+            {
+                "empty_turn_model_response",
+                "execution_response_mismatch",
+                "instance_state_mismatch",
+            },
+        ),
+    ],
+)
+def test_a_published_failure_is_named_by_the_rules_of_its_benchmark(samples, name, kinds):
+    with Workers(CaseFolder(name, samples / name), 1) as workers:
+        found = [outcome.labels for outcome in rejudge(workers, Wanted())]
+    assert {kind for labels in found for kind in labels.failed} == kinds
+    assert not any(labels.failed for labels in found if labels.official is not False)
 
 
 def test_corrections_that_agree_are_the_corrected_verdict_and_those_that_differ_are_disputed():

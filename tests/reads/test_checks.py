@@ -7,7 +7,7 @@ from statediff.reads.checks import problems
 from statediff.reads.config import parse_config
 from statediff.reads.instants import instant, last_instant
 from statediff.reads.log import Corpus, corpus_of
-from statediff.reads.world import load_pack
+from statediff.reads.world import load_pack, pack_names
 from tests.reads.conftest import CONFIG, DAY, artifact, event
 
 LINK = b"join: [incident]\n    max_gap: 3d\n    mechanism"
@@ -31,11 +31,20 @@ def world() -> Corpus:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["starter", "support", "healthcare"])
+@pytest.mark.parametrize("name", ["starter", "support", "healthcare", "lending"])
 def test_the_packs_have_no_error(name: str) -> None:
     pack = load_pack(name)
     found = problems(pack.config, pack.corpus)
     assert [problem for problem in found if problem.severity == "error"] == []
+
+
+def test_five_packs_ship_and_no_two_share_a_type_of_event() -> None:
+    assert pack_names() == ("enterprise", "healthcare", "lending", "starter", "support")
+    types = {
+        name: {each.effect for each in load_pack(name).config.content.causal_links}
+        for name in ("healthcare", "lending", "support")
+    }
+    assert len(set().union(*types.values())) == sum(map(len, types.values()))
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_a_writer_is_checked_and_replaced_by_the_template_in_the_end() -> None:
     assert "label" not in Scaffold.__dataclass_fields__
 
 
-@pytest.mark.parametrize("name", ["support", "healthcare"])
+@pytest.mark.parametrize("name", ["support", "healthcare", "lending"])
 def test_half_of_the_premises_are_near_the_effect_and_not_its_cause(name: str) -> None:
     known = load_pack(name)
     asked = [

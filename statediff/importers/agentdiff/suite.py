@@ -58,6 +58,12 @@ from statediff.systems.tables.shape import Record
 
 NAME: Final = "agent-diff"
 _RUNS: Final = re.compile(r"runs-(.+)\.jsonl(?:\.gz)?")
+_KINDS: Final = (
+    ("no match", re.compile(r"expected .* but got 0")),
+    ("another number", re.compile(r"expected .* but got \d+")),
+    ("other fields changed", re.compile(r"changed fields .* not subset")),
+)
+"""What an assertion that failed says, by kind."""
 
 
 def open_cases(folder: Path) -> AgentDiff:
@@ -109,7 +115,7 @@ class AgentDiff:
         task = TaskId(domain, test.id)
         return (
             RecordedRun(run_id, task, str(line.get("model") or ""), line),
-            Labels(compat=passed, official=passed),
+            Labels(compat=passed, official=passed, failed=_failed_kinds(line.get("failures"))),
         )
 
     def _test_of(self, domain: str, prompt: str, test_id: object) -> Test:
@@ -429,3 +435,13 @@ def _keyless(ground: Ground, made: Sequence[Edit]) -> tuple[list[Edit], list[Edi
         if edit.after is not None:
             rows.append(edit.after)
     return moved, list(made)
+
+
+def _failed_kinds(failures: object) -> tuple[str, ...]:
+    """The kinds of assertions that a published result lists as failed, each once."""
+    told = [f for f in failures if isinstance(f, str)] if isinstance(failures, list) else []
+    return tuple(
+        dict.fromkeys(
+            next((kind for kind, form in _KINDS if form.search(each)), "other") for each in told
+        )
+    )

@@ -135,7 +135,10 @@ class Bfcl:
         official = line.get("official")
         valid = official.get("valid") if isinstance(official, dict) else None
         said = valid if isinstance(valid, bool) else None
-        return RecordedRun(str(name[0]), task, str(name[2]), line), Labels(said, said)
+        error = official.get("error") if isinstance(official, dict) else None
+        failed = (error,) if said is False and isinstance(error, str) else ()
+        run = RecordedRun(str(name[0]), task, str(name[2]), line)
+        return run, Labels(said, said, failed=failed)
 
     def tasks(self) -> Sequence[TaskId]:
         """Every task, sorted."""

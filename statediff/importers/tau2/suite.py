@@ -26,6 +26,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -134,6 +135,7 @@ class Tau2:
             None if reward is None else reward == 1,
             self._corrected.get(run_id, {}),
             isinstance(basis, list) and "NL_ASSERTION" in basis,
+            () if reward == 1 or not isinstance(official, dict) else _failed_parts(official),
         )
 
     @cached_property
@@ -430,6 +432,17 @@ class Components:
             return None
         parts = self.parts()
         return float(all(parts[name] == 1.0 for name in basis))
+
+
+_ACTIONS: Final = ("r_actions", "r_outputs")
+"""The parts of the older suite's reward."""
+
+
+def _failed_parts(official: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts of a published reward that are less than one, by their names."""
+    told = official.get("reward_breakdown")
+    parts = told if isinstance(told, dict) else {name: official.get(name) for name in _ACTIONS}
+    return tuple(n for n, part in parts.items() if isinstance(part, int | Decimal) and part < 1)
 
 
 def components(

@@ -15,7 +15,7 @@ from statediff.importers.agreement import (
 from statediff.importers.rejudge import StillTask, Why
 from statediff.model.codes import meaning_of
 from statediff.model.verdict import Verdict
-from statediff.reports.agreement import still_summary
+from statediff.reports.agreement import mix_lines, still_summary
 from statediff.reports.html import words
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.words import Sign
@@ -87,6 +87,8 @@ class AgreementView:
     rows: tuple[Row, ...]
     cases: tuple[tuple[str, tuple[Case, ...], str], ...]
     """(domain, its disagreements, how many are not shown)."""
+    mixes: tuple[tuple[str, str], ...]
+    """(domain, what its runs fail by), a row for each line that the terminal shows."""
     blind: tuple[tuple[str, tuple[Blind, ...]], ...]
     still: str
     still_wrong: tuple[tuple[str, str], ...]
@@ -106,6 +108,7 @@ def agreement_view(report: AgreementReport, stills: Sequence[StillTask]) -> Agre
             for d in report.domains
             if d.disagreements
         ),
+        mixes=tuple((name(d.domain), cut(text)) for d in report.domains for text in mix_lines(d)),
         blind=tuple((name(d.domain), tuple(_blind(d))) for d in report.domains if d.unseen),
         still=f"On {idle['match']} of {idle['tasks']} tasks doing nothing is MATCH; "
         f"{idle['match_undeclared']} of them do not declare it (noop).",
