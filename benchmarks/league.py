@@ -182,6 +182,7 @@ _JUDGE_COLUMNS: Final = (
     "lenient: passes what is wrong",
     "strict: fails what is right",
     "kappa with the label",
+    "wrong by",
 )
 
 
@@ -264,7 +265,12 @@ def _judges(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     names = ("agreement", "passed", "precision", "lenient", "strict")
     rows = (
-        (each["judge"], *(_share(each[name]) for name in names), _plain(each["kappa"]))
+        (
+            each["judge"],
+            *(_share(each[name]) for name in names),
+            _plain(each["kappa"]),
+            ", ".join(f"{label} {number}" for label, number in each["labels"].items()) or "–",
+        )
         for each in found["judges"]
     )
     yield from _table(_JUDGE_COLUMNS, rows)

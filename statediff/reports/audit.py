@@ -155,6 +155,7 @@ def judges_document(study: JudgeStudy) -> dict[str, Any]:
                 "lenient": rate_document(each.lenient),
                 "strict": rate_document(each.strict),
                 "kappa": _number(each.kappa),
+                "labels": {cause.value: number for cause, number in each.causes},
             }
             for each in study.judges
         ],
@@ -176,6 +177,9 @@ def judges_text(study: JudgeStudy) -> str:
         names = ("passed", "precision", "lenient", "strict")
         lines += [f"  {name:<10} {_of(getattr(each, name))}" for name in names]
         lines.append(f"  {'kappa':<10} {_words(each.kappa)}")
+        if each.causes:
+            told = ", ".join(f"{cause.value} {number}" for cause, number in each.causes)
+            lines.append(f"  {'wrong by':<10} {told}")
     known = [kappa for _, _, kappa in study.kappas if kappa is not None]
     if known:
         lines.append(

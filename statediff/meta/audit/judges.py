@@ -7,6 +7,7 @@ gave in another form than asked counts as its benchmark counted it.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from typing import Final
 
 from statediff.errors import InputError
 from statediff.importers.recorded import BadLine, NotARun, parse, read_lines
+from statediff.importers.taxonomy import Cause
 from statediff.meta.audit.measures import Rate, rate
 from statediff.model.values import printable
 from statediff.statistics.repeats import Reruns, reruns
@@ -38,6 +40,8 @@ class JudgeFigures:
     """Failed, of the runs that the label passes."""
     kappa: Fraction | None
     """Cohen's, with the label."""
+    causes: tuple[tuple[Cause, int], ...]
+    """Its disagreements with the label, by what the verdicts themselves say of their cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +70,8 @@ def compare_judges(
     name: str, labels: Mapping[str, bool], verdicts: Verdicts, whose: str, seed: int
 ) -> JudgeStudy:
     """The figures of each judge, most agreement first."""
-    figures = [_figures(judge, labels, said, seed) for judge, said in verdicts.items()]
+    split = _split(verdicts)
+    figures = [_figures(judge, labels, said, split, seed) for judge, said in verdicts.items()]
     shares = [Fraction(f.passed.hits, f.passed.of) for f in figures]
     runs = [{j: _label(said[run]) for j, said in verdicts.items() if run in said} for run in labels]
     return JudgeStudy(
@@ -83,14 +88,29 @@ def compare_judges(
     )
 
 
+def _split(verdicts: Verdicts) -> frozenset[str]:
+    """The runs of which judges say different things."""
+    found: dict[str, set[bool]] = {}
+    for said in verdicts.values():
+        for run, passes in said.items():
+            found.setdefault(run, set()).add(passes)
+    return frozenset(run for run, words in found.items() if len(words) > 1)
+
+
 def _label(passes: bool) -> Label:
     return Label.CORRECT if passes else Label.INCORRECT
 
 
 def _figures(
-    judge: str, labels: Mapping[str, bool], said: Mapping[str, bool], seed: int
+    judge: str,
+    labels: Mapping[str, bool],
+    said: Mapping[str, bool],
+    split: frozenset[str],
+    seed: int,
 ) -> JudgeFigures:
     pairs = [(said[run], label) for run, label in labels.items() if run in said]
+    wrong = [run for run, label in labels.items() if said.get(run, label) != label]
+    causes = Counter(Cause.JUDGE_VARIANCE if run in split else Cause.UNEXPLAINED for run in wrong)
 
     def share(hits: Sequence[bool]) -> Rate:
         return rate([[int(hit)] for hit in hits], seed)
@@ -103,6 +123,7 @@ def _figures(
         lenient=share([passes for passes, label in pairs if not label]),
         strict=share([not passes for passes, label in pairs if label]),
         kappa=cohen([(_label(passes), _label(label)) for passes, label in pairs]),
+        causes=tuple((cause, causes[cause]) for cause in Cause if causes[cause]),
     )
 
 
