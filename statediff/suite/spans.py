@@ -72,6 +72,12 @@ class SpanCounts:
         truths = [span.truth for span in spans]
         return SpanCounts(len(truths), truths.count(FAILS), truths.count(UNKNOWN))
 
+    def __str__(self) -> str:
+        """How many, and how many are not right, such as `1 wrong, 2 not known, of 12`."""
+        counts = ((self.wrong, "wrong"), (self.unknown, "not known"))
+        bad = ", ".join(f"{number:,} {what}" for number, what in counts if number)
+        return f"{bad}, of {self.number:,}" if bad else f"{self.number:,}"
+
 
 class Callers:
     """Which calls the findings of a bundle are about, by their ids."""

@@ -57,6 +57,7 @@ def fill(store: Store, runs: int, each: int) -> None:
                 version="1.0.0", digest="d" * 64, kernel="4", agent=agent, number=at,
                 started_at=f"2026-11-{number + 1:02d}T10:00:00+00:00",
                 agent_microseconds=1_500_000, cost_nano=2_500_000,
+                calls=4, calls_wrong=int(end is Ended.DIVERGE),
                 loose={Ended.DIVERGE: (FAILS,), Ended.INCONCLUSIVE: (OPEN,)}.get(end, ()),
                 why="" if end.has_verdict else f"no reset {HOSTILE}",
                 cause="" if end.has_verdict else "sandbox",
@@ -132,6 +133,7 @@ def test_trials_are_listed_a_page_at_a_time_by_what_was_chosen(store):
     chosen = Choice(agent=HOSTILE, ended=Ended.DIVERGE, clause="nothing-deleted")
     listed = trials_page(store, None, chosen, "/r", 0, names)
     assert listed.count("<tr data-row>") == 60
+    assert words(listed).count("Calls: 1 wrong, of 4") == 60
     assert "Later" not in listed
     first = trials_page(store, None, Choice(), "/r", 0, names)
     last = trials_page(store, None, Choice(), "/r", 4, names)

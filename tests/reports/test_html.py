@@ -24,6 +24,7 @@ from statediff.model.values import Observed
 from statediff.reports.html import fault, outcome, run_html, trial_html
 from statediff.reports.html.cells import both_cells
 from statediff.reports.html.page import _environment, policy
+from statediff.suite.spans import SpanCounts
 from tests.judging import CUT, TIMELINE, item, run, state, user
 
 CHECKOUT = Path(__file__).parents[2]
@@ -353,6 +354,30 @@ def test_a_run_counts_every_scheduled_trial_and_says_the_first_reason_of_each() 
     links = [attrs["href"] for tag, attrs in made.tags if tag == "a"]
     assert sorted(set(links)) == ["#main", "trials/t-10/report.html", "trials/t-2/report.html"]
     assert links.count("trials/t-10/report.html") == 1  # nothing of it fails
+
+
+def test_a_run_counts_calls_one_by_one_and_beside_how_each_trial_ended() -> None:
+    right, wrong = (outcome(BUNDLES[name], name, linked=True) for name in ("match", "forbidden"))
+    assert "Calls" not in Page(run_html("r", [right, wrong], 2, [])).sections["facts"]
+    made = Page(
+        run_html(
+            "r",
+            [
+                replace(right, trial="t-1", calls=SpanCounts(12, 1, 2)),
+                replace(right, trial="t-2", calls=SpanCounts(3)),
+                replace(wrong, trial="t-3", calls=SpanCounts(2)),
+                right,
+            ],
+            4,
+            [],
+        )
+    )
+    shown = made.sections["trials"]
+    assert "1 wrong, 2 not known, of 12" in shown
+    facts = made.sections["facts"]
+    assert "Calls 1 wrong, 2 not known, of 17" in facts
+    assert "Right end, wrong call 1 of 3" in facts
+    assert "Wrong end, right calls 1 of 3" in facts
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from statediff.reports.html.words import Sign
 from statediff.suite import overview
 from statediff.suite.overview import LEVELS, PAGE, TrialPlace
 from statediff.suite.records import Ended, domain_of
+from statediff.suite.spans import SpanCounts
 from statediff.suite.store import Store
 
 MAX_OPTIONS: Final = 300
@@ -48,6 +49,8 @@ class Entry:
     clause: str
     more: int
     results: tuple[tuple[str, Sign], ...]
+    calls: str
+    """How many calls were recorded, and how many of them are wrong by themselves."""
     seconds: str
     cost: str
 
@@ -207,6 +210,7 @@ def _entry(place: TrialPlace, root: str, names: Mapping[str, str]) -> Entry:
         "" if first is None else name(first.clause),
         max(len(worst) - 1, 0),
         tuple((title, words.result(found)) for title, found in results if found is not None),
+        str(SpanCounts(trial.calls, trial.calls_wrong, trial.calls_unknown)) if trial.calls else "",
         "" if trial.agent_microseconds is None else f"{trial.agent_microseconds / 1e6:,.2f} s",
         "" if trial.cost_nano is None else f"{Decimal(trial.cost_nano).scaleb(-9):,.4f}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,6 +21,7 @@ from statediff.reports.html.shares import Field, Row, share_of
 from statediff.reports.html.words import Reason, Sign
 from statediff.reports.record import Record, reading
 from statediff.suite.records import domain_of
+from statediff.suite.spans import SpanCounts, spans
 
 Json = Any
 KIND: Final = Kind(("report.css", "dashboard.css"), modules=("rows.mjs",))
@@ -33,6 +34,7 @@ MAX_BROKEN: Final = 100
 MAX_LINKS: Final = 50
 """Trials of one clause that are named; all are counted."""
 NOBODY: Final = Judge()
+NO_CALLS: Final = SpanCounts()
 _ORDER: Final = ("fault", "diverge", "inconclusive", "match")
 _GRAVITY: Final = (
     words.VERDICTS["DIVERGE"],
@@ -60,6 +62,8 @@ class Outcome:
     """Those that do not hold: truth, sentence, id."""
     changes: int = 0
     link: str = ""
+    calls: SpanCounts = NO_CALLS
+    """Its recorded calls, each judged by itself."""
     judge: Judge = NOBODY
     microseconds: int | None = None
     """How long its agent took; None where that is not known."""
@@ -142,6 +146,9 @@ def outcome(
                 (words.truth(c["truth"]), cut(c["sentence"]), name(c["clause"])) for c in loose
             ),
             changes=len(judged["deltas"]),
+            calls=SpanCounts.of(
+                spans(judged, record.trace, bundle.document("captures.json")["history"])
+            ),
             link=address(folder) if linked else "",
             judge=judge(bundle.manifest),
             microseconds=_microseconds(bundle.document("timeline.json")),
@@ -202,12 +209,28 @@ def run_view(
         more=f"{left:,} more trials are not shown here; their folders hold their own reports."
         if left > 0
         else "",
-        facts=tuple((what, cut(text)) for what, text in facts),
+        facts=tuple((what, cut(text)) for what, text in (*facts, *_calls(listed))),
         agents=tuple(agent or "unknown" for agent in agents[:MAX_AGENTS]),
         rows=rows[:MAX_ROWS],
         broken=broken[:MAX_BROKEN],
         left=", ".join(f"{n:,} more {what}" for n, what in over if n > 0),
     )
+
+
+def _calls(listed: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
+    """Calls judged one by one, and where that and the verdicts say different things."""
+    called = [each for each in listed if each.calls.number]
+    if not called:
+        return
+    every = SpanCounts(
+        sum(each.calls.number for each in called),
+        sum(each.calls.wrong for each in called),
+        sum(each.calls.unknown for each in called),
+    )
+    yield "Calls", str(every)
+    ends = [(each.sign.style, each.calls.wrong > 0) for each in called]
+    yield "Right end, wrong call", f"{ends.count(('match', True)):,} of {len(ends):,}"
+    yield "Wrong end, right calls", f"{ends.count(('diverge', False)):,} of {len(ends):,}"
 
 
 Counts = tuple[tuple[Sign, int], ...]
