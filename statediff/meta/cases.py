@@ -20,6 +20,7 @@ from statediff.packs import packs_folder
 
 MAX_BYTES: Final = 256 * 1024
 CASES: Final = "cases.yaml"
+_ARGUED: Final = "`- {survivor: unsaid order, because: the system stamps it, fields: [at]}`"
 
 
 class Drift(StrEnum):
@@ -92,7 +93,7 @@ def list_cases(folder: Path) -> tuple[ListedCase, ...]:
 
 
 def _entries(path: Path, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    cases = document.get("cases")
+    cases = document.get("cases", [] if "survivors" in document else None)
     if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in cases):
         raise UsageError(f"{path}: expected a list of cases under `cases`")
     return cases
@@ -154,7 +155,7 @@ def _drift(path: Path, cases: list[Mapping[str, Any]]) -> Mapping[str, Drift]:
 
 def _arguments(path: Path, listed: Any) -> Mapping[str, Argued]:
     if not isinstance(listed, list):
-        raise UsageError(f"{path}: expected a list under `survivors`")
+        raise UsageError(f"{path}: expected a list under `survivors`, of the form {_ARGUED}")
     found: dict[str, Argued] = {}
     for entry in listed:
         known = entry if isinstance(entry, Mapping) else {}
@@ -163,7 +164,7 @@ def _arguments(path: Path, listed: Any) -> Mapping[str, Argued]:
         if not isinstance(name, str) or not isinstance(because, str) or not is_list:
             raise UsageError(
                 f"{path}: an argued survivor says `survivor`, as `mutate` names it, `because`, in "
-                f"words, and for `unsaid TYPE` its `fields`; found {entry!r}"
+                f"words, and for `unsaid TYPE` its `fields`, as {_ARGUED}; found {entry!r}"
             )
         found[name] = Argued(because, tuple(str(f) for f in fields or ()))
     return found

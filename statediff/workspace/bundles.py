@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from statediff.workspace.runfolders import is_run
 
 if TYPE_CHECKING:
     from statediff.evidence.leaf_partition import Piece
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from statediff.evidence.vault import Kept
     from statediff.suite.artifacts import CopyPlace
     from statediff.suite.store import Store
+
+SHOWN_TRIALS: Final = 5
 
 
 def load_bundle(
@@ -41,12 +45,28 @@ def load_bundle(
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
         raise UsageError(f"{printable(str(path))}: expected a bundle's folder, found {found}")
-    is_trial = (path / "bundle").is_dir() and not (path / "manifest.json").exists()
-    folder = path / "bundle" if is_trial else path
+    is_bundle = (path / "manifest.json").exists()
+    folder = path / "bundle" if (path / "bundle").is_dir() and not is_bundle else path
+    if folder == path and not is_bundle:
+        if is_run(path):
+            raise UsageError(f"{printable(str(path))}: {_trials_of(path)}")
+        raise BundleError(f"{printable(str(path))}: no bundle; its manifest.json is missing")
     try:
         return load(folder), folder
     except InputError as error:
         raise BundleError(f"{printable(str(folder))}: {error}") from error
+
+
+def _trials_of(run: Path) -> str:
+    """That it is a run, and which bundles are in it."""
+    from statediff.model.values import printable
+
+    kept = run / "trials"
+    names = sorted(entry.name for entry in kept.iterdir()) if kept.is_dir() else []
+    found = [printable(str(kept / name)) for name in names[:SHOWN_TRIALS]]
+    more = [f"{len(names) - SHOWN_TRIALS} more"] if len(names) > SHOWN_TRIALS else []
+    listed = ", ".join([*found, *more]) or "none yet"
+    return f"a run; name one of its trials: {listed}"
 
 
 def is_batch(path: Path) -> bool:

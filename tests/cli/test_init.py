@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from pathlib import Path
+from textwrap import dedent
 
 import pygit2
 import pytest
@@ -65,6 +66,65 @@ def test_the_draft_of_a_right_run_matches_that_run_and_no_other(
     assert statediff(*judge, "--after", right).code == 0
     assert statediff(*judge, "--after", wrong).code == 1
     assert statediff(*judge, "--after", before).code == 1
+
+
+LIBRARY = """
+CREATE TABLE members (id INTEGER PRIMARY KEY, name TEXT, prefs TEXT, note TEXT);
+CREATE TABLE loans (id INTEGER PRIMARY KEY, member_id INTEGER REFERENCES members (id), due TEXT);
+CREATE TABLE audit (id INTEGER PRIMARY KEY, at TEXT, loan INTEGER, was TEXT);
+CREATE TRIGGER moved AFTER UPDATE OF due ON loans BEGIN
+    INSERT INTO audit (at, loan, was)
+    VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), new.id, old.due); END;
+INSERT INTO members VALUES (1, 'Ada', '{"mail": true, "sms": false}', '[]'), (2, 'Bo', '{}', '-');
+INSERT INTO loans VALUES (1, 1, '2026-11-02'), (2, 2, '2026-11-05');
+"""
+RENEWED = """
+UPDATE loans SET due = '2026-11-23' WHERE id = 1;
+UPDATE members SET prefs = '{"mail": true, "sms": true}' WHERE id = 1;
+"""
+
+
+def library(path: Path, script: str = "") -> str:
+    with sqlite3.connect(path) as db:
+        db.executescript(LIBRARY + script)
+    db.close()
+    return f"db={path}"
+
+
+def test_members_are_people_and_texts_that_are_all_json_are_json(
+    statediff: Call, tmp_path: Path
+) -> None:
+    before, right = library(tmp_path / "a.db"), library(tmp_path / "b.db", RENEWED)
+    other = RENEWED.replace('"mail": true, "sms": true', '"sms":true,"mail":true')
+    assert statediff("init", before, "--after", right).code == 0
+    schema, contract = (tmp_path / n for n in ("schema.yaml", "contract.yaml"))
+    assert "prefs: {type: json}  # 3 values are JSON objects or lists" in schema.read_text()
+    assert "note:" not in schema.read_text()  # one of them is none
+    assert "prefs.sms: true" in contract.read_text()
+    assert "any: [db.grant, db.membership, db.role]\n" in contract.read_text()
+    judge = ("judge", "contract.yaml", "--schema", "schema.yaml", "--before", before, "--after")
+    assert statediff(*judge, library(tmp_path / "c.db", other)).code == 0
+    lost = other.replace(',"mail":true', "")
+    assert statediff(*judge, library(tmp_path / "d.db", lost)).code == 1
+
+
+def test_mutate_prints_how_to_argue_for_what_no_clause_closes(
+    statediff: Call, tmp_path: Path
+) -> None:
+    before, right = library(tmp_path / "a.db"), library(tmp_path / "b.db", RENEWED)
+    assert statediff("init", before, "--after", right, "--out", "task").code == 0
+    mutate = ("mutate", "task", "--before", before, "--after", right)
+    said = statediff(*mutate)
+    assert said.code == 1
+    head, yaml = said.out.split(f"write {Path('task', 'cases.yaml')}, with your reason:\n")
+    assert "unsaid audit  any value passes in at; survives" in head
+    cases = tmp_path / "task" / "cases.yaml"
+    cases.write_text(dedent(yaml).replace("…", "the trigger stamps it"))
+    argued = statediff(*mutate)
+    assert argued.code == 0
+    assert "argued: the trigger stamps it" in argued.out
+    cases.write_text("survivors:\n- {unsaid audit: at}\n")
+    assert "as `- {survivor: unsaid order, because:" in statediff(*mutate).err
 
 
 @pytest.mark.usefixtures("files")

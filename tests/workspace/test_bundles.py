@@ -38,6 +38,10 @@ def test_a_bundle_is_named_by_its_folder_or_its_trials(run: Path) -> None:
         load_bundle(run / "nowhere")
     with pytest.raises(UsageError, match="is not sealed"):
         load_bundle(trial, trust=run / "trust.json")
+    with pytest.raises(UsageError, match=r"a run; name one of its trials: .*forbidden, .*match, "):
+        load_bundle(run / "r")
+    with pytest.raises(BundleError, match=r"no bundle; its manifest\.json is missing"):
+        load_bundle(run)
     (folder / "judgement.json").write_bytes(b"{}")
     with pytest.raises(BundleError, match="judgement"):
         load_bundle(trial)

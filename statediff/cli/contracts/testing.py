@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,26 +19,23 @@ from statediff.cli.options import (
     RecordedRun,
     SchemaFileOption,
 )
-from statediff.cli.output import at_work, emit, mark, print_result, progress, results
+from statediff.cli.output import at_work, emit, mark, print_result, progress, results, shown
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
-    from statediff.harness import Undone
     from statediff.meta.agree import ContractAgreement, ContractOpinion
     from statediff.meta.mutate import FaultOutcome, MutationReport, Survivor
     from statediff.meta.reference import Reference
     from statediff.suite.campaign import SandboxPool
     from statediff.workspace.references import Run
+    from statediff.workspace.undoing import Undone
 
 MUTATION: Final = "statediff/mutation/1"
 AGREE: Final = "statediff/agree/1"
 UNDOING: Final = "statediff/undoing/1"
-NO_CLAUSE: Final = (
-    "no clause was found that closes it and keeps the right run; if it may pass, say why under "
-    "`survivors` in a cases.yaml beside the contract"
-)
+NO_CLAUSE: Final = "no clause was found that closes it and keeps the right run"
 MAX_LINE: Final = 20_000
 """Characters of a line of a proposal, which has to stay the YAML that was proven."""
 References: TypeAlias = Annotated[
@@ -117,7 +114,7 @@ def mutate(
             if as_json:
                 emit(_document(report))
             else:
-                _print(report)
+                _print(report, path)
             if write:
                 _propose(path, report)
     if as_json:
@@ -294,7 +291,7 @@ def _summary(reports: Sequence[MutationReport]) -> dict[str, Any]:
     }
 
 
-def _print(report: MutationReport) -> None:
+def _print(report: MutationReport, path: Path) -> None:
     from rich.text import Text
 
     from statediff.reports.untried import untried_lines
@@ -314,8 +311,10 @@ def _print(report: MutationReport) -> None:
     for entry in report.survivors:
         reason = f"argued: {entry.argued}" if entry.argued else "survives"
         lines.append(f"  {said(entry.id, 200)}  {said(entry.sentence, 300)}; {said(reason, 500)}")
-        closing = "" if entry.argued else entry.closing or NO_CLAUSE
-        lines += [f"      {said(line, MAX_LINE)}" for line in closing.splitlines()]
+        if not entry.argued:
+            closing = entry.closing.splitlines() or [NO_CLAUSE]
+            lines += [f"      {said(line, MAX_LINE)}" for line in closing]
+    lines += _argument(report, path)
     for twin in report.diverged:
         verdict = twin.verdict.value if twin.verdict else said(twin.error, 300)
         lines.append(
@@ -324,6 +323,32 @@ def _print(report: MutationReport) -> None:
         )
     for line in lines:
         console.print(line, soft_wrap=True)
+
+
+def _argument(report: MutationReport, path: Path) -> Iterator[str]:
+    """How to argue for the survivors that no clause closes, as the YAML that `cases.yaml` takes."""
+    from statediff.meta.cases import CASES
+
+    unclosed = [entry for entry in report.open_survivors if not entry.closing]
+    if not unclosed:
+        return
+    place = path.parent / CASES
+    at = "add to it" if place.exists() else "write"
+    yield f"  if these may pass, {at} {said(shown(place), 300)}, with your reason:"
+    yield "    survivors:"
+    for entry in unclosed:
+        yield f"    - survivor: {_scalar(entry.id)}"
+        yield "      because: …"
+        if entry.fields:
+            yield f"      fields: [{', '.join(map(_scalar, entry.fields))}]"
+
+
+def _scalar(text: str) -> str:
+    """A text of the state as YAML, in one line."""
+    import json
+
+    is_plain = all(word.replace("_", "").isalnum() for word in text.split(" "))
+    return said(text if is_plain else json.dumps(text), MAX_LINE)
 
 
 def _propose(path: Path, report: MutationReport) -> None:

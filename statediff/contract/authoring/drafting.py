@@ -21,6 +21,7 @@ from statediff.contract.language.english import singular
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Op
 from statediff.model.instants import NO_FORM, form_of_all, has_offset, spelling_of
+from statediff.model.json_values import as_nested
 from statediff.model.schema import (
     MAIL_TYPES,
     SCHEMA_OBJECT_PREFIXES,
@@ -31,7 +32,7 @@ from statediff.model.schema import (
 )
 from statediff.model.schema import Field as TypedField
 from statediff.model.state import State
-from statediff.model.values import Observed, is_value, printable
+from statediff.model.values import Map, Observed, is_value, printable
 
 SAMPLED: Final = 1000
 """Rows of a table that are looked at; a draft is a proposal, not a proof."""
@@ -40,6 +41,9 @@ States = Sequence[tuple[str, State]]
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 """Words that some reader of YAML takes for something else than text."""
 _POWERS: Final = ("role", "grant", "member", "permission", "approval", "privilege", "session")
+_PERSON: Final = "member"
+"""A table that is called only so has people in it, unless it joins two others."""
+_JOINED: Final = 2
 _HOLDS: Final = (
     (Purpose.PERMISSIONS, ("role", "grant", "permission", "privilege")),
     (Purpose.HISTORY, ("audit", "journal", "history", "log")),
@@ -183,6 +187,9 @@ def _field(
     elif told.kind is Kind.TEXT and (form := _form(values)) is not None:
         drafted.told, drafted.why = _instants(form, f"{len(values)} values look like instants")
         drafted.told = {"type": "timestamp", **drafted.told}
+    elif told.kind is Kind.TEXT and told.name not in entity.key and _are_nested(values):
+        drafted.told = {"type": "json"}
+        drafted.why = f"{len(values)} values are JSON objects or lists"
     elif told.kind is Kind.LOCAL_TIMESTAMP and told.form not in (None, NO_FORM):
         drafted.told, drafted.why = _instants(str(told.form), "stored as text in this form")
         drafted.told = {"type": "timestamp", **drafted.told}
@@ -234,6 +241,11 @@ def _form(values: Sequence[Observed]) -> str | None:
     spellings = {spelling_of(value) if isinstance(value, str) else None for value in values}
     known = {spelling for spelling in spellings if spelling is not None}
     return form_of_all(known) if len(known) == len(spellings) else None
+
+
+def _are_nested(values: Sequence[Observed]) -> bool:
+    """Whether there are values, and each is the text of a JSON object or list."""
+    return bool(values) and all(isinstance(as_nested(value), Map | tuple) for value in values)
 
 
 def _instants(form: str, why: str) -> tuple[dict[str, str], str]:
@@ -401,7 +413,9 @@ def _is_named(name: str) -> bool:
 
 
 def _is_power(entity: EntityType) -> bool:
-    named = any(word in entity.name.lower() for word in _POWERS)
+    name = entity.name.lower()
+    is_person = name == _PERSON and sum(f.reference is not None for f in entity.fields) < _JOINED
+    named = not is_person and any(word in name for word in _POWERS)
     return entity.purpose is Purpose.PERMISSIONS or named
 
 

@@ -54,6 +54,10 @@ class _Saying:
     pins: list[tuple[str, str]] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    """Conditions on whole fields that hold a text."""
+    inner: list[str] = field(default_factory=list)
+    """Conditions on what is inside a value; undefined where another row has no such part."""
 
     def add(self, name: str, steps: Steps, value: Observed) -> None:
         """Says of the place what the next right run writes there again."""
@@ -62,7 +66,7 @@ class _Saying:
         spec = None if steps else self.entity.by_name.get(name)
         chosen = self._chosen(spec, name, steps, value)
         if chosen is not None:
-            self.conditions += chosen
+            (self.inner if steps else self.conditions).extend(chosen)
             return
         nested = as_nested(value) if self._is_json(name) else value
         if isinstance(nested, Map | tuple) and self._is_kept_inside(nested):
@@ -72,6 +76,8 @@ class _Saying:
         written = yaml_value(value, self._is_json(name) and not steps)
         if written is not None:
             self.pins.append((path, written))
+            if isinstance(value, str) and not steps and not isinstance(nested, Map | tuple):
+                self.texts.append(f"{self.of}.{name} == {expression(value)}")
         elif (
             isinstance(value, float)
             and (near := _near(value))
@@ -131,7 +137,9 @@ class _Saying:
     def said(self, op: Op) -> Said:
         known = {path for path, _ in self.pins}
         free = () if op is not Op.UPDATE else tuple(p for p in self.places if p not in known)
-        return Said(op, self.entity.name, tuple(self.pins), tuple(self.conditions), free)
+        guards = self.texts if self.inner and op in _COME else []
+        conditions = (*guards, *self.conditions, *self.inner)
+        return Said(op, self.entity.name, tuple(self.pins), conditions, free)
 
 
 def requirements(run: Run, inferred: Inferred) -> Iterator[str]:
