@@ -28,8 +28,6 @@ from typing import Any, Final
 
 from statediff._version import __version__
 from statediff.agents.conversation import Conversation, Scene, Simulated, spoken
-from statediff.agents.recorder import Recorder
-from statediff.agents.tools import tool_table
 from statediff.agents.trial import Agent, AgentRun, Isolated, Trial, Trusted
 from statediff.agents.veil import Veil, live_veil
 from statediff.capture.acknowledged import by_word
@@ -61,14 +59,13 @@ from statediff.evaluate import (
 )
 from statediff.evaluate.along import followed
 from statediff.evaluate.libraries import library_of
-from statediff.evaluate.undoing import UndoingCall, left_by_undoing, undoing_calls
 from statediff.evidence import documents
 from statediff.evidence.package import RUN_FORM, save
 from statediff.evidence.roots import NO_SECRET, Roots
 from statediff.evidence.traces import trace_lines
-from statediff.model.delta import Delta
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
+from statediff.model.trace import Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.reads.gate import Library
@@ -189,15 +186,6 @@ def run_trial(
 
     A contract that does not fit the state is refused (`ContractError`) before the agent runs.
     """
-
-    def bound(before: Capture) -> Contract:
-        return compile_contract(contract, schema_of(before)).contract
-
-    def check(running: Sandbox, before: Capture) -> None:
-        bound(before)
-        if hooks.before_agent is not None:
-            hooks.before_agent(running, before)
-
     observed = observe_trial(
         sandbox,
         agent,
@@ -206,18 +194,7 @@ def run_trial(
         clock=clock,
         store=store,
         scans=scans,
-        hooks=replace(
-            hooks,
-            before_agent=check,
-            library=partial(library_of, contract),
-            followed=lambda before: followed(bound(before)),
-            by_word=frozenset(
-                source
-                for source, rule in contract.content.evidence.items()
-                if rule.acknowledgement == "sufficient"
-            ),
-            turns=contract if contract.content.turns else None,
-        ),
+        hooks=_contract_hooks(contract, hooks),
     )
     judged = partial(
         evaluate,
@@ -240,6 +217,31 @@ def run_trial(
     return JudgedTrial(observed, evaluated, bundle_folder)
 
 
+def _contract_hooks(contract: ContractFile, hooks: Hooks) -> Hooks:
+    """The caller's hooks with what the contract asks; before the agent acts it must fit."""
+
+    def bound(before: Capture) -> Contract:
+        return compile_contract(contract, schema_of(before)).contract
+
+    def check(running: Sandbox, before: Capture) -> None:
+        bound(before)
+        if hooks.before_agent is not None:
+            hooks.before_agent(running, before)
+
+    return replace(
+        hooks,
+        before_agent=check,
+        library=partial(library_of, contract),
+        followed=lambda before: followed(bound(before)),
+        by_word=frozenset(
+            source
+            for source, rule in contract.content.evidence.items()
+            if rule.acknowledgement == "sufficient"
+        ),
+        turns=contract if contract.content.turns else None,
+    )
+
+
 def _settled_reading(
     observed: ObservedTrial, judged: Callable[..., Evaluated], store: ChunkStore
 ) -> ObservedTrial:
@@ -256,46 +258,6 @@ def _settled_reading(
         return observed
     save_captures(observed.folder, unsure.before, unsure.after, observed.checks, store, observed.id)
     return replace(observed, before=unsure.before, after=unsure.after)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Undone:
-    """A trial whose effects were undone: the calls that did it, and what is left."""
-
-    calls: tuple[tuple[UndoingCall, str], ...]
-    """Each call, and why it failed; empty where it did not."""
-    left: tuple[Delta, ...]
-
-
-def undo(
-    sandbox: Sandbox,
-    contract: ContractFile,
-    observed: ObservedTrial,
-    *,
-    clock: Clock,
-    store: ChunkStore,
-) -> Undone:
-    """The contract's compensations, run with the agent's own access after a trial.
-
-    The sandbox is as the trial left it. The calls are recorded in `undoing.jsonl` of its folder.
-    `UsageError` where others worked in it: what is left could be theirs.
-    """
-    if observed.receipt.others:
-        raise UsageError(f"others worked in {sandbox.name}: what is left could be theirs")
-    calls = undoing_calls(contract, observed.before, observed.after)
-    made = []
-    with Recorder(observed.folder / "undoing.jsonl", clock, principal=None) as recorder:
-        access = sandbox.access()
-        table = tool_table(access.urls, recorder, offered=access.tools)
-        for call in calls:
-            reply = None if call.problem else table.call(call.tool, dict(call.arguments))
-            failed = reply.text if reply is not None and reply.is_error else call.problem
-            made.append((call, failed))
-        table.close()
-    sandbox.settle(clock)
-    final = take(sandbox.sources(), store, clock, observed.before, "after")
-    left = left_by_undoing(contract, observed.before, observed.after, final)
-    return Undone(calls=tuple(made), left=left)
 
 
 def trial_facts(
@@ -362,12 +324,7 @@ def observe_trial(
         timeline = Timeline(receipt.verified_at, clock(), clock())
         user = _conversation(hooks, sandbox, before, store, clock, facts, timeline, veil)
         others = _others(sandbox, plan, user)
-        with unreadable_memory(), others or nullcontext():
-            run = agent.run(replace(told, user=user), clock)
-        run = _veiled(run if user is None else user.end(run), veil)
-        if run.is_at_large:
-            AT_LARGE.append(plan.id)
-        save_run(folder, agent, run)
+        run = _agent_run(agent, replace(told, user=user), plan, others, user, veil, clock)
         settled = sandbox.settle(clock, SETTLE_SECONDS)
         timeline = _timeline(receipt, run, settled)
         save_document(folder / "timeline.json", documents.timeline_document(timeline))
@@ -375,22 +332,17 @@ def observe_trial(
             hooks.before_capture_after(sandbox)
         sources = _read_so(sandbox.sources(), readers)
         wanted = [source.name for source in sources if scans.wanted(plan.id, source.name)]
-        guarded = capture_after(
-            sources, watch, store, clock, before, wanted, by_pages=scans.by_pages
-        )
+        by_pages = scans.by_pages
+        guarded = capture_after(sources, watch, store, clock, before, wanted, by_pages=by_pages)
         # Under an agent that failed, what was killed may be seen to end only later.
         failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
-    if hooks.by_word:
-        declared = sandbox.access().tools.declared
-        told_of = by_word(before, guarded.capture, run.trace, declared, hooks.by_word, store)
-        guarded = replace(guarded, capture=told_of)
+    after = _completed(guarded.capture, before, run.trace, sandbox, hooks, store)
     if looks is not None:
-        guarded = replace(guarded, capture=looks.add_history(guarded.capture, run.trace))
-    parts = _own_parts(before, guarded.capture, others, folder, store)
+        after = looks.add_history(after, run.trace)
+    parts = _own_parts(before, after, others, folder, store)
     guarded = replace(guarded, capture=parts.left.after)
     guarded, run = _with_turns(guarded, run, user, folder, others)
     save_captures(folder, parts.left.before, guarded.capture, guarded.checks, store, plan.id)
-    further = [part for part in (parts.found, parts.open) if part is not None]
     return ObservedTrial(
         id=plan.id,
         folder=folder,
@@ -401,8 +353,42 @@ def observe_trial(
         run=run,
         failed=failed,
         checks=guarded.checks,
-        further=tuple(further),
+        further=tuple(part for part in (parts.found, parts.open) if part is not None),
     )
+
+
+def _agent_run(
+    agent: Agent,
+    trial: Trial,
+    plan: TrialPlan,
+    others: Others | None,
+    user: Conversation | None,
+    veil: Veil,
+    clock: Clock,
+) -> AgentRun:
+    """What the agent did, while the others worked; its secrets are veiled, and it is saved."""
+    with unreadable_memory(), others or nullcontext():
+        run = agent.run(trial, clock)
+    run = _veiled(run if user is None else user.end(run), veil)
+    if run.is_at_large:
+        AT_LARGE.append(plan.id)
+    save_run(plan.folder, agent, run)
+    return run
+
+
+def _completed(
+    after: Capture,
+    before: Capture,
+    trace: Trace,
+    sandbox: Sandbox,
+    hooks: Hooks,
+    store: ChunkStore,
+) -> Capture:
+    """The capture after, with what was acknowledged where the contract calls that sufficient."""
+    if not hooks.by_word:
+        return after
+    declared = sandbox.access().tools.declared
+    return by_word(before, after, trace, declared, hooks.by_word, store)
 
 
 def _others(sandbox: Sandbox, plan: TrialPlan, user: Conversation | None) -> Others | None:

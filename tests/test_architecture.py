@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import pkgutil
 import re
@@ -12,6 +13,11 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
+PACKAGE = CHECKOUT / "statediff"
+SCREEN = 60
+"""Lines of a function."""
+SHELF = 25
+"""Modules of a folder, beside its door."""
 PAGE = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
@@ -56,3 +62,22 @@ def test_the_glossary_has_one_entry_a_term_in_order_and_names_what_exists() -> N
     assert [meaning for _, meaning, _ in rows if not meaning.endswith(".")] == []
     for _, _, place in rows:
         pkgutil.resolve_name(place)
+
+
+def test_a_function_fits_a_screen() -> None:
+    modules = sorted(PACKAGE.rglob("*.py"))
+    assert len(modules) > 500
+    long = [
+        f"{module.relative_to(CHECKOUT)}: {node.name} has {lines} lines"
+        for module in modules
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > SCREEN
+    ]
+    assert long == []
+
+
+def test_a_folder_has_as_many_modules_as_a_reader_keeps_apart() -> None:
+    folders = {module.parent for module in PACKAGE.rglob("*.py")}
+    counts = {f.relative_to(CHECKOUT): len([*f.glob("*.py")]) - 1 for f in sorted(folders)}
+    assert [f"{folder}: {count}" for folder, count in counts.items() if count > SHELF] == []

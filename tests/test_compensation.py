@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from statediff.evaluate import load_contract
-from statediff.harness import undo
 from statediff.meta.cases import read_cases
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folders
+from statediff.workspace.undoing import undo
 from tests.tasks import needs, sandboxes, try_agent
 
 CLAIMED = {

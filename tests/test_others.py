@@ -16,7 +16,7 @@ from statediff.agents.command import CommandAgent
 from statediff.capture.feed import Feed
 from statediff.errors import ContractError, UsageError
 from statediff.evaluate import ContractFile, parse_contract, replay
-from statediff.harness import JudgedTrial, TrialPlan, run_trial, undo
+from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.codes import FindingCode
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Truth, Verdict
@@ -25,6 +25,7 @@ from statediff.reports.record import reservations
 from statediff.systems.base.others import Others, WriterBusy, WriterEnded
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.sqlite.writer import SqliteWriter
+from statediff.workspace.undoing import undo
 
 RESTOCK = crowd.PROJECT / "restock"
 

@@ -128,7 +128,7 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("attach", "evidence.attaching", "attach"),
     ("redact", "evidence.sealing", "redact"),
     ("raw", "evidence.sealing", "raw"),
-    ("expire", "evidence.sealing", "expire"),
+    ("expire", "evidence.erasing", "expire"),
     ("review", "evidence.labels", "review"),
     ("adjudicate", "evidence.labels", "adjudicate"),
     ("resolve", "evidence.labels", "resolve"),

@@ -334,24 +334,8 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     verdict = Ended(judgement["verdict"])
     if not verdict.has_verdict or manifest["verdict"] != judgement["verdict"]:
         raise ValueError("its manifest and its judgement have different verdicts")
-    found = {
-        "trial": text(manifest["trial"]),
-        "contract": text(manifest["contract"]),
-        "version": text(manifest["contract_version"]),
-        "digest": text(manifest["contract_digest"]),
-        "seed": text(trial["seed"]),
-    }
-    if planned.number is not None:
-        expected = {
-            "trial": planned.name,
-            "contract": planned.contract,
-            "version": planned.version,
-            "digest": planned.digest,
-            "seed": str(planned.seed),
-        }
-        for what, value in expected.items():
-            if found[what] != value:
-                raise ValueError(f"it is of {what} {found[what]}, expected {value}")
+    found = _identity(manifest, trial)
+    _require_planned(planned, found)
     results = judgement["results"]
     loose = {
         Loose(text(f["clause"]), text(f["code"]), text(f["stage"]), text(f["truth"]))
@@ -392,6 +376,28 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
         loose=tuple(sorted(loose)),
     )
     return _with_turns(judged, bundle, judgement)
+
+
+def _identity(manifest: Any, trial: Any) -> dict[str, str]:
+    """Which trial of which contract the bundle says that it is of."""
+    return {
+        "trial": text(manifest["trial"]),
+        "contract": text(manifest["contract"]),
+        "version": text(manifest["contract_version"]),
+        "digest": text(manifest["contract_digest"]),
+        "seed": text(trial["seed"]),
+    }
+
+
+def _require_planned(planned: Trial, found: dict[str, str]) -> None:
+    """The bundle is of the trial that was planned, if one was. `ValueError` if it is not."""
+    if planned.number is None:
+        return
+    seed = str(planned.seed)
+    named = (planned.name, planned.contract, planned.version, planned.digest, seed)
+    for (what, value), expected in zip(found.items(), named, strict=True):
+        if value != expected:
+            raise ValueError(f"it is of {what} {value}, expected {expected}")
 
 
 def _with_turns(trial: Trial, bundle: Bundle, judgement: Any) -> Trial:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statediff.agents.recorder import Recorder
+from statediff.agents.tools import tool_table
+from statediff.capture.source import Clock
+from statediff.capture.take import take
 from statediff.contract.clauses.effects import Compensation
 from statediff.errors import UsageError
-from statediff.harness import TrialPlan, Undone, undo
-from statediff.model.state import MemoryChunks
+from statediff.evaluate import ContractFile
+from statediff.evaluate.undoing import UndoingCall, left_by_undoing, undoing_calls
+from statediff.harness import ObservedTrial, TrialPlan
+from statediff.model.delta import Delta
+from statediff.model.state import ChunkStore, MemoryChunks
+from statediff.systems.base.protocol import Sandbox
 from statediff.workspace.agents import packed_agent
 from statediff.workspace.trials import TrialRequest, clock, lend, make_trial
 
 if TYPE_CHECKING:
-    from statediff.evaluate import ContractFile
     from statediff.suite.campaign import SandboxPool
 
 
@@ -44,3 +52,43 @@ def undone_runs(
             )
             observed = make_trial(request, TrialPlan(agent, Path(place) / "trial")).observed
             yield agent, undo(sandbox, file, observed, clock=clock, store=MemoryChunks())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone:
+    """A trial whose effects were undone: the calls that did it, and what is left."""
+
+    calls: tuple[tuple[UndoingCall, str], ...]
+    """Each call, and why it failed; empty where it did not."""
+    left: tuple[Delta, ...]
+
+
+def undo(
+    sandbox: Sandbox,
+    contract: ContractFile,
+    observed: ObservedTrial,
+    *,
+    clock: Clock,
+    store: ChunkStore,
+) -> Undone:
+    """The contract's compensations, run with the agent's own access after a trial.
+
+    The sandbox is as the trial left it. The calls are recorded in `undoing.jsonl` of its folder.
+    `UsageError` where others worked in it: what is left could be theirs.
+    """
+    if observed.receipt.others:
+        raise UsageError(f"others worked in {sandbox.name}: what is left could be theirs")
+    calls = undoing_calls(contract, observed.before, observed.after)
+    made = []
+    with Recorder(observed.folder / "undoing.jsonl", clock, principal=None) as recorder:
+        access = sandbox.access()
+        table = tool_table(access.urls, recorder, offered=access.tools)
+        for call in calls:
+            reply = None if call.problem else table.call(call.tool, dict(call.arguments))
+            failed = reply.text if reply is not None and reply.is_error else call.problem
+            made.append((call, failed))
+        table.close()
+    sandbox.settle(clock)
+    final = take(sandbox.sources(), store, clock, observed.before, "after")
+    left = left_by_undoing(contract, observed.before, observed.after, final)
+    return Undone(calls=tuple(made), left=left)

@@ -1,13 +1,11 @@
-"""`keygen`, `sign`, `verify`, `redact`, `raw` and `expire`: copies under one signature."""
+"""`keygen`, `sign`, `verify`, `redact` and `raw`: copies under one signature."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -35,16 +33,12 @@ if TYPE_CHECKING:
     from statediff.evidence.leaf_partition import Piece
     from statediff.evidence.seal import Sealed
     from statediff.evidence.verify import Verified
-    from statediff.workspace.leftovers import Leftovers
 
 KEYS: Final = "statediff/key/1"
 COPY: Final = "statediff/copy/1"
 VERIFICATION: Final = "statediff/verification/1"
-EXPIRED: Final = "statediff/expired/1"
 RAW: Final = "statediff/raw-captures/1"
 WITHHELD: Final = 3
-IN_TIME: Final = "its time has come"
-"""Why something is erased, unless somebody says more."""
 
 SealedArgument = Annotated[
     Path, typer.Argument(metavar="SEALED", help="A sealed bundle: its folder or its zip.")
@@ -314,17 +308,9 @@ def verify(
     loose = unbound(found)
     unmet = [*demands.unmet(found, loose), *beside.unmet(found, facts)]
     status = "UNMET" if unmet else found.status
-    manifest = found.manifest
-    lines = [
-        f"{status}  {shown(sealed)}",
-        f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}",
-        f"{manifest['verdict']} under {manifest['contract']}@{manifest['contract_version']}",
-        f"trial {manifest['trial']}, kernel {manifest['kernel']}",
-        f"{len(found.disclosed)} of {manifest['tree']['leaves']} leaves disclosed",
-    ]
-    lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
-    lines += [f"unmet: {each}" for each in unmet]
     more = states_facts(found, log)
+    lines = [f"{status}  {shown(sealed)}", *_sealed_lines(found)]
+    lines += [f"unmet: {each}" for each in unmet]
     lines += states_lines(found, more)
     if found.states is not None:
         lines += [f"under no state root: {each}; see `replay --chunks`" for each in loose]
@@ -335,6 +321,16 @@ def verify(
     if unmet:
         return 4
     return 0 if found.status == "VALID" else WITHHELD
+
+
+def _sealed_lines(found: Verified) -> Iterator[str]:
+    """Who sealed what verdict of which trial, and how much of the copy is withheld."""
+    manifest = found.manifest
+    yield f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}"
+    yield f"{manifest['verdict']} under {manifest['contract']}@{manifest['contract_version']}"
+    yield f"trial {manifest['trial']}, kernel {manifest['kernel']}"
+    yield f"{len(found.disclosed)} of {manifest['tree']['leaves']} leaves disclosed"
+    yield from (f"withheld: {count} {tag}" for tag, count in found.withheld.items())
 
 
 LIMITS: Final = "not shown by this: that the source, the clock and the signer said the truth"
@@ -423,150 +419,6 @@ def _document(found: Verified) -> dict[str, Any]:
         "disclosed": len(found.disclosed),
         "withheld": dict(found.withheld),
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ErasureOptions:
-    """Why something is erased, and how much of it."""
-
-    because: Annotated[
-        str, typer.Option("--because", metavar="TEXT", help="Why, where it is not just time.")
-    ] = IN_TIME
-    everything: Annotated[
-        bool, typer.Option("--everything", help="Erase all of it now, due or not.")
-    ] = False
-    look: Annotated[
-        list[Path] | None,
-        typer.Option("--look", metavar="DIR", help="Look here too for what stays readable."),
-    ] = None
-
-
-def expire(
-    bundle: Annotated[Path, typer.Argument(metavar="KEPT", help="A kept bundle (.kept).")],
-    vault: Annotated[Path, typer.Option("--vault", metavar="DIR", help="Where its keys lie.")],
-    key: Annotated[
-        Path, typer.Option("--key", metavar="KEY", help="The key that signs the record.")
-    ],
-    trust: TrustOption,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the record goes.")],
-    log: Annotated[
-        Path | None, typer.Option("--log", metavar="LOG", help="A log that the record is added to.")
-    ] = None,
-    *,
-    erasure: ErasureOptions,
-    as_json: JsonFlag = False,
-) -> None:
-    """Erase what of a kept bundle is due, by destroying keys; leaves a signed record.
-
-    The bundle is verified first. What stays readable elsewhere is listed.
-    """
-    from statediff.evidence.keys import load_key, load_trust
-    from statediff.evidence.log import record_entry
-    from statediff.evidence.vault import Vault, check_kept, due, expiry
-    from statediff.workspace.bundles import load_kept
-    from statediff.workspace.folders import write_file
-    from statediff.workspace.logs.files import append, retention
-    from statediff.workspace.retained import chunk_keys
-
-    if erasure.everything and erasure.because == IN_TIME:
-        raise UsageError("--everything: say with --because why it goes before its time")
-    signing, trusted = load_key(key), load_trust(trust)
-    kept, keys = load_kept(bundle), Vault(vault)
-    found = check_kept(kept, keys, trusted)
-    exactly = datetime.now(UTC)
-    now = exactly.replace(microsecond=0)
-    items = due(kept, keys, None if erasure.everything else exactly)
-    places, copies = _places(found, [bundle.parent, *(erasure.look or ())])
-    chunks = chunk_keys(found, places, keys)
-    gone = [key for key in chunks.keys if erasure.everything or key.until <= exactly]
-    record = expiry(kept, items, now, erasure.because, signing, [key.name for key in gone])
-    entry = retention(record, trusted)  # signed by a key that does not count, it would say nothing
-    if out.exists():
-        raise UsageError(f"{shown(out)} exists already; a record is never overwritten")
-    # The record is there before a key is gone: what is missing is always known from what is lost.
-    write_file(out, record + b"\n", exclusive=True, durable=True)
-    for item in items:
-        keys.destroy(item.name)
-    for each in gone:
-        each.vault.destroy(each.name)
-    stays = set(check_kept(kept, keys, trusted).disclosed)
-    readable = _readable(found, stays, places, copies)
-    number = None
-    if log is not None:
-        number, _line = append(log, partial(record_entry, record=entry, at=now))
-    left = len(due(kept, keys, None))
-    erased = {
-        "schema": EXPIRED,
-        "record": shown(out),
-        "root": kept.root,
-        "entry": number,
-        "items": [item.name for item in items],
-        "left": left,
-        "chunks": [
-            {
-                "source": key.source,
-                "trial": shown(key.trial),
-                "key": key.name,
-                "erased": key in gone,
-            }
-            for key in chunks.keys
-        ],
-        "untouched": list(chunks.untouched),
-    }
-    where = "" if number is None else f", entry {number} of {shown(log or out)}"
-    text = f"{shown(bundle)}: items erased: {len(items)}, left: {left}; record {shown(out)}{where}"
-    _print_erased(erased, text, readable, as_json=as_json)
-
-
-def _print_erased(erased: dict[str, Any], text: str, readable: Leftovers, *, as_json: bool) -> None:
-    """What is gone, and where it may still be read."""
-    files, looked = [shown(path) for path in readable.files], list(map(shown, readable.looked))
-    lines = [
-        text,
-        *(
-            f"chunks of {key['source']} in {key['trial']}: "
-            + ("unreadable now, in every copy" if key["erased"] else "their time is not over")
-            for key in erased["chunks"]
-        ),
-        *(f"left alone: {each}" for each in erased["untouched"]),
-        *(f"may still be read in: {path}" for path in files),
-        *(f"still copied to: {url}" for url in readable.copies),
-        *([f"not looked into: {readable.unread} files"] if readable.unread else []),
-        f"looked in: {', '.join(looked)}; copies elsewhere are not reached",
-    ]
-    rest = {
-        "readable": files,
-        "copies": list(readable.copies),
-        "looked": looked,
-        "unread": readable.unread,
-    }
-    print_result({**erased, **rest}, "\n".join(map(printable, lines)), as_json=as_json)
-
-
-def _places(found: Verified, folders: list[Path]) -> tuple[list[Path], tuple[str, ...]]:
-    """Where to look for what was captured and judged, and the URLs it was copied to."""
-    from statediff.evidence.canonical import write
-    from statediff.workspace import stores
-    from statediff.workspace.leftovers import known_places
-
-    copies: tuple[str, ...] = ()
-    manifests = [leaf.value[0] for leaf in found.leaves if leaf.path == "manifest.json#"]
-    if stores.DEFAULT.exists() and manifests:
-        digest = hashlib.sha256(write(manifests[0])).hexdigest()
-        with stores.open_store(None) as store:
-            runs, copies = known_places(store, digest)
-        folders = [*folders, *runs, stores.DEFAULT.parent]
-    return folders, copies
-
-
-def _readable(
-    found: Verified, stays: set[bytes], folders: list[Path], copies: tuple[str, ...]
-) -> Leftovers:
-    """What of the erased can be read elsewhere; `stays` are the leaves that were not erased."""
-    from statediff.workspace.leftovers import leftovers, sought
-
-    erased = [data for data in found.disclosed if data not in stays]
-    return leftovers(sought(found, erased), folders, copies)
 
 
 def raw(

@@ -248,8 +248,7 @@ def _write(
     *,
     as_json: bool,
 ) -> None:
-    from statediff.reports.audit import audit_document, audit_text
-    from statediff.reports.badge import badge
+    from statediff.reports.audit import audit_document, audit_text, badge
     from statediff.workspace.folders import write_file
 
     lines = [audit_text(domains, found)]

@@ -96,12 +96,10 @@ def metatest(
     must get DIVERGE, faults of observation INCONCLUSIVE, twins MATCH, and what is wrong must be
     named. A contract with cases is tried in each of them.
     """
-    import secrets
-
     from statediff.meta.metatest import tally
     from statediff.workspace.references import Run, Wanted, missing_servers
 
-    seed = secrets.randbelow(1_000_000) if seeding.seed is None else seeding.seed
+    seed = _seed(seeding)
     states = tuple(recorded.before or ()), tuple(recorded.after or ())
     run = Run(*states, recorded.answer, seeding.captures, trace, schema)
     paths = _paths(contracts, seeding, run, pieces)
@@ -131,6 +129,13 @@ def metatest(
     else:
         _print(found, seed)
     return 0 if found.is_good else 1
+
+
+def _seed(seeding: Seeding) -> int:
+    """The seed that was given, or one drawn now."""
+    import secrets
+
+    return secrets.randbelow(1_000_000) if seeding.seed is None else seeding.seed
 
 
 def _paths(

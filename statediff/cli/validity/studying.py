@@ -191,22 +191,13 @@ def study(
     labelled, and studied with the labels of blind passes. Ends with 0 if the judge agrees with
     every label, 1 if it contradicts one, 3 if it only left some open.
     """
-    from statediff.meta.checkpoint import require_folder
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
     from statediff.meta.study.importing import OFFICIAL
     from statediff.meta.study.measures import RESAMPLES
     from statediff.meta.study.measures import study as measured
     from statediff.meta.study.passes import agreements
 
-    if not recorded.is_whole:
-        raise UsageError("a recorded run is --before and --after, maybe --answer and --schema")
-    others.require_whole(others.suites)
-    if bool(others.reviewed) != (others.trust is not None):
-        raise UsageError("--reviewed and --trust go together: whose labels count must be said")
-    if pieces.keep is not None:
-        if recorded.before:
-            raise UsageError("--keep is for contracts and --cases: a recorded run is one piece")
-        require_folder(pieces.keep)
+    _require_consistent(recorded, others, pieces)
     if others.register is not None:
         return _register(others, others.register, making.seed, as_json=as_json)
     cases: list[ScoredCase] = []
@@ -233,6 +224,21 @@ def study(
     measures = replace(measured(cases, about, making.seed, RESAMPLES), passes=passes)
     _write(measures, files, as_json=as_json)
     return _code(measures)
+
+
+def _require_consistent(recorded: RecordedRun, others: OtherCases, pieces: Pieces) -> None:
+    """The options that go together were all given; `UsageError` if not."""
+    from statediff.meta.checkpoint import require_folder
+
+    if not recorded.is_whole:
+        raise UsageError("a recorded run is --before and --after, maybe --answer and --schema")
+    others.require_whole(others.suites)
+    if bool(others.reviewed) != (others.trust is not None):
+        raise UsageError("--reviewed and --trust go together: whose labels count must be said")
+    if pieces.keep is not None:
+        if recorded.before:
+            raise UsageError("--keep is for contracts and --cases: a recorded run is one piece")
+        require_folder(pieces.keep)
 
 
 def _teller(*, quiet: bool) -> Callable[[int], None]:

@@ -203,12 +203,14 @@ def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -
         return _view(bundle, stand)
 
 
+_EVIDENCE: Final = ("trace.json", "timeline.json", "captures.json")
+
+
 def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
     record = Record(bundle)
     judged, trial, manifest = record.judgement, record.trial, bundle.manifest
     fragments = bundle.document("fragments.json")[0]  # of the matching that is reported
-    trace, timeline = bundle.document("trace.json"), bundle.document("timeline.json")
-    captures = bundle.document("captures.json")
+    trace, timeline, captures = map(bundle.document, _EVIDENCE)
     contract = _compiled(bundle)
     rule_of = _Rules(contract)
     frame_is_open = contract is not None and contract.contract.frame_is_open

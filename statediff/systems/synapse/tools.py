@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 from urllib.parse import quote, urlencode
 
 from pydantic import Field
@@ -259,69 +259,60 @@ class Chat:
 
 def chat_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     """The tools of a chat; each call is an account's own request."""
+    return tuple(_tool(source, url, *each) for each in _TOOLS)
 
-    def tool(
-        verb: str,
-        text: str,
-        arguments: type[Arguments],
-        act: Callable[[Chat, Any], Any],
-        kind: ActionClass,
-    ) -> Tool[Any]:
-        def called(taken: Any) -> Any:
-            return act(Chat(url), taken)
 
-        is_read = kind is ActionClass.READ
-        name = tool_name(source, verb)
-        return Tool(name, text, arguments, called, kind, is_harmless=is_read, is_one_step=True)
+def _tool(
+    source: str,
+    url: str,
+    verb: str,
+    text: str,
+    arguments: type[Arguments],
+    act: Callable[[Chat, Any], Any],
+    kind: ActionClass,
+) -> Tool[Any]:
+    def called(taken: Any) -> Any:
+        return act(Chat(url), taken)
 
-    def member(verb: str, text: str, action: str) -> Tool[Any]:
-        return tool(
-            verb,
-            text,
-            Membership,
-            lambda chat, asked: chat.change_member(action, asked),
-            ActionClass.PERMISSION_CHANGE,
-        )
+    is_read = kind is ActionClass.READ
+    name = tool_name(source, verb)
+    return Tool(name, text, arguments, called, kind, is_harmless=is_read, is_one_step=True)
 
-    read, say = ActionClass.READ, ActionClass.NOTIFICATION
-    return (
-        tool("list_rooms", "Names the rooms that you are in.", Nothing, Chat.rooms, read),
-        tool("get_room", "Reports all that holds in a room.", OneRoom, Chat.room, read),
-        tool("read", "Reports what was said in a room or a thread.", Read, Chat.read, read),
-        tool("direct_chats", "Names your direct chats.", Nothing, Chat.direct_chats, read),
-        tool("send", "Sends a message to a room.", Send, Chat.send, say),
-        tool("edit", "Puts other words in place of a message of yours.", Edit, Chat.edit, say),
-        tool("react", "Puts a sign under a message.", React, Chat.react, say),
-        tool(
-            "redact",
-            "Removes what an event says, for everybody and for good.",
-            Redact,
-            Chat.redact,
-            ActionClass.IRREVERSIBLE_DELETION,
-        ),
-        member("invite", "Invites somebody to a room.", "invite"),
-        member("remove", "Removes somebody from a room.", "kick"),
-        member("ban", "Bans somebody from a room.", "ban"),
-        member("unban", "Lifts a ban.", "unban"),
-        tool(
-            "set_powers",
-            "Sets power levels in a room.",
-            Powers,
-            Chat.set_powers,
-            ActionClass.PERMISSION_CHANGE,
-        ),
-        tool(
-            "set_room",
-            "Sets a room's name, topic, or who may join and see its history.",
-            Settings,
-            Chat.set_room,
-            ActionClass.PERMISSION_CHANGE,
-        ),
-        tool(
-            "pin",
-            "Pins events in a room.",
-            Pins,
-            Chat.pin,
-            ActionClass.REVERSIBLE_UPDATE,
-        ),
-    )
+
+def _member(action: str) -> Callable[[Chat, Any], Any]:
+    """The request that changes somebody's membership so."""
+    return lambda chat, asked: chat.change_member(action, asked)
+
+
+_Row: TypeAlias = tuple[str, str, type[Arguments], Callable[[Chat, Any], Any], ActionClass]
+_READ, _SAY = ActionClass.READ, ActionClass.NOTIFICATION
+_ALLOW = ActionClass.PERMISSION_CHANGE
+_TOOLS: Final[tuple[_Row, ...]] = (
+    ("list_rooms", "Names the rooms that you are in.", Nothing, Chat.rooms, _READ),
+    ("get_room", "Reports all that holds in a room.", OneRoom, Chat.room, _READ),
+    ("read", "Reports what was said in a room or a thread.", Read, Chat.read, _READ),
+    ("direct_chats", "Names your direct chats.", Nothing, Chat.direct_chats, _READ),
+    ("send", "Sends a message to a room.", Send, Chat.send, _SAY),
+    ("edit", "Puts other words in place of a message of yours.", Edit, Chat.edit, _SAY),
+    ("react", "Puts a sign under a message.", React, Chat.react, _SAY),
+    (
+        "redact",
+        "Removes what an event says, for everybody and for good.",
+        Redact,
+        Chat.redact,
+        ActionClass.IRREVERSIBLE_DELETION,
+    ),
+    ("invite", "Invites somebody to a room.", Membership, _member("invite"), _ALLOW),
+    ("remove", "Removes somebody from a room.", Membership, _member("kick"), _ALLOW),
+    ("ban", "Bans somebody from a room.", Membership, _member("ban"), _ALLOW),
+    ("unban", "Lifts a ban.", Membership, _member("unban"), _ALLOW),
+    ("set_powers", "Sets power levels in a room.", Powers, Chat.set_powers, _ALLOW),
+    (
+        "set_room",
+        "Sets a room's name, topic, or who may join and see its history.",
+        Settings,
+        Chat.set_room,
+        _ALLOW,
+    ),
+    ("pin", "Pins events in a room.", Pins, Chat.pin, ActionClass.REVERSIBLE_UPDATE),
+)
