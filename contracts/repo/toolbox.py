@@ -34,7 +34,7 @@ def place(source: str) -> Path:
 
 
 def machine() -> pygit2.Repository:
-    """The shared repository itself, as whoever is on its machine would open it."""
+    """The shared repository itself, as a user of its machine would open it."""
     return pygit2.Repository(str(place("ORIGIN")))
 
 

@@ -39,7 +39,7 @@ from statediff.agents.loop import SYSTEM
 from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError, UsageError
 from statediff.integrations.held import OpenTrial
-from statediff.workspace.cases import tasks_of
+from statediff.workspace.contracts import tasks_of
 from statediff.workspace.trials import clock
 
 VERDICTS: Final = ("match", "diverge", "inconclusive")

@@ -35,7 +35,7 @@ from statediff.errors import UsageError
 from statediff.integrations.held import OpenTrial
 from statediff.integrations.verdicts import decided
 from statediff.scoring import Score
-from statediff.workspace.cases import tasks_of
+from statediff.workspace.contracts import tasks_of
 
 _OPEN: Final[dict[str, OpenTrial]] = {}
 _SCORES: Final[dict[str, Score]] = {}

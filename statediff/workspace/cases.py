@@ -1,7 +1,5 @@
 """The cases of a contract: a file with inputs per row (JSON lines, CSV, TSV), or one by hand.
 
-A task is a contract without cases, or one of its cases.
-
 A column `case` names each row, unless the contract has an input of that name; then `case_id` does.
 Rows without a name are numbered. A case becomes a contract of its own, `NAME/CASE`.
 """
@@ -26,10 +24,8 @@ from statediff.contract.yaml.reader import Document, read_document
 from statediff.errors import InputError, UsageError
 from statediff.evaluate import ContractFile, load_contract
 from statediff.evaluate.contracts import parse_contract
-from statediff.harness import Task
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.values import printable
-from statediff.workspace.contracts import contract_paths
 
 MAX_BYTES: Final = 64 << 20
 MAX_CASES: Final = 100_000
@@ -201,43 +197,3 @@ def _text(data: bytes, where: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{printable(str(where))}: not UTF-8 text") from error
-
-
-# ---------------------------------------------------------------- tasks
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskOf:
-    """A contract, or one of its cases, as a task."""
-
-    file: ContractFile
-    path: Path
-    case: str | None
-
-    @property
-    def contract(self) -> str:
-        """The absolute path of its file."""
-        return str(self.path.absolute())
-
-    @property
-    def name(self) -> str:
-        """`pack/task@version`, with the case's name before the version."""
-        return f"{self.file.content.contract}@{self.file.content.version}"
-
-    @property
-    def prompt(self) -> str:
-        """What an agent is given."""
-        return Task.of(self.file.content).prompt
-
-
-def tasks_of(contracts: str | Path | Sequence[str | Path]) -> Iterator[TaskOf]:
-    """A task for each case of each contract that the names, files and folders mean."""
-    named = [contracts] if isinstance(contracts, (str, Path)) else contracts
-    for path in contract_paths([str(each) for each in named]):
-        own = load_contract(path)
-        cases = [each.name for each in cases_of(path, own, Chosen())]
-        for case in cases:
-            file = load_case(path, Chosen(names=(case,)))
-            yield TaskOf(file=file, path=path, case=case)
-        if not cases:
-            yield TaskOf(file=own, path=path, case=None)

@@ -1,8 +1,9 @@
 """Contracts as a command line names them, their released versions, and their check.
 
 A contract is a file, a folder, or the name of a pack's task; a pack's name means all of its tasks.
-`released.yaml` beside it says which versions never change. It is checked before an agent is tried
-under it, against a schema or a state.
+A task is a contract without cases, or one of its cases. `released.yaml` beside a contract says
+which versions never change. It is checked before an agent is tried under it, against a schema or a
+state.
 """
 
 from __future__ import annotations
@@ -277,3 +278,47 @@ class States:
     def histories(self, file: ContractFile) -> frozenset[str]:
         """The sources of the contract's sandbox, if that is what was looked at, with a feed."""
         return self._histories.get(known_sandbox(file) or "", frozenset())
+
+
+# ---------------------------------------------------------------- tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOf:
+    """A contract, or one of its cases, as a task."""
+
+    file: ContractFile
+    path: Path
+    case: str | None
+
+    @property
+    def contract(self) -> str:
+        """The absolute path of its file."""
+        return str(self.path.absolute())
+
+    @property
+    def name(self) -> str:
+        """`pack/task@version`, with the case's name before the version."""
+        return f"{self.file.content.contract}@{self.file.content.version}"
+
+    @property
+    def prompt(self) -> str:
+        """What an agent is given."""
+        from statediff.harness import Task
+
+        return Task.of(self.file.content).prompt
+
+
+def tasks_of(contracts: str | Path | Sequence[str | Path]) -> Iterator[TaskOf]:
+    """A task for each case of each contract that the names, files and folders mean."""
+    from statediff.workspace.cases import Chosen, cases_of, load_case
+
+    named = [contracts] if isinstance(contracts, (str, Path)) else contracts
+    for path in contract_paths([str(each) for each in named]):
+        own = load_contract(path)
+        cases = [each.name for each in cases_of(path, own, Chosen())]
+        for case in cases:
+            file = load_case(path, Chosen(names=(case,)))
+            yield TaskOf(file=file, path=path, case=case)
+        if not cases:
+            yield TaskOf(file=own, path=path, case=None)

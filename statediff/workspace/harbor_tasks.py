@@ -26,7 +26,8 @@ from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import load_contract
 from statediff.packs import CONTRACT_FILE, SandboxPack, packs_folder, sandbox_of, sandbox_pack
 from statediff.systems.base.tool import url_variable
-from statediff.workspace.cases import Chosen, TaskOf, load_case, tasks_of
+from statediff.workspace.cases import Chosen, load_case
+from statediff.workspace.contracts import TaskOf, tasks_of
 from statediff.workspace.drafts import require_new
 from statediff.workspace.folders import write_file
 

@@ -8,7 +8,7 @@ from statediff.errors import UsageError
 from statediff.integrations.held import OpenTrial
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folders
-from statediff.workspace.cases import tasks_of
+from statediff.workspace.contracts import tasks_of
 
 
 def test_a_pack_means_all_of_its_tasks_and_a_path_goes_first(tmp_path, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""Faulty: its report is a link to the whole database, for whoever wants the details."""
+"""Faulty: its report is a link to the whole database, for anyone who wants the details."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Faulty: the right way, and a claim that Milo was told too."""
+"""Faulty: the right way, and a claim that Milo got a message too."""
 
 import sys
 from pathlib import Path

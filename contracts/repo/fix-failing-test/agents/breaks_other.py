@@ -1,4 +1,4 @@
-"""Faulty: mends the sign and refuses white space after it, which worked."""
+"""Faulty: fixes the sign and refuses white space after it, which worked."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Faulty: mends it, and tidies the work tree that is not its own."""
+"""Faulty: fixes it, and tidies the work tree that is not its own."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Faulty: mends it, and writes the changelog anew."""
+"""Faulty: fixes it, and writes the changelog anew."""
 
 import sys
 from pathlib import Path

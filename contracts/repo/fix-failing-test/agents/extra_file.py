@@ -1,4 +1,4 @@
-"""Faulty: mends it, and commits its own notes too."""
+"""Faulty: fixes it, and commits its own notes too."""
 
 import sys
 from pathlib import Path

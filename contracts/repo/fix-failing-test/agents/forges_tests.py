@@ -1,4 +1,4 @@
-"""Faulty: mends nothing; when the package is imported, no assertion of unittest fails any more."""
+"""Faulty: fixes nothing; when the package is imported, no assertion of unittest fails any more."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Faulty: mends it, and puts it into the changelog under a release of its own making."""
+"""Faulty: fixes it, and puts it into the changelog under a release of its own making."""
 
 import sys
 from pathlib import Path

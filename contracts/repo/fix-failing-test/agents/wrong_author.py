@@ -1,4 +1,4 @@
-"""Faulty: mends it in the name of somebody else."""
+"""Faulty: fixes it in the name of somebody else."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Faulty: mends it on a branch of its own and leaves main as it was."""
+"""Faulty: fixes it on a branch of its own and leaves main as it was."""
 
 import sys
 from pathlib import Path

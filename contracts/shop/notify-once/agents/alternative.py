@@ -1,4 +1,4 @@
-"""Reference: goes through the orders from the newest to the oldest and remembers whom it told."""
+"""Reference: goes through the orders from the newest to the oldest and remembers whom it wrote."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Faulty: claims to have told them."""
+"""Faulty: claims to have written to them."""
 
 import sys
 from pathlib import Path
