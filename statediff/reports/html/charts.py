@@ -25,6 +25,8 @@ from statediff.reports.html.page import draw
 WIDTH: Final = 720
 LEFT: Final = 232
 RIGHT: Final = 120
+_BESIDE: Final = 184
+"""Right of the plot of lines, for the names at their ends."""
 ROW: Final = 30
 PLOT_HEIGHT: Final = 260
 LABEL: Final = 29
@@ -142,7 +144,7 @@ def lines(
     shown = [(line, _points(line, scale)) for line in series]
     places = [p for _, points in shown for p in points]
     _require_readable(len(places))
-    right = WIDTH - RIGHT
+    right = WIDTH - _BESIDE
     across = _Axis([at for at, _ in places], scale, _EDGE, right - _EDGE, is_from_zero=False)
     up = _Axis(_numbers([mark for _, mark in places], scale), scale, PLOT_HEIGHT + 12, -PLOT_HEIGHT)
     courses = []
@@ -203,7 +205,7 @@ def _course(
     """A line as the template draws it: its places and its interval at each."""
     return {
         "tone": line.tone.value,
-        "label": _cut(line.label, 16),
+        "label": _cut(line.label, 26),
         "points": [
             {
                 "x": across.at(x),
