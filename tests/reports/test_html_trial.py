@@ -25,6 +25,7 @@ from statediff.reports.html import trial_html
 from statediff.reports.html.beside import Beside, relink, trial_neighbor
 from statediff.reports.html.cells import both_cells, cell
 from statediff.reports.html.explain import explain_html
+from statediff.reports.html.graph import BOX_WIDTH, fit_title
 from statediff.workspace.pages import run_page
 from tests.judging import TIMELINE, item, run, user
 from tests.reports.test_html import BUNDLES, Page
@@ -181,6 +182,20 @@ def test_a_graph_of_fifty_entities_shows_the_references_of_the_one_with_the_focu
     other = page.locator(".path").nth(3).locator(".of path").first
     assert other.evaluate("e => getComputedStyle(e).visibility") == "hidden"
     assert "refers to user[2] by owner" in (seen.get_attribute("aria-label") or "")
+
+
+LONG = ("post $tMUEo7KkKhzW3a", "db.sequence ir_model_log", "WWWWWWWWWWWWWWWW", "员工" * 20)
+
+
+def test_a_long_name_ends_inside_its_box_of_the_graph(opened: Any, tmp_path: Path) -> None:
+    assert fit_title("payment_method 117") == "payment_method 117"
+    texts = [f'<text font-size="13" font-weight="600">{fit_title(name)}</text>' for name in LONG]
+    path = tmp_path / "page.html"
+    body = f'<svg font-family="system-ui,sans-serif">{"".join(texts)}</svg>'
+    path.write_text(f"<!doctype html><title>t</title><body>{body}</body>", encoding="utf-8")
+    widths = "[...document.querySelectorAll('text')].map(t => t.getComputedTextLength())"
+    wide = opened(path).page.evaluate(widths)
+    assert all(60 < width <= BOX_WIDTH - 12 for width in wide), wide
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Final
 
 from statediff.evidence.documents import key_from
@@ -33,7 +34,15 @@ BOX: Final = 54
 TOP: Final = 34
 WIDTH: Final = 960
 BEFORE_X, AFTER_X, AROUND_X, BOX_WIDTH = 0, 390, 780, 180
-_TITLE: Final = 20
+_TITLE_EM: Final = 12.5
+"""Width of a box's title, in its font's size."""
+_LETTER, _CAPITAL, _ELLIPSIS = 0.69, 0.85, 1.0
+_EM: Final = {
+    **dict.fromkeys(" .,:;!|'ijlI", 0.37),
+    **dict.fromkeys('frst-()[]_/"', 0.54),
+    **dict.fromkeys("mwMW@%", 1.05),
+}
+"""Widths of other letters than most, bold; those of DejaVu Sans, which is wider than others."""
 _DETAIL: Final = 25
 
 
@@ -135,7 +144,7 @@ def picture(
         at: Box(
             AROUND_X,
             TOP + round(i * gap),
-            _fit(_name(at, links), _TITLE),
+            fit_title(_name(at, links)),
             "changed too, not drawn" if at in undrawn else "",
             "present",
         )
@@ -255,7 +264,7 @@ def _curve(link: _Link, rows: Mapping[str, int], boxes: Mapping[str, Box]) -> Re
 def _path(entity: _Changed, row: int) -> Path:
     y = TOP + row * ROW
     name = entity.type if entity.key is None else f"{entity.type} {show_key(entity.key)}"
-    title = _fit(name, _TITLE)
+    title = fit_title(name)
     by = ", ".join(entity.by)
     if not entity.deltas:
         before, after = ("may have changed", "unseen"), ("not observed", "unseen")
@@ -284,6 +293,18 @@ def _sides(entity: _Changed) -> tuple[tuple[str, str], tuple[str, str], str]:
     fields = [str(d["path"]) for d in entity.deltas]
     what = f"{fields[0]} changed" if len(fields) == 1 else f"{len(fields)} fields changed"
     return ("there", "present"), (", ".join(fields), "present"), what
+
+
+def fit_title(text: str) -> str:
+    """As much of the name as a box is wide, in the widest of the usual fonts."""
+    ends = tuple(accumulate(map(_width, text)))
+    if not ends or ends[-1] <= _TITLE_EM:
+        return text
+    return text[: sum(end <= _TITLE_EM - _ELLIPSIS for end in ends)] + "…"
+
+
+def _width(letter: str) -> float:
+    return _EM.get(letter, _CAPITAL if letter.isupper() or letter > "~" else _LETTER)
 
 
 def _fit(text: str, limit: int) -> str:
