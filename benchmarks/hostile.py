@@ -33,8 +33,12 @@ from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from benchmarks import (
+    hostile_calendars,
+    hostile_cloud,
     hostile_files,
     hostile_letters,
+    hostile_mailbox,
+    hostile_payments,
     hostile_places,
     hostile_sqlite,
     hostile_tables,
@@ -60,9 +64,27 @@ TASKS: Final = {
     "mail": ("shop/notify-once", "outbox"),
     "roundup": ("helpdesk/close-case", "tracker"),
     "git": ("repo/tag-release", "origin"),
+    "mailbox": ("office/file-by-rule", "mailbox"),
+    "calendars": ("office/move-one-occurrence", "calendars"),
+    "cloud": ("cloud/expire-logs", "account"),
+    "payments": ("payments/answer-dispute", "payments"),
 }
 """Kind → the shipped task, and the source that is harmed."""
-_PLACES: Final = {"sqlite": hostile_sqlite, "files": hostile_files, "roundup": hostile_tracker}
+_PLACES: Final[dict[str, Any]] = {
+    "sqlite": hostile_sqlite,
+    "files": hostile_files,
+    "roundup": hostile_tracker,
+    "calendars": hostile_calendars,
+}
+_SERVERS: Final[dict[str, Any]] = {
+    "mailbox": hostile_mailbox,
+    "cloud": hostile_cloud,
+    "payments": hostile_payments,
+}
+"""Kinds whose server keeps all in its memory."""
+_TRIES: Final = 5
+_HOMES: Final = {"roundup": "home", "calendars": "store"}
+"""Kinds behind a server that keeps its state in files → the folder below the system's own."""
 KINDS: Final = (*TASKS, "tables")
 
 
@@ -111,10 +133,22 @@ class Live:
         self.room = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pool = stack.enter_context(closing(SandboxPool()))
         self.sandbox = stack.enter_context(pool.lease(str(self.file.content.sandbox), EMBEDDED))
-        plan = TrialPlan("careful", self.room / "trial")
-        agent = packed_agent(folder.contract.parent, "careful", 60.0)
-        request = TrialRequest(contract=self.file, agent=agent, lease=lend(self.sandbox))
-        self.seen = make_trial(request, plan).observed
+        self.agent = packed_agent(folder.contract.parent, "careful", 60.0)
+        self.trials = 0
+        self.run()
+
+    def run(self) -> None:
+        """The sandbox is reset, and the task has been done right."""
+        for _ in range(_TRIES):
+            self.trials += 1
+            plan = TrialPlan("careful", self.room / f"trial{self.trials}")
+            request = TrialRequest(contract=self.file, agent=self.agent, lease=lend(self.sandbox))
+            judged = make_trial(request, plan)
+            if judged.evaluated.judgement.verdict is Verdict.MATCH:
+                break  # on a busy machine a reading may be older than its contract allows
+        else:
+            raise RuntimeError(f"the right run gets {judged.evaluated.judgement.verdict}")
+        self.seen = judged.observed
         self.facts = trial_facts(self.sandbox, self.seen, "careful", plan)
         self.befores = {part.reading.source: part.state for part in self.seen.before.parts}
         self.harmed = {source for source in self.befores if source.startswith(self.source)}
@@ -148,10 +182,13 @@ class Folder(Live):
     def __init__(self, kind: str, stack: ExitStack) -> None:
         super().__init__(kind, stack)
         url = self.sandbox.access().urls[self.source]
-        if kind == "roundup":
-            self.place = self.sandbox.work / "systems" / self.source / "home"
+        if kind in _HOMES:
+            self.place = self.sandbox.work / "systems" / self.source / _HOMES[kind]
         else:
             self.place = Path(unquote(url.partition("://")[2].replace("//", "/")))
+        self.target: Any = self.place
+        if kind == "calendars":
+            self.target = hostile_calendars.Store(self.place, url)
         self.kept = self.room / "kept"
         hostile_places.keep(self.place, self.kept)
 
@@ -163,7 +200,7 @@ class Folder(Live):
             return name.partition(":")[0], name, is_harm
         module = _PLACES[self.kind]
         family = rng.choice(module.HARMS if is_harm else module.CHORES)
-        what = family(self.place, rng)
+        what = family(self.target, rng)
         name = getattr(family, "__name__", "").replace("_", " ")
         is_chore = family is hostile_sqlite.overwritten_bytes and self._is_still_sound()
         return name, what, is_harm and not is_chore
@@ -182,6 +219,37 @@ class Folder(Live):
 
     def restore(self) -> None:
         hostile_places.restore(self.place, self.kept)
+
+
+class Served(Live):
+    """A live trial on a server that keeps all in memory: what was changed is done anew.
+
+    Whether a request changed anything is said by the look that proves a reset, which has no part in
+    capture.
+    """
+
+    def __init__(self, kind: str, stack: ExitStack) -> None:
+        super().__init__(kind, stack)
+        self.system = self.sandbox._systems()[self.source]  # noqa: SLF001 - there is no other door
+        self.looked = self._look()
+
+    def draw(self, rng: random.Random, *, is_harm: bool) -> tuple[str, str, bool]:
+        module = _SERVERS[self.kind]
+        family = rng.choice(module.HARMS if is_harm else module.CHORES)
+        what = family(self.system, rng)
+        is_changed = self._look() != self.looked
+        if is_harm and not is_changed:
+            raise NoPlace  # the server refused it, or it was so already
+        name = family.__name__.replace("_", " ")
+        return name, what, is_harm or (is_changed and family not in module.SAFE)
+
+    def restore(self) -> None:
+        if self._look() != self.looked:
+            self.run()
+            self.looked = self._look()
+
+    def _look(self) -> str:
+        return str(self.system.verify()[0].found)
 
 
 class Outbox(Live):
@@ -279,6 +347,8 @@ def staged(kind: str) -> Iterator[Stage]:
                 yield Outbox(kind, stack)
             case "tables":
                 yield Exports(stack)
+            case _ if kind in _SERVERS:
+                yield Served(kind, stack)
             case _:
                 yield Folder(kind, stack)
 

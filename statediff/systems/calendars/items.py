@@ -62,10 +62,15 @@ ITEM: Final = EntityType(
 (DTEND or DUE) are an instant, a local time or a date, and `exceptions` (EXDATE) a list of such;
 `attendees` are maps {address, …} with their parameters; `alarms` are texts; `transparency` and
 `classification` are TRANSP and CLASS; `properties` maps each other property to the list of its
-lines; `zones` maps each time zone that the object defines to the list of its rules."""
+lines; `zones` maps each time zone that the object defines to the list of its rules. What the object says
+outside of its items (METHOD, X-WR-CALNAME, a component of another kind) is VCALENDAR in
+`properties`."""
 ITEM_TYPES: Final = (CALENDAR, ITEM)
 
 _KINDS: Final = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
+_ZONE: Final = "VTIMEZONE"
+_AROUND: Final = "VCALENDAR"
+_USUAL: Final = frozenset({"VERSION:2.0", "CALSCALE:GREGORIAN"})
 _TEXTS: Final = {
     "SUMMARY": "summary",
     "DESCRIPTION": "description",
@@ -90,11 +95,29 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
     found = [each for each in parsed.subcomponents if each.name in _KINDS]
     if not found:
         raise ValueError("it holds no event, task or journal entry")
-    zones = Map.of({str(each["TZID"]): _zone(each) for each in parsed.walk("VTIMEZONE")})
-    return [{**_item(calendar, each), "name": name, "zones": zones} for each in found]
+    zones: dict[str, Value] = {}
+    for each in parsed.walk(_ZONE):
+        if str(each["TZID"]) in zones:  # programs differ in which of two they believe
+            raise ValueError("a time zone is there twice")
+        zones[str(each["TZID"])] = _zone(each)
+    shared = {"name": name, "zones": Map.of(zones)}
+    around = _around(parsed)
+    return [{**_item(calendar, each, around), **shared} for each in found]
 
 
-def _item(calendar: str, component: Any) -> Row:
+def _around(parsed: Any) -> tuple[str, ...]:
+    """What the object says beside its items, its time zones and the program that wrote it."""
+    lines = {
+        f"{name}:{_line(each)}"
+        for name, value in parsed.items()
+        if name != "PRODID"
+        for each in _several(value)
+    }
+    others = [_written(e) for e in parsed.subcomponents if e.name not in {*_KINDS, _ZONE}]
+    return tuple(sorted([*(lines - _USUAL), *others]))
+
+
+def _item(calendar: str, component: Any, around: tuple[str, ...]) -> Row:
     if component.errors:
         name, why = component.errors[0]
         raise ValueError(f"{name}: {why}")
@@ -115,7 +138,7 @@ def _item(calendar: str, component: Any) -> Row:
     row["attendees"] = tuple(sorted(attendees, key=repr))
     shown = {*_TEXTS, "RECURRENCE-ID", "RRULE", "SEQUENCE"}
     whole = {"UID", "DTSTAMP", "LAST-MODIFIED", "ATTENDEE"}
-    others: dict[str, Value] = {}
+    others: dict[str, Value] = {_AROUND: around} if around else {}
     for name, value in component.items():
         # The zone of a moment, and the parameters of an organizer, are in its line alone.
         if name not in whole and (name not in shown or getattr(value, "params", None)):

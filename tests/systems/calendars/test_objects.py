@@ -86,6 +86,26 @@ def test_when_it_was_written_is_no_state(name: str) -> None:
     assert rows(ZONE, later) == rows(ZONE, SERIES)
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["METHOD:CANCEL", "X-WR-CALNAME:Mine", "BEGIN:VFREEBUSY\nUID:f\nEND:VFREEBUSY", "VERSION:1.0"],
+)
+def test_what_an_object_says_outside_of_its_events_is_state(line: str) -> None:
+    one, more = rows(ZONE, SERIES)[0], rows(f"{line}\n", ZONE, SERIES)[0]
+    assert more.pop("properties") != one.pop("properties")
+    assert more == one
+
+
+def test_a_usual_head_of_an_object_says_nothing() -> None:
+    assert rows("CALSCALE:GREGORIAN\n", ZONE, SERIES) == rows(ZONE, SERIES)
+
+
+def test_of_two_time_zones_of_one_name_neither_is_believed() -> None:
+    other = ZONE.replace("TZOFFSETTO:+0200", "TZOFFSETTO:+0300")
+    with pytest.raises(ValueError, match="twice"):
+        rows(other, ZONE, SERIES)
+
+
 def test_an_answer_that_is_there_twice_is_no_answer() -> None:
     said = "ATTENDEE;PARTSTAT=DECLINED;PARTSTAT=ACCEPTED:mailto:a@b\nEND:VEVENT"
     with pytest.raises(ValueError, match="ATTENDEE: partstat"):
