@@ -136,8 +136,8 @@ def _item(calendar: str, component: Any, around: tuple[str, ...]) -> Row:
     }
     attendees = [_attendee(each) for each in _several(component.get("ATTENDEE", []))]
     row["attendees"] = tuple(sorted(attendees, key=repr))
-    shown = {*_TEXTS, "RECURRENCE-ID", "RRULE", "SEQUENCE"}
-    whole = {"UID", "DTSTAMP", "LAST-MODIFIED", "ATTENDEE"}
+    shown = {*_TEXTS, "UID", "RECURRENCE-ID", "RRULE", "SEQUENCE"}
+    whole = {"DTSTAMP", "LAST-MODIFIED", "ATTENDEE"}
     others: dict[str, Value] = {_AROUND: around} if around else {}
     for name, value in component.items():
         # The zone of a moment, and the parameters of an organizer, are in its line alone.

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -85,12 +86,13 @@ def entries(
     Only regular files and folders can be described otherwise: a link in the place of one is an
     entry, and so is a file that everybody may write, or that may be run. Where the home is the
     evaluator's own, what an entry has beside its content, such as another owner or an access list,
-    is one more, with `#beside` at its path.
+    is one more, with `#beside` at its path; `.` is the home itself.
     """
     rows: list[Row] = []
     try:
         with _open_folder(home) as top:
-            for path, mode, told in _walk(top, "", is_told, is_own):
+            own = _itself(top) if is_own else ()
+            for path, mode, told in chain(own, _walk(top, "", is_told, is_own)):
                 if len(rows) >= MAX_FILES:
                     return f"the home holds more than {MAX_FILES} files"
                 rows.append({"path": path, "mode": f"{mode:04o}", "content": told})
@@ -111,6 +113,17 @@ def _open_folder(name: Path | str, inside: int | None = None) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _itself(home: int) -> Iterator[tuple[str, int, str]]:
+    """What the home has beside its entries, and its mode where everybody may write it."""
+    status = os.fstat(home)
+    mode = stat.S_IMODE(status.st_mode)
+    said = beside(entry_path(home, b"."), status)
+    if said:
+        yield ".#beside", mode, printable(said)
+    if mode & _ODD_MODE_OF_FOLDERS:
+        yield ".", mode, "a folder with an odd mode"
 
 
 def _walk(

@@ -96,6 +96,12 @@ def test_what_an_object_says_outside_of_its_events_is_state(line: str) -> None:
     assert more == one
 
 
+def test_a_parameter_of_a_uid_is_state() -> None:
+    plain, odd = rows(ZONE, SERIES)[0], rows(ZONE, SERIES.replace("UID:s", "UID;X-A=1:s"))[0]
+    assert odd["uid"] == plain["uid"]
+    assert odd["properties"] != plain["properties"]
+
+
 def test_a_usual_head_of_an_object_says_nothing() -> None:
     assert rows("CALSCALE:GREGORIAN\n", ZONE, SERIES) == rows(ZONE, SERIES)
 

@@ -238,6 +238,15 @@ def test_whatever_is_in_the_store_is_a_change_and_never_an_error(
     assert calendars.verify()[1] == ()
 
 
+def test_the_store_itself_is_looked_at(calendars: EmbeddedCalendars) -> None:
+    calendars.store.chmod(0o777)
+    assert keys(calendars, "store_file") == {(".",)}
+    calendars.store.chmod(0o700)
+    assert keys(calendars, "store_file") == set()
+    os.setxattr(calendars.store, "user.note", b"x")
+    assert keys(calendars, "store_file") == {(".#beside",)}
+
+
 def test_two_objects_of_one_uid_are_told_apart_from_one(calendars: EmbeddedCalendars) -> None:
     text = (calendars.store / WORK / "budget.ics").read_text()
     (calendars.store / WORK / "twin.ics").write_text(text)
