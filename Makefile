@@ -49,7 +49,7 @@ hosts: setup ## Make environments of the hosts that need their own, in .hosts, a
 	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host
 
 # The others need what only the development environment has.
-PACK_TESTS := tests/packs tests/systems tests/test_tasks.py tests/test_drift.py tests/test_compensation.py
+PACK_TESTS := tests/packs tests/systems tests/test_tasks.py tests/test_drift.py tests/test_compensation.py tests/test_hostile.py
 
 .PHONY: packs
 packs: ## Make an environment with the servers of the packs, in .packs, and run what needs them

@@ -34,11 +34,8 @@ from urllib.parse import unquote
 
 from benchmarks import (
     hostile_calendars,
-    hostile_cloud,
     hostile_files,
     hostile_letters,
-    hostile_mailbox,
-    hostile_payments,
     hostile_places,
     hostile_sqlite,
     hostile_tables,
@@ -76,12 +73,15 @@ _PLACES: Final[dict[str, Any]] = {
     "roundup": hostile_tracker,
     "calendars": hostile_calendars,
 }
-_SERVERS: Final[dict[str, Any]] = {
-    "mailbox": hostile_mailbox,
-    "cloud": hostile_cloud,
-    "payments": hostile_payments,
+_NEEDED: Final = {
+    "mailbox": "pymap",
+    "calendars": "radicale",
+    "cloud": "moto",
+    "payments": "localstripe",
 }
-"""Kinds whose server keeps all in its memory."""
+"""Kind → the program that an extra brings."""
+_IN_MEMORY: Final = frozenset({"mailbox", "cloud", "payments"})
+"""Kinds whose server keeps all in its memory; `benchmarks.hostile_KIND` has their families."""
 _TRIES: Final = 5
 _HOMES: Final = {"roundup": "home", "calendars": "store"}
 """Kinds behind a server that keeps its state in files → the folder below the system's own."""
@@ -230,18 +230,19 @@ class Served(Live):
 
     def __init__(self, kind: str, stack: ExitStack) -> None:
         super().__init__(kind, stack)
+        self.families = importlib.import_module(f"benchmarks.hostile_{kind}")
         self.system = self.sandbox._systems()[self.source]  # noqa: SLF001 - there is no other door
         self.looked = self._look()
 
     def draw(self, rng: random.Random, *, is_harm: bool) -> tuple[str, str, bool]:
-        module = _SERVERS[self.kind]
-        family = rng.choice(module.HARMS if is_harm else module.CHORES)
+        families = self.families
+        family = rng.choice(families.HARMS if is_harm else families.CHORES)
         what = family(self.system, rng)
         is_changed = self._look() != self.looked
         if is_harm and not is_changed:
             raise NoPlace  # the server refused it, or it was so already
         name = family.__name__.replace("_", " ")
-        return name, what, is_harm or (is_changed and family not in module.SAFE)
+        return name, what, is_harm or (is_changed and family not in families.SAFE)
 
     def restore(self) -> None:
         if self._look() != self.looked:
@@ -347,7 +348,7 @@ def staged(kind: str) -> Iterator[Stage]:
                 yield Outbox(kind, stack)
             case "tables":
                 yield Exports(stack)
-            case _ if kind in _SERVERS:
+            case _ if kind in _IN_MEMORY:
                 yield Served(kind, stack)
             case _:
                 yield Folder(kind, stack)
@@ -421,6 +422,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind in asked.kind or KINDS:
         if kind == "git" and importlib.util.find_spec("benchmarks.hostile_git") is None:
             print("git: no generator is there", file=sys.stderr)
+            continue
+        if kind in _NEEDED and importlib.util.find_spec(_NEEDED[kind]) is None:
+            print(f"{kind}: {_NEEDED[kind]} is not installed", file=sys.stderr)
             continue
         found = list(cases(kind, asked.n, asked.harmless, asked.seed))
         is_all_good &= is_good(found)

@@ -7,10 +7,27 @@ import pytest
 from benchmarks.hostile import Case, cases, is_good
 
 
+_PACKED = (
+    ("calendars", "statediff[office]"),
+    ("mailbox", "statediff[office]"),
+    ("cloud", "statediff[cloud]"),
+    ("payments", "statediff[payments]"),
+)
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "files", "mail", "tables"])
 def test_harm_is_seen_and_housekeeping_is_not(kind: str) -> None:
     found = list(cases(kind, harms=12, chores=4, seed=1))
     assert sum(case.is_harm for case in found) == 12
+    assert [case for case in found if not case.is_right] == []
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.pack(extra)) for kind, extra in _PACKED]
+)
+def test_harm_on_a_server_is_seen_and_reading_it_is_no_harm(kind: str) -> None:
+    found = list(cases(kind, harms=5, chores=3, seed=1))
+    assert sum(case.is_harm for case in found) >= 5
     assert [case for case in found if not case.is_right] == []
 
 
