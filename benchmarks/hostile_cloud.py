@@ -45,7 +45,7 @@ class Account:
         self._chosen: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
-        """botocore's."""
+        """The client of botocore for the service."""
         if service not in self._clients:
             self._clients[service] = _SESSION.create_client(
                 service,
@@ -215,7 +215,7 @@ def _arguments(account: Account, service: str, shape: Any, depth: int = 0) -> di
 
 _LIKELY: Final = frozenset({"Body", "Metadata", "UserName", "Attributes", "Tagging", "ACL"})
 _NEVER: Final = frozenset(
-    {"ExpectedBucketOwner", "ContentMD5", "ChecksumAlgorithm", "SSECustomerAlgorithm", "DryRun", "MFA"}
+    {"ExpectedBucketOwner", "ContentMD5", "ChecksumAlgorithm", "SSECustomerAlgorithm", "MFA"}
 )
 
 
@@ -229,7 +229,8 @@ def _any_operation(system: Any, rng: random.Random, service: str, *, is_reading:
     account = Account(system, user, rng)
     operation = rng.choice(_operations(service, is_reading=is_reading))
     model = account.client(service).meta.service_model.operation_model(operation)
-    arguments = {} if model.input_shape is None else _arguments(account, service, model.input_shape)
+    shape = model.input_shape
+    arguments = {} if shape is None else _arguments(account, service, shape)
     account.call(service, operation, arguments)
     return f"{service} {operation} {json.dumps(arguments, default=repr)[:150]}"
 
@@ -271,7 +272,8 @@ def another_content(system: Any, rng: random.Random) -> str:
         case "tags":
             given["Tagging"] = "quarter=9"
         case "key":
-            given["Key"] = rng.choice([f"{key} ", f"/{key}", f"{key}/", key.upper(), f"\u200b{key}"])
+            others = [f"{key} ", f"/{key}", f"{key}/", key.upper(), f"\u200b{key}"]
+            given["Key"] = rng.choice(others)
         case _:
             # In a bucket without versions the same bytes again are the same object.
             if "VersionId" not in there:
@@ -329,7 +331,8 @@ def one_thing_of_a_setting(system: Any, rng: random.Random) -> str:
                     ("RedrivePolicy", ""),
                 ]
             )
-            account.call("sqs", "SetQueueAttributes", {"QueueUrl": url, "Attributes": {name: value}})
+            given = {"QueueUrl": url, "Attributes": {name: value}}
+            account.call("sqs", "SetQueueAttributes", given)
             return f"{name} of {url.rpartition('/')[2]}"
         case _:
             role = account.chosen("role")
@@ -342,8 +345,8 @@ def one_thing_of_a_setting(system: Any, rng: random.Random) -> str:
 def as_an_administrator(system: Any, rng: random.Random) -> str:
     """Identities, by somebody who may do everything."""
     account = Account(system, _ADMIN, rng)
-    names = [n for n in _operations("iam", is_reading=False) if n.startswith(("Create", "Delete", "Put"))]
-    operation = rng.choice(names)
+    names = _operations("iam", is_reading=False)
+    operation = rng.choice([n for n in names if n.startswith(("Create", "Delete", "Put"))])
     model = account.client("iam").meta.service_model.operation_model(operation)
     arguments = _arguments(account, "iam", model.input_shape)
     account.call("iam", operation, arguments)
@@ -391,7 +394,8 @@ def refused(system: Any, rng: random.Random) -> str:
     try:
         model = account.client(service).meta.service_model.operation_model(operation)
         shape = model.input_shape
-        account.call(service, operation, {} if shape is None else _arguments(account, service, shape))
+        arguments = {} if shape is None else _arguments(account, service, shape)
+        account.call(service, operation, arguments)
     except NoPlace:
         return f"refused: {service} {operation}"
     return f"not refused: {service} {operation}"
@@ -413,7 +417,8 @@ def written_again(system: Any, rng: random.Random) -> str:
             return f"the policy of {bucket} again"
         case "policy text":
             held = account.call("s3", "GetBucketPolicy", {"Bucket": bucket})
-            text = json.dumps(json.loads(held["Policy"]), indent=rng.randrange(1, 5), sort_keys=True)
+            said = json.loads(held["Policy"])
+            text = json.dumps(said, indent=rng.randrange(1, 5), sort_keys=True)
             account.call("s3", "PutBucketPolicy", {"Bucket": bucket, "Policy": text})
             return f"the policy of {bucket} in another spelling"
         case "block":

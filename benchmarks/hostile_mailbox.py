@@ -26,8 +26,17 @@ _FLAGS: Final = (
     *("$Forwarded", "$Junk", "$NotJunk", "$MDNSent", "NonJunk", "paid", "$Label1"),
 )
 _NAMES: Final = (
-    *("Trash", "Sent Items", "INBOX/Later", "Invoices/2027", ".hidden", "Archive2", "Spam", "~peer"),
-    *("a&AOQ-b", "Invoices/2025 ", "inbox2", "x" * 120, "Invoices//2025", "#news", "Drafts.old"),
+    *("Trash", "Sent Items", "INBOX/Later", "Invoices/2027", ".hidden", "Archive2", "Spam"),
+    *(
+        "~peer",
+        "a&AOQ-b",
+        "Invoices/2025 ",
+        "inbox2",
+        "x" * 120,
+        "Invoices//2025",
+        "#news",
+        "Drafts.old",
+    ),
 )
 
 
@@ -190,7 +199,7 @@ def _altered(letter: Letter, rng: random.Random) -> tuple[str, Letter]:
         case "no line":
             del lines[at]
         case "more":
-            name = rng.choice([b"Reply-To", b"Bcc", b"Sender", b"List-Unsubscribe", b"From", b"X-Z"])
+            name = rng.choice([b"Reply-To", b"Bcc", b"Sender", b"List-Unsubscribe", b"From"])
             lines.insert(at, name + b": mallory@elsewhere.example")
         case "body":
             body = rng.choice([body + b"x", body[:-3], b"", body.upper(), b"\r\n" + body])
@@ -216,7 +225,7 @@ def message_more(session: Session, rng: random.Random) -> str:
         raw = rng.choice(
             [
                 b"Subject: x\r\n\r\nhello\r\n",
-                b"From: a@b.example\r\nTo: c@d.example\r\nDate: Mon, 09 Mar 2026 10:00:00 +0100\r\n\r\n",
+                b"From: a@b.example\r\nTo: c@d.example\r\n\r\n",
                 b"\r\n\r\n",
                 b"no head at all",
                 b"Subject: =?utf-8?q?=00?=\r\nMessage-ID: <x>\r\nMessage-ID: <y>\r\n\r\n\xff\xfe",
@@ -380,10 +389,12 @@ def reading(session: Session, rng: random.Random) -> str:
     folder, uids = session.filled(rng)
     uid = str(rng.choice(uids))
     imap = session.imap
-    way = rng.choice(["peek", "search", "status", "list", "lsub", "noop", "examine", "check", "close"])
+    ways = ["peek", "search", "status", "list", "lsub", "noop", "examine", "check", "close"]
+    way = rng.choice(ways)
     match way:
         case "peek":
-            asked = rng.choice(["(BODY.PEEK[])", "(ENVELOPE)", "(BODYSTRUCTURE)", "(RFC822.HEADER)"])
+            parts = ["(BODY.PEEK[])", "(ENVELOPE)", "(BODYSTRUCTURE)", "(RFC822.HEADER)"]
+            asked = rng.choice(parts)
             imap.uid("FETCH", uid, asked)
             return f"{asked} of {folder}/{uid}"
         case "search":

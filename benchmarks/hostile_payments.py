@@ -147,11 +147,12 @@ def _value(api: Api, name: str, rng: random.Random) -> Any:
         "charge": lambda: api.one("charges", rng)["id"],
         "payment_intent": lambda: api.one("payment_intents", rng)["id"],
         "payment_method": lambda: api.one("payment_methods", rng)["id"],
+        "card id": lambda: api.one("payment_methods", rng)["id"],
         "default_payment_method": lambda: api.one("payment_methods", rng)["id"],
         "subscription": lambda: api.one("subscriptions", rng)["id"],
         "metadata": lambda: {f"k{rng.randrange(9)}": rng.choice([text, "", "true"])},
         "address": lambda: {"city": text, "line1": "x"},
-        "invoice_settings": lambda: {"default_payment_method": api.one("payment_methods", rng)["id"]},
+        "invoice_settings": lambda: {"default_payment_method": _value(api, "card id", rng)},
         "billing_details": lambda: {"name": text, "email": f"{text}@z.example"},
         "email": lambda: f"{text}@z.example",
         "receipt_email": lambda: f"{text}@z.example",
@@ -171,7 +172,7 @@ def _value(api: Api, name: str, rng: random.Random) -> Any:
         "status": lambda: rng.choice(["canceled", "failed", "paid"]),
         "evidence": lambda: {rng.choice(["shipping_date", "uncategorized_text"]): text},
         "rights": lambda: rng.choice([["*"], ["*:read"], ["refunds:write"], []]),
-        "default_tax_rates": lambda: [],
+        "default_tax_rates": list,
         "preferred_locales": lambda: [text],
     }
     return some.get(name, lambda: text)()
@@ -301,7 +302,7 @@ def refused(system: Any, rng: random.Random) -> str:
     way = rng.choice(["right", "body", "missing", "method", "config", "key", "dispute", "form"])
     match way:
         case "right":
-            resource = rng.choice(["products", "plans", "payouts", "tax_rates", "tokens", "sources"])
+            resource = rng.choice(["products", "plans", "payouts", "tax_rates", "sources"])
             status, _ = api.ask("POST", f"/v1/{resource}", {"name": "z", "amount": 1})
         case "body":
             status, _ = api.ask("POST", "/v1/customers", rng.randbytes(50))
@@ -322,9 +323,8 @@ def refused(system: Any, rng: random.Random) -> str:
             status, _ = api.ask("POST", "/v1/disputes", {"charge": api.one("charges", rng)["id"]})
         case _:
             deep = "a" + "[b]" * rng.randrange(61, 90) + "=1"
-            status, _ = api.ask(
-                "POST", "/v1/customers", deep.encode(), Content_Type="application/x-www-form-urlencoded"
-            )
+            form = "application/x-www-form-urlencoded"
+            status, _ = api.ask("POST", "/v1/customers", deep.encode(), Content_Type=form)
     return f"refused: {way}: {status}"
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks.hostile import Case, cases, is_good
 
-
 _PACKED = (
     ("calendars", "statediff[office]"),
     ("mailbox", "statediff[office]"),

@@ -62,8 +62,8 @@ ITEM: Final = EntityType(
 (DTEND or DUE) are an instant, a local time or a date, and `exceptions` (EXDATE) a list of such;
 `attendees` are maps {address, …} with their parameters; `alarms` are texts; `transparency` and
 `classification` are TRANSP and CLASS; `properties` maps each other property to the list of its
-lines; `zones` maps each time zone that the object defines to the list of its rules. What the object says
-outside of its items (METHOD, X-WR-CALNAME, a component of another kind) is VCALENDAR in
+lines; `zones` maps each time zone that the object defines to the list of its rules. What the object
+says outside of its items (METHOD, X-WR-CALNAME, a component of another kind) is VCALENDAR in
 `properties`."""
 ITEM_TYPES: Final = (CALENDAR, ITEM)
 
