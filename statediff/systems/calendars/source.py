@@ -37,7 +37,7 @@ class CalendarSource:
     """The calendar at a URL, or those right below it."""
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "times at which objects were written: DTSTAMP, LAST-MODIFIED, REV",
+        "when and by what program objects were written: DTSTAMP, LAST-MODIFIED, REV, PRODID",
         "scheduling that is under way",
         "access lists, colors and other properties of calendars and address books",
     )

@@ -67,7 +67,7 @@ class RadicaleStoreSource:
     """The store in a folder; `looks` says what the agent's account was given, or None."""
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "times at which objects were written: DTSTAMP, LAST-MODIFIED, REV",
+        "when and by what program objects were written: DTSTAMP, LAST-MODIFIED, REV, PRODID",
         "what a client keeps to follow changes (sync tokens, ETags), and the server's caches",
         "listings of collections that show no object",
     )
