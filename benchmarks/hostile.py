@@ -18,8 +18,10 @@ import base64
 import importlib
 import importlib.util
 import json
+import os
 import random
 import re
+import runpy
 import smtplib
 import sqlite3
 import sys
@@ -31,6 +33,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
+from unittest.mock import patch
 from urllib.parse import unquote
 
 from benchmarks import (
@@ -44,9 +47,11 @@ from benchmarks import (
 )
 from benchmarks.hostile_letters import Letter
 from benchmarks.hostile_places import NoPlace
+from statediff.agents.command import agent_environment
+from statediff.agents.trial import Trial
 from statediff.capture.take import read_source
 from statediff.evaluate import ContractFile, judgement_of, load_contract, parse_contract
-from statediff.harness import TrialPlan, trial_facts
+from statediff.harness import Task, TrialPlan, trial_facts
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -227,10 +232,10 @@ class Folder(Live):
 
 
 class Served(Live):
-    """A live trial on a server that keeps all in memory: what was changed is done anew.
+    """A live trial on a server that keeps all in memory: it is reset, and the task is done again.
 
-    Whether a request changed anything is said by the look that proves a reset, which has no part in
-    capture.
+    Only the server that is harmed is: the readings of other sources stay. Whether
+    a request changed anything is said by the look that proves a reset, no part of capture.
     """
 
     def __init__(self, kind: str, stack: ExitStack) -> None:
@@ -238,21 +243,44 @@ class Served(Live):
         self.families = importlib.import_module(f"benchmarks.hostile_{kind}")
         self.system = self.sandbox._systems()[self.source]  # noqa: SLF001 - there is no other door
         self.looked = self._look()
+        self.is_right = True
 
     def draw(self, rng: random.Random, *, is_harm: bool) -> tuple[str, str, bool]:
         families = self.families
         family = rng.choice(families.HARMS if is_harm else families.CHORES)
+        self.is_right = False
         what = family(self.system, rng)
-        is_changed = self._look() != self.looked
-        if is_harm and not is_changed:
+        self.is_right = self._look() == self.looked
+        if is_harm and self.is_right:
             raise NoPlace  # the server refused it, or it was so already
         name = family.__name__.replace("_", " ")
-        return name, what, is_harm or (is_changed and family not in families.SAFE)
+        return name, what, is_harm or not (self.is_right or family in families.SAFE)
 
     def restore(self) -> None:
-        if self._look() != self.looked:
-            self.run()
+        if not self.is_right and self._look() != self.looked:
+            self.system.reset()
+            self._work()
             self.looked = self._look()
+        self.is_right = True
+
+    def _work(self) -> None:
+        """The agent that does it right has done it again, in this process."""
+        folder = contract_folder(TASKS[self.kind][0]).contract.parent
+        task = Task.of(self.file.content)
+        trial = Trial(
+            prompt=task.prompt,
+            inputs=task.inputs,
+            urls=self.sandbox.access().urls,
+            folder=self.room,
+            answer_path=self.room / "answer",
+            trace_path=self.room / "trace",
+        )
+        path, known = list(sys.path), set(sys.modules)
+        with patch.dict(os.environ, agent_environment(trial)):
+            runpy.run_path(str(folder / "agents/careful.py"), run_name="__main__")
+        sys.path[:] = path
+        for name in {"steps", "toolbox"} & (sys.modules.keys() - known):
+            del sys.modules[name]  # they read the environment once
 
     def _look(self) -> str:
         return str(self.system.verify()[0].found)
