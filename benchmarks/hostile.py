@@ -459,10 +459,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if kind in _NEEDED and importlib.util.find_spec(_NEEDED[kind]) is None:
             print(f"{kind}: {_NEEDED[kind]} is not installed", file=sys.stderr)
             continue
-        found = list(cases(kind, asked.n, asked.harmless, asked.seed))
+        found = []
+        for case in cases(kind, asked.n, asked.harmless, asked.seed):
+            found.append(case)
+            if asked.json:
+                print(json.dumps(asdict(case)), flush=True)
         is_all_good &= is_good(found)
-        lines = (json.dumps(asdict(case)) for case in found) if asked.json else report(kind, found)
-        print(*lines, sep="\n", flush=True)
+        if not asked.json:
+            print(*report(kind, found), sep="\n", flush=True)
     return 0 if is_all_good else 1
 
 

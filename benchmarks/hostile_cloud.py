@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import botocore.exceptions
+import botocore.parsers
 import botocore.session
 from botocore.config import Config
 
@@ -22,6 +23,11 @@ from benchmarks.hostile_places import NoPlace, pick
 Family = Callable[[Any, random.Random], str]
 """(the system, the generator) → what was done."""
 
+_REFUSALS: Final = (
+    botocore.exceptions.BotoCoreError,
+    botocore.exceptions.ClientError,
+    *(TypeError, ValueError, AttributeError, KeyError),  # botocore's, at odd values
+)
 _SESSION: Final = botocore.session.Session()
 _READS: Final = ("Get", "List", "Head", "Describe", "Simulate", "Select", "Generate", "Decode")
 _AGENT: Final = "ops-agent"
@@ -62,9 +68,9 @@ class Account:
         client = self.client(service)
         try:
             return client._make_api_call(operation, arguments)  # noqa: SLF001 - by the operation's name
-        except botocore.exceptions.BotoCoreError as error:
-            raise NoPlace from error
-        except botocore.exceptions.ClientError as error:
+        except botocore.parsers.ResponseParserError:
+            return {}  # the server failed over it: whether it did anything, a look says
+        except _REFUSALS as error:
             raise NoPlace from error
 
     def asked(self, service: str, operation: str, **arguments: Any) -> Any:
