@@ -5,7 +5,8 @@
    every transaction.
 2. `finish` reads the log's bytes itself. It believes only frames whose salts and checksums are
    right (`sqlite.wal`), and only if the file was not written, neither was exchanged, and the log
-   ends where its index says. Anything else is a gap, with the cause.
+   ends where its index says. Anything else is a gap, with the cause. What a server commits while
+   the log is read comes after the end.
 3. Each transaction is applied to a copy, and its state read as a scan would (`sqlite.replay`).
 
 What it cannot see: when a transaction was committed (the log holds no times) and by whom; what was
@@ -37,6 +38,7 @@ import sqlite3
 import stat
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -53,6 +55,7 @@ from statediff.systems.sqlite.replay import Replay
 from statediff.systems.sqlite.scan import Scanner, cause_of, is_of_the_file
 from statediff.systems.sqlite.wal import (
     Commit,
+    LogHeader,
     LogIndex,
     read_commits,
     read_header,
@@ -148,8 +151,7 @@ class Hold:
 
     def check_end(self, index: LogIndex | None, last: LogIndex) -> None:
         """Raises unless the last transaction of the log is the last that its readers see."""
-        is_end = index == last if last.frames else index is None or not index.frames
-        if not is_end:
+        if not is_end(index, last):
             seen = "nothing" if index is None else index.frames
             raise SourceUnfollowed(
                 f"its write-ahead log has {last.frames} committed frames, its index says {seen}"
@@ -171,6 +173,11 @@ class Hold:
         return descriptor
 
 
+def is_end(index: LogIndex | None, last: LogIndex) -> bool:
+    """Whether the index counts all transactions of the log, the last of which ends there."""
+    return index == last if last.frames else index is None or not index.frames
+
+
 def _lock(descriptor: int, start: int, length: int) -> None:
     if sys.platform != "linux":
         raise SourceUnavailable("its log can be held on Linux only")
@@ -187,6 +194,9 @@ def _write_stamp(descriptor: int) -> tuple[int, int, int]:
 
 MAX_TRANSACTIONS: Final = 10_000
 MAX_LOG_BYTES: Final = 2 * 1024 * 1024 * 1024
+_LOOKS: Final = 4
+_LOOK_SECONDS: Final = 0.02
+"""Of a commit that is being made, the log has the frames before its index counts them."""
 
 
 class SqliteFeed:
@@ -253,14 +263,35 @@ class SqliteFeed:
             self._held = None
 
 
-def _marked(commits: Iterator[Commit]) -> Iterator[tuple[Commit, bool]]:
-    """Each commit, and whether it is the last one that can be read."""
+def _end(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | None]:
+    """What the index says, and where the log ends at that moment; None if it cannot be read."""
+    for number in range(_LOOKS):
+        if number:
+            time.sleep(_LOOK_SECONDS)
+        index = held.look()
+        last = LogIndex(0, header.salts, header.checksum)
+        try:
+            for commit in read_commits(held.log, header):
+                last = LogIndex(commit.frame, header.salts, commit.checksum)
+        except SourceUnavailable:
+            return index, None  # whoever reads up to there is told the cause
+        if is_end(index, last):
+            break
+    return index, last
+
+
+def _marked(commits: Iterator[Commit], end: LogIndex | None) -> Iterator[tuple[Commit, bool]]:
+    """Each commit up to that end, and whether it is the last one that can be read."""
     held: Commit | None = None
     try:
         for commit in commits:
+            if end is not None and commit.frame > end.frames:
+                break
             if held is not None:
                 yield held, False
             held = commit
+            if end is not None and commit.frame == end.frames:
+                break
     except SourceUnavailable:
         if held is not None:
             yield held, True
@@ -292,12 +323,13 @@ def _states(
         raise SourceUnfollowed("its write-ahead log was begun anew")
     if os.fstat(held.log).st_size > MAX_LOG_BYTES:
         raise SourceUnfollowed(f"its write-ahead log holds more than {MAX_LOG_BYTES >> 20} MiB")
+    index, end = _end(held, header)
     last = LogIndex(0, header.salts, header.checksum)
     with DatabaseCopy(header.page_size) as copy:
         if copy.fill(held.file) != held.digest:
             raise SourceUnfollowed("its file was written past its log")
         replay = None if before is None else Replay(copy, scanner, store, before)
-        for commit, is_last in _marked(read_commits(held.log, header)):
+        for commit, is_last in _marked(read_commits(held.log, header), end):
             last = LogIndex(commit.frame, header.salts, commit.checksum)
             if commit.frame <= held.end.frames:
                 copy.write(commit)
@@ -314,6 +346,7 @@ def _states(
     if last.frames < held.end.frames:
         raise SourceUnfollowed("its write-ahead log was cut off")
     held.check_end(index, last)
-    if held.look() != index:
+    now = held.look()
+    if end not in (None, last) or (0 if now is None else now.frames) < last.frames:
         raise SourceUnavailable("it was written while its log was read")
     held.check_index_writes()

@@ -232,9 +232,23 @@ def rooms(line: Timeline, rows: Mapping[str, list[Row]]) -> list[Row]:
             known = ("type", "room_version", "creator")
             rest = {k: v for k, v in made.content.items() if k not in known}
             further |= {_CREATE: rest} if rest else {}
+        pinned = line.state.get((id_, _PINNED, ""))
+        if pinned is not None and (rest := _beside_pins(pinned.content)):
+            further[_PINNED] = rest
         told["further"] = value(further) if further else None
         found.append(told)
     return found
+
+
+def _beside_pins(content: dict[str, Tree]) -> dict[str, Tree]:
+    """What an event about pins says that is no pin of a post: all of it, if some of it is none."""
+    listed = content.get("pinned")
+    is_plain = (
+        isinstance(listed, list)
+        and all(isinstance(each, str) for each in listed)
+        and len({*listed}) == len(listed)
+    )
+    return {name: part for name, part in content.items() if name != "pinned" or not is_plain}
 
 
 def _is_plain_topic(rest: Tree, topic: Observed) -> bool:

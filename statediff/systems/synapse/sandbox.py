@@ -45,6 +45,7 @@ from statediff.systems.synapse.drift import (
     with_token,
     without_readers,
 )
+from statediff.systems.synapse.feed import SynapseFeed
 from statediff.systems.synapse.source import SynapseSource
 from statediff.systems.synapse.story import signing_key
 
@@ -94,7 +95,7 @@ class SynapseChat:
         return (self._read,)
 
     def feeds(self) -> tuple[Feed, ...]:
-        return ()
+        return (SynapseFeed(self._read, self.home / DATABASE, self.home / MEDIA),)
 
     def unplug(self, source: str) -> None:
         """The server is killed and its database removed."""

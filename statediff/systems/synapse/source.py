@@ -32,6 +32,7 @@ from statediff.systems.sqlite.source import SqliteSource
 from statediff.systems.synapse import accounts, rooms
 from statediff.systems.synapse.timeline import timeline
 from statediff.systems.trackers.folder import PROGRAM, entries, read_file
+from statediff.systems.trackers.retold import IN_BETWEEN, Moment, Unmoved
 
 Refine = Callable[[Schema], Schema]
 
@@ -82,8 +83,8 @@ _TOLD: Final = frozenset(
     (
         *("access_tokens", "account_data", "current_state_events", "devices", "erased_users"),
         *("event_json", "events", "local_media_repository", "profiles", "receipts_linearized"),
-        *("redactions", "room_account_data", "room_alias_servers", "room_aliases", "rooms"),
-        "users",
+        *("redactions", "room_account_data", "room_alias_servers", "room_aliases"),
+        *("room_memberships", "rooms", "users"),
     )
 )
 """Tables that are described in other terms."""
@@ -125,7 +126,7 @@ class SynapseSource:
         self._name = name
         self._media = media
         self._refine = refine
-        self.database = SqliteSource(name, database, _without_following)
+        self.database = SqliteSource(name, database, without_following)
         self._known: Schema | None = None
 
     @property
@@ -143,19 +144,36 @@ class SynapseSource:
         raw = self.database.read(MemoryChunks(), clock, None).state
         return scanned(self._name, as_of, self.told(raw, store, like))
 
-    def told(self, raw: State, store: ChunkStore, like: State | None) -> State:
-        """One raw state of the database in the chat's own terms, with what its files say."""
+    def told(
+        self,
+        raw: State,
+        store: ChunkStore,
+        like: State | None,
+        past: Unmoved | None = None,
+        last: Moment | None = None,
+    ) -> State:
+        """One raw state of the database in the chat's own terms, with what its files say.
+
+        Of a moment in the past, `past` tells which of the files were then what they are now, and
+        `last` is the moment before it: what follows from the same rows is taken from there.
+        """
         if self._known is None:
             self._known = self._learn(raw)
-        stored = _rows(raw)
-        found = self._described(stored)
         types = _with_new(self._known, raw)
         schema = replace(
             self._known, types=types, sources=((self._name, tuple(t.name for t in types)),)
         )
+        changed = _tables_of(raw) if last is None else last.changed(raw)
+        is_retold = last is None or not changed.isdisjoint(_TOLD)
+        stored = _rows(raw, changed | _TOLD if is_retold else changed)
+        found = self._described(stored, past) if is_retold else {}
         tables = {}
         for each in types:
             table = each.source_table
+            was = None if last is None else last.told.tables.get(each.name)
+            if was is not None and not (is_retold if table in _OWN_TABLES else table in changed):
+                tables[each.name] = was
+                continue
             rows = found.get(table, _open(stored.get(table, [])))
             earlier = None if like is None else like.tables.get(each.name)
             known = self._enumeration(raw, table)
@@ -167,9 +185,20 @@ class SynapseSource:
             tables[each.name] = keyed_table(each, rows, known, store, earlier)
         return State(schema, tables)
 
-    def _described(self, stored: dict[str, list[Row]]) -> dict[str, list[Row] | str]:
+    def _described(
+        self, stored: dict[str, list[Row]], past: Unmoved | None
+    ) -> dict[str, list[Row] | str]:
         """Table of a type → its rows by column, or why there are none."""
         line = timeline(stored)
+
+        def content(media_id: str) -> Observed | bytes:
+            parts = media_path(media_id)
+            if parts is None:
+                return Unobserved("its place on disk is not a name")
+            if past is not None and "/".join(parts) not in past.same:
+                return Unobserved(IN_BETWEEN)
+            return read_file(self._media, *parts)
+
         return {
             **line.odd,
             **rooms.said(line),
@@ -184,18 +213,12 @@ class SynapseSource:
             "account_data#": accounts.account_data(stored),
             "device": accounts.devices(stored),
             "direct_chat": accounts.direct_chats(stored),
-            "media": accounts.media(stored, self._content),
+            "media": accounts.media(stored, content),
             "receipt": accounts.receipts(stored),
             "session": accounts.sessions(stored),
             "user": accounts.users(stored),
-            PROGRAM.name: self._entries(stored),
+            PROGRAM.name: (self._entries(stored) if past is None or past.is_still else IN_BETWEEN),
         }
-
-    def _content(self, media_id: str) -> Observed | bytes:
-        parts = media_path(media_id)
-        if parts is None:
-            return Unobserved("its place on disk is not a name")
-        return read_file(self._media, *parts)
 
     def _entries(self, stored: Mapping[str, list[Row]]) -> list[Row] | str:
         """Everything in the folder of media that is no upload."""
@@ -221,10 +244,9 @@ class SynapseSource:
         by_table = {t.type.source_table: t.type for t in raw.tables.values()}
         if not by_table.keys() >= set(_NEEDED):
             raise SourceRuined("its database is not one of Synapse's")
-        own = (*rooms.TYPES, *(_apart(t) for t in accounts.TYPES), PROGRAM)
-        taken = {t.name for t in own}
+        taken = {t.name for t in _OWN_TYPES}
         others = [_kept(t, taken) for t in by_table.values() if _is_kept(t.source_table)]
-        types = tuple(sorted((*own, *others), key=lambda t: t.name))
+        types = tuple(sorted((*_OWN_TYPES, *others), key=lambda t: t.name))
         schema = source_schema(self._name, types)
         return schema if self._refine is None else self._refine(schema)
 
@@ -236,7 +258,7 @@ def media_path(media_id: str) -> tuple[str, ...] | None:
     return ("local_content", media_id[0:2], media_id[2:4], media_id[4:])
 
 
-def _without_following(schema: Schema) -> Schema:
+def without_following(schema: Schema) -> Schema:
     """The database's types without those of which nothing is read."""
     left_out = FOLLOWING - {"room_memberships"} | PASSING
     types = tuple(t for t in schema.types if t.source_table not in left_out)
@@ -251,6 +273,11 @@ def _no_clock() -> datetime:
 def _apart(own: EntityType) -> EntityType:
     """A type of ours under a table of its own, where the server has one of that name."""
     return replace(own, table=f"{own.name}#") if own.name in _TOLD else own
+
+
+_OWN_TYPES: Final = (*rooms.TYPES, *(_apart(t) for t in accounts.TYPES), PROGRAM)
+_OWN_TABLES: Final = frozenset(t.source_table for t in _OWN_TYPES) | frozenset(_ODD)
+"""What stands where the types are that rest on the tables of `_TOLD`."""
 
 
 def _is_kept(table: str) -> bool:
@@ -287,10 +314,16 @@ class _Cells(dict[str, Observed]):
         return ABSENT
 
 
-def _rows(raw: State) -> dict[str, list[Row]]:
-    """Table → its rows by column."""
+def _tables_of(raw: State) -> frozenset[str]:
+    return frozenset(table.type.source_table for table in raw.tables.values())
+
+
+def _rows(raw: State, wanted: frozenset[str]) -> dict[str, list[Row]]:
+    """Table → its rows by column, of those that are wanted."""
     found: dict[str, list[Row]] = {}
     for table in raw.tables.values():
+        if table.type.source_table not in wanted:
+            continue
         columns = [(f.name, f.source_column) for f in table.type.fields]
         found[table.type.source_table] = [
             _Cells({column: row[field] for field, column in columns if field in row})
