@@ -265,18 +265,22 @@ class SqliteFeed:
 
 def _end(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | None]:
     """What the index says, and where the log ends at that moment; None if it cannot be read."""
-    for number in range(_LOOKS):
-        if number:
-            time.sleep(_LOOK_SECONDS)
-        index = held.look()
-        last = LogIndex(0, header.salts, header.checksum)
-        try:
-            for commit in read_commits(held.log, header):
-                last = LogIndex(commit.frame, header.salts, commit.checksum)
-        except SourceUnavailable:
-            return index, None  # whoever reads up to there is told the cause
-        if is_end(index, last):
-            break
+    for _ in range(_LOOKS - 1):
+        index, last = _look(held, header)
+        if last is None or is_end(index, last):
+            return index, last
+        time.sleep(_LOOK_SECONDS)
+    return _look(held, header)
+
+
+def _look(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | None]:
+    index = held.look()
+    last = LogIndex(0, header.salts, header.checksum)
+    try:
+        for commit in read_commits(held.log, header):
+            last = LogIndex(commit.frame, header.salts, commit.checksum)
+    except SourceUnavailable:
+        return index, None  # whoever reads up to there is told the cause
     return index, last
 
 
