@@ -31,6 +31,11 @@ TRANSIENT = [
         r"moment 1 of shop-db: product 337: 1 < \d+",
         r"\nsteps:\n(?:.|\n)*?(?=\nanswer:)",
     ),
+    (
+        "shop/exchange-or-refund", "puts_back", "prices-stay",
+        r"in transaction 1 of shop-db \(position \d+\): product 337 price_cents 3900 → 1",
+        r"\n  - id: prices-stay\n(?:.|\n)*?during: run\n",
+    ),
 ]  # fmt: skip
 
 
@@ -56,7 +61,8 @@ def test_only_a_clause_about_the_run_sees_what_was_undone(
     assert replay(trial.evaluated.bundle) == judgement
 
     seen = trial.observed
-    right = try_agent(running, folder, "careful", tmp_path / "right")
+    reference = "exchanges" if task == "shop/exchange-or-refund" else "careful"
+    right = try_agent(running, folder, reference, tmp_path / "right")
     assert not isinstance(seen.run.answer, NoAnswer)
     assert seen.run.answer == right.observed.run.answer  # scoring the output accepts it
 
@@ -128,18 +134,24 @@ def test_half_of_the_contracts_of_the_core_assert_something_of_the_run_itself():
     assert len(ABOUT_THE_RUN) >= len(core) / 2
 
 
+def test_half_of_all_shipped_contracts_assert_something_of_the_run():
+    found = [load_contract(f.contract).content for f in contract_folders()]
+    assert sum(map(is_about_the_run, found)) * 2 >= len(found)
+
+
+def is_about_the_run(contract):
+    return bool(
+        contract.steps
+        or any(source.history == "required" for source in contract.evidence.values())
+        or any(p.during == "run" for p in (*contract.forbid, *contract.require, *contract.allow))
+    )
+
+
 def test_two_of_three_contracts_over_systems_with_a_history_assert_something_of_the_run():
     found = [load_contract(f.contract).content for f in contract_folders()]
     without = {"office"}  # its feeds say nothing of what was between the ends
     asked = [c for c in found if c.sandbox not in without]
-    about = [
-        c
-        for c in asked
-        if c.steps
-        or any(source.history == "required" for source in c.evidence.values())
-        or any(part.during == "run" for part in (*c.forbid, *c.require, *c.allow))
-    ]
-    assert len(about) * 3 >= len(asked) * 2
+    assert sum(map(is_about_the_run, asked)) * 3 >= len(asked) * 2
 
 
 @pytest.mark.parametrize(("number", "task"), [*enumerate(ABOUT_THE_RUN)])
