@@ -280,7 +280,7 @@ def _look(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | No
         for commit in read_commits(held.log, header):
             last = LogIndex(commit.frame, header.salts, commit.checksum)
     except SourceUnavailable:
-        return index, None  # whoever reads up to there is told the cause
+        return index, None  # a reader that gets there sees the cause
     return index, last
 
 
