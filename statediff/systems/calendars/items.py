@@ -100,7 +100,7 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
         if str(each["TZID"]) in zones:  # programs differ in which of two they believe
             raise ValueError("a time zone is there twice")
         zones[str(each["TZID"])] = _zone(each)
-    shared: dict[str, Value] = {"name": name, "zones": Map.of(zones)}
+    shared: Row = {"name": name, "zones": Map.of(zones)}
     around = _around(parsed)
     return [{**_item(calendar, each, around), **shared} for each in found]
 

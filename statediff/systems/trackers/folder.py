@@ -91,7 +91,7 @@ def entries(
     rows: list[Row] = []
     try:
         with _open_folder(home) as top:
-            own = _itself(top) if is_own else ()
+            own = _itself(top) if is_own else iter(())
             for path, mode, told in chain(own, _walk(top, "", is_told, is_own)):
                 if len(rows) >= MAX_FILES:
                     return f"the home holds more than {MAX_FILES} files"
@@ -115,7 +115,7 @@ def _open_folder(name: Path | str, inside: int | None = None) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _itself(home: int) -> Iterator[tuple[str, int, str]]:
+def _itself(home: int) -> Iterator[tuple[str, int, str | None]]:
     """What the home has beside its entries, and its mode where everybody may write it."""
     status = os.fstat(home)
     mode = stat.S_IMODE(status.st_mode)
