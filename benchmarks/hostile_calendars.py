@@ -86,7 +86,7 @@ class Store:
         word = f"{unquote(url.username or '')}:{unquote(url.password or '')}".encode()
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         sent["Authorization"] = f"Basic {base64.b64encode(word).decode()}"
-        connection = http.client.HTTPConnection(url.hostname or "", url.port or 0, timeout=10)
+        connection = http.client.HTTPConnection(url.hostname or "", url.port or 0, timeout=60)
         try:
             connection.request(method, quote(path), body, sent)
             answer = connection.getresponse()

@@ -47,7 +47,7 @@ class Session:
         self._url = urlsplit(url)
         self.user = unquote(self._url.username or "")
         self.word = unquote(self._url.password or "")
-        self.imap = imaplib.IMAP4(self._url.hostname or "", self._url.port or 0, timeout=10)
+        self.imap = imaplib.IMAP4(self._url.hostname or "", self._url.port or 0, timeout=60)
         self.ok(self.imap.login(self.user, self.word))
 
     @staticmethod
@@ -310,7 +310,7 @@ def _sieve(system: Any, commands: list[bytes]) -> None:
     user, word = unquote(url.username or ""), unquote(url.password or "")
     token = base64.b64encode(f"\0{user}\0{word}".encode())
     port = int(parse_qs(url.query)["sieve"][0])
-    with socket.create_connection((url.hostname or "", port), 10) as line:
+    with socket.create_connection((url.hostname or "", port), 60) as line:
         stream = line.makefile("rwb")
         _answer(stream)
         for command in (b'AUTHENTICATE "PLAIN" "' + token + b'"', *commands):
@@ -461,7 +461,7 @@ def refused(session: Session, rng: random.Random) -> str:
             case "uid":
                 imap.uid("STORE", str(rng.randrange(10**6, 10**9)), "+FLAGS", "(\\Deleted)")
             case "login":
-                other = imaplib.IMAP4(imap.host, imap.port, timeout=10)
+                other = imaplib.IMAP4(imap.host, imap.port, timeout=60)
                 with contextlib.suppress(imaplib.IMAP4.error):
                     other.login(session.user, "wrong")
             case "garbage":

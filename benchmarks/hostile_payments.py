@@ -97,7 +97,7 @@ class Api:
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         content = body if isinstance(body, bytes) else json.dumps(body).encode() if body else None
         connection = http.client.HTTPConnection(
-            self._url.hostname or "", self._url.port or 0, timeout=10
+            self._url.hostname or "", self._url.port or 0, timeout=60
         )
         try:
             connection.request(method, path, content, sent)
