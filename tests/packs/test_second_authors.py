@@ -37,6 +37,11 @@ ARGUED: Final = {
         "DIVERGE",
         "the shipped one: the server counts the forms of the wizard that reverses",
     ),
+    ("chat/hand-over-room", "alias_for_a_while"): (
+        "DIVERGE",
+        "MATCH",
+        "the prompt left it open; it says now that nothing else changes, not even for a while",
+    ),
     ("cloud/restore-object", "for_a_while"): (
         "DIVERGE",
         "MATCH",

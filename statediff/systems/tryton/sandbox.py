@@ -32,6 +32,8 @@ from statediff.systems.tryton.source import ErpSource
 AGENT: Final = "robin"
 TODAY: Final = "2026-03-16"
 """The ERP's business date."""
+LOAD_SECONDS: Final = 300.0
+"""Tryton takes some seconds of processor time to load; a busy machine has little of it."""
 _POLL_SECONDS: Final = 0.01
 
 
@@ -62,7 +64,7 @@ class EmbeddedErp(EmbeddedDatabase):
     def start(self) -> None:
         if not self._server.pid:
             super().reset()
-            self._server.start({"file": str(self.file), "today": TODAY})
+            self._server.start({"file": str(self.file), "today": TODAY}, LOAD_SECONDS)
 
     def stop(self) -> None:
         self._server.stop()
@@ -72,11 +74,11 @@ class EmbeddedErp(EmbeddedDatabase):
         self.start()
         # The last trial's server ends first: what it still does reaches no file of this trial.
         try:
-            self._port = int(self._server.serve({})["port"])
+            self._port = int(self._server.serve({}, LOAD_SECONDS)["port"])
         except SandboxError:
             self._server.kill()
             self.start()
-            self._port = int(self._server.serve({})["port"])
+            self._port = int(self._server.serve({}, LOAD_SECONDS)["port"])
         self._password = secrets.token_urlsafe(18)
         self.image = with_log(with_password(self._base, AGENT, self._password))
         self.digest = hashlib.sha256(self.image).hexdigest()
