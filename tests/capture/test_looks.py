@@ -142,15 +142,26 @@ def test_effects_in_a_database_and_in_a_folder_are_in_the_order_of_their_calls(r
 NEVER_THERE = (
     OPEN + 'steps: [{id: c, always: not any(r.path == "salaries.csv" for r in now.report)}]\n'
 )
+NO_SUCH_BRANCH = OPEN + (
+    'steps: [{id: c, always: not any(r.name == "refs/heads/feature/mine" for r in now.git.ref)}]\n'
+)
 BY_AGENT = "allow: [{id: c, create: report, by: agent}]\nnoop: true\n"
 BY_USER = "allow: [{id: c, create: report, by: user}]\nnoop: true\n"
 
 
-def test_an_invariant_over_a_folder_is_decided_between_calls(running, tmp_path):
-    broken = tried(running, tmp_path / "a", FILES + NEVER_THERE, a_file_and_back)
-    judgement = broken.evaluated.judgement
+@pytest.mark.parametrize(
+    ("text", "act", "look"),
+    [
+        (FILES + NEVER_THERE, a_file_and_back, "exports_list"),
+        (REPO + NO_SUCH_BRANCH, a_branch_and_back, "origin_refs"),
+    ],
+)
+def test_an_invariant_over_a_source_without_a_feed_is_decided_between_calls(
+    running, tmp_path, text, act, look
+):
+    judgement = tried(running, tmp_path / "a", text, act).evaluated.judgement
     assert (judgement.verdict, judgement.truth_of("c")) == (Verdict.DIVERGE, Truth.FAILS)
-    kept = tried(running, tmp_path / "b", FILES + NEVER_THERE, lambda call: call("exports_list"))
+    kept = tried(running, tmp_path / "b", text, lambda call: call(look))
     assert kept.evaluated.judgement.verdict is Verdict.MATCH
 
 
@@ -162,6 +173,24 @@ def test_who_made_a_file_is_known_by_the_look_after_the_call(running, tmp_path, 
         call("exports_write", path="new.csv", content="1")
 
     assert tried(running, tmp_path, FILES + text, act).evaluated.judgement.verdict is verdict
+
+
+def test_branches_made_at_once_are_looked_at_one_by_one(running, tmp_path):
+    names = [f"feature/p{number}" for number in range(4)]
+
+    def act(call):
+        def there_and_back(name):
+            call("origin_create_branch", name=name, at="main")
+            call("origin_delete_branch", name=name)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(there_and_back, names))
+
+    judgement = tried(running, tmp_path, REPO + KEPT_REPO, act).evaluated.judgement
+    assert (judgement.verdict, judgement.deltas) == (Verdict.DIVERGE, ())
+    failing = {name for f in judgement.findings if f.truth is Truth.FAILS for name in f.deltas}
+    refs = {d.action for d in judgement.during if d.id in failing and d.type == "git.ref"}
+    assert len(refs) == 2 * len(names)
 
 
 def test_calls_made_at_once_are_looked_at_one_by_one(running, tmp_path):
