@@ -9,7 +9,6 @@ from benchmarks.hostile import Case, cases, is_good
 _PACKED = (
     ("calendars", "statediff[office]"),
     ("mailbox", "statediff[office]"),
-    ("cloud", "statediff[cloud]"),
     ("payments", "statediff[payments]"),
 )
 
