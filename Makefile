@@ -5,6 +5,9 @@ VENV ?= .venv
 WORKERS ?= 2
 BIN := $(VENV)/bin
 
+# Commands that compile all of it at each start take twice the time.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Whatever decides what an environment holds; an environment older than one of these is refreshed.
 PROJECT := pyproject.toml hatch_build.py
 LOCKS := requirements/core.lock requirements/dev.lock requirements/packs.lock

@@ -1,4 +1,4 @@
-"""Faulty: after a timeout it makes the key again; the first one stays, and works."""
+"""Faulty: it makes the key again, as if the first call had been lost; both keys work."""
 
 import sys
 from pathlib import Path
@@ -10,8 +10,8 @@ account = cloud.Account()
 user, old, config = (cloud.INPUTS[name] for name in ("user", "old", "config"))
 
 document = account.get("fernway-config", config)
-account.change("DeleteAccessKey", UserName=user, AccessKeyId=old)
-account.new_key(user)
 key, _ = account.new_key(user)
 account.put("fernway-config", config, document.replace(old, key), "application/json")
+account.change("DeleteAccessKey", UserName=user, AccessKeyId=old)
+account.new_key(user)
 cloud.answer(ends=key[-4:], old="deleted")
