@@ -273,6 +273,13 @@ def _end(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | Non
     return _look(held, header)
 
 
+def _goes_on(now: LogIndex | None, last: LogIndex) -> bool:
+    """Whether the log that ended there has all of that still, and perhaps more."""
+    if not last.frames:
+        return True
+    return now is not None and now.salts == last.salts and now.frames >= last.frames
+
+
 def _look(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | None]:
     index = held.look()
     last = LogIndex(0, header.salts, header.checksum)
@@ -350,7 +357,6 @@ def _states(
     if last.frames < held.end.frames:
         raise SourceUnfollowed("its write-ahead log was cut off")
     held.check_end(index, last)
-    now = held.look()
-    if end not in (None, last) or (0 if now is None else now.frames) < last.frames:
+    if end not in (None, last) or not _goes_on(held.look(), last):
         raise SourceUnavailable("it was written while its log was read")
     held.check_index_writes()
