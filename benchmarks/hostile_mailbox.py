@@ -48,7 +48,18 @@ class Session:
         self.user = unquote(self._url.username or "")
         self.word = unquote(self._url.password or "")
         self.imap = imaplib.IMAP4(self._url.hostname or "", self._url.port or 0, timeout=60)
-        self.ok(self.imap.login(self.user, self.word))
+        try:
+            self.ok(self.imap.login(self.user, self.word))
+        except BaseException:
+            self.imap.shutdown()
+            raise
+
+    def end(self) -> None:
+        """The connection is closed, whether or not the server still answers."""
+        with contextlib.suppress(imaplib.IMAP4.error, OSError):
+            self.imap.logout()
+        with contextlib.suppress(OSError):
+            self.imap.shutdown()
 
     @staticmethod
     def ok(answer: tuple[str, list[Any]]) -> list[Any]:
@@ -127,8 +138,7 @@ def _session(system: Any) -> Iterator[Session]:
     except (imaplib.IMAP4.error, OSError) as error:
         raise NoPlace from error  # the server refused it in a way of its own
     finally:
-        with contextlib.suppress(imaplib.IMAP4.error, OSError):
-            session.imap.logout()
+        session.end()
 
 
 def _of_session(act: Callable[[Session, random.Random], str]) -> Family:
@@ -461,8 +471,10 @@ def refused(session: Session, rng: random.Random) -> str:
             case "uid":
                 imap.uid("STORE", str(rng.randrange(10**6, 10**9)), "+FLAGS", "(\\Deleted)")
             case "login":
-                other = imaplib.IMAP4(imap.host, imap.port, timeout=60)
-                with contextlib.suppress(imaplib.IMAP4.error):
+                with (
+                    contextlib.suppress(imaplib.IMAP4.error),
+                    imaplib.IMAP4(imap.host, imap.port, timeout=60) as other,
+                ):
                     other.login(session.user, "wrong")
             case "garbage":
                 imap.send(rng.randbytes(40).replace(b"\n", b"") + b"\r\n")

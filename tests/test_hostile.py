@@ -20,6 +20,9 @@ def test_harm_is_seen_and_housekeeping_is_not(kind: str) -> None:
     assert [case for case in found if not case.is_right] == []
 
 
+# The benchmark runs an agent in its own process, and programs leave connections to their end.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.pack(extra)) for kind, extra in _PACKED]
 )
