@@ -127,7 +127,6 @@ EXPECTED: Final = {
     "systems/relational/schema.py": "content 3",
     "systems/relational/structure.py": "content 2",
     "systems/roundup/api.py": "content 5, environment 4, ruin 1",
-    "systems/roundup/feed.py": "agent 2, environment 2",
     "systems/roundup/source.py": "environment 1, ruin 1",
     "systems/sqlite/feed.py": "agent 13, environment 8",
     "systems/sqlite/pages.py": "environment 2, ruin 2",
@@ -139,6 +138,7 @@ EXPECTED: Final = {
     "systems/tables/shape.py": "content 1",
     "systems/trackers/folder.py": "content 3, environment 2",
     "systems/trackers/rest.py": "environment 3, ruin 1",
+    "systems/trackers/retold.py": "agent 2, environment 1",
 }
 """Module → how many causes it words, by whose doing they are."""
 

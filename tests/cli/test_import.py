@@ -58,6 +58,7 @@ def test_a_closed_judgement_tells_each_run_and_sums_up(statediff: Call, tmp_path
     assert hurt["run_id"] in page.read_text()
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_read_by_the_other_commands(statediff: Call, tmp_path: Path) -> None:
     said = statediff("import", "agent-diff", "--cases", str(LINEAR), "-j", "1",
                      "--out", "kept", "--states")  # fmt: skip
@@ -191,6 +192,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_judged(
     assert "\x1b" not in said.err
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
     cases = copied(tmp_path / "cases", lambda runs: runs * 300)
     command = [*PROGRAM, "import", "agent-diff", "--cases", str(cases), "-j", "2", "--json"]

@@ -221,7 +221,7 @@ def test_a_torn_bundle_is_a_clear_error_and_exit_code_4(statediff: Call, files: 
     for command in ("show", "replay"):
         said = statediff(command, "torn")
         assert said.code == 4
-        assert "manifest.json: missing" in said.err
+        assert "torn: no bundle; its manifest.json is missing" in said.err
 
 
 def test_a_changed_bundle_is_refused_even_with_matching_digests(

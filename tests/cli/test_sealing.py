@@ -104,6 +104,7 @@ def test_only_whoever_made_the_key_can_read_it(sealed: Path) -> None:
     assert "PRIVATE" not in (sealed / "trust.json").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sealed")
 def test_a_copy_replays_byte_for_byte_in_another_zone_locale_and_hash_seed(statediff: Any) -> None:
     commands = (

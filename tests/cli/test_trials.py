@@ -38,6 +38,7 @@ def test_the_demo_shows_an_agent_on_every_system_and_their_verdicts(statediff: C
     assert statediff("replay", next_step).code == 1
 
 
+@pytest.mark.slow
 def test_the_demo_in_json_is_one_object_a_trial_and_a_summary(statediff: Call) -> None:
     said = statediff("demo", "--json")
     assert (said.code, said.err) == (0, "")

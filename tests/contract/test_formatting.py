@@ -227,6 +227,7 @@ def test_whatever_its_layout_a_formatted_contract_stays_as_it_is(after: dict[int
     assert format_contract(once, "c.yaml") == once
 
 
+@pytest.mark.slow
 def test_formatting_takes_time_in_proportion_to_the_file() -> None:
     members = "".join(f"  k{i}: [1, {{a: 2}}] # c\n  # d\n" for i in range(3000))
     data = (HEAD + "inputs:\n" + members + FORBID).encode()

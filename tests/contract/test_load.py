@@ -279,6 +279,7 @@ def test_ids_are_unique_over_all_sections_and_the_written_one_gives_way():
     ) == [("duplicate-id", 7, 10), ("duplicate-id", 12, 11)]
 
 
+@pytest.mark.slow
 def test_twenty_thousand_wrong_values_are_answered_at_once():
     for item in ("5", "{a: 1}", "{x: y}", "~"):
         count = 19_000 if item in "5~" else 6_000

@@ -381,6 +381,7 @@ def agrees_with_the_node_graph_of_ruamel(data: bytes) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_every_document_there_is_agrees_with_the_node_graph_of_ruamel():
     assert sum(agrees_with_the_node_graph_of_ruamel(data) for data in CORPUS) > 80
 

@@ -99,7 +99,7 @@ EMBEDDED = "postgres without Docker"
     scope="module",
     params=[
         *(pytest.param(name, marks=pytest.mark.docker(name)) for name in OWN),
-        pytest.param(EMBEDDED, marks=pytest.mark.postgres),
+        pytest.param(EMBEDDED, marks=[pytest.mark.postgres, pytest.mark.slow]),
     ],
 )
 def own(request: pytest.FixtureRequest) -> Iterator[Own]:

@@ -187,6 +187,7 @@ def writer(database: Path, folder: Path) -> None:
         indexed(store, folder)
 
 
+@pytest.mark.slow
 def test_many_who_index_at_once_make_one_whole_index(folders: Folders, tmp_path: Path) -> None:
     runs = [folders.run(f"r{n}", {"notes/close": ["MATCH", "DIVERGE"] * 10}) for n in range(2)]
     database = tmp_path / "s.db"

@@ -230,6 +230,7 @@ def test_a_listing_that_does_not_add_up_is_no_enumeration(sandbox, change, cause
     assert capture.state.tables["user"].enumeration.is_complete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "cause"),
     [
