@@ -175,6 +175,16 @@ def test_who_made_a_file_is_known_by_the_look_after_the_call(running, tmp_path, 
     assert tried(running, tmp_path, FILES + text, act).evaluated.judgement.verdict is verdict
 
 
+@pytest.mark.parametrize(("who", "truth"), [("agent", Truth.FAILS), ("user", Truth.HOLDS)])
+def test_who_made_a_branch_is_known_by_the_look_after_the_call(running, tmp_path, who, truth):
+    text = f"{REPO}{OPEN}forbid: [{{id: c, create: git.ref, by: {who}}}]\n"
+
+    def act(call):
+        call("origin_create_branch", name="feature/mine", at="main")
+
+    assert tried(running, tmp_path, text, act).evaluated.judgement.truth_of("c") is truth
+
+
 def test_branches_made_at_once_are_looked_at_one_by_one(running, tmp_path):
     names = [f"feature/p{number}" for number in range(4)]
 
