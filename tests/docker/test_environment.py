@@ -32,19 +32,20 @@ with __import__("tempfile").TemporaryDirectory() as folder:
 """
 """Asks until an answer is missing."""
 HOLD = """
-import base64, os, socket
+import base64, http.client, os
 from urllib.parse import urlsplit
 url = urlsplit(os.environ["STATEDIFF_ORIGIN_URL"])
 account = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
-with socket.create_connection((url.hostname, url.port)) as server:
-    server.sendall(
-        b"GET /git/repository.git/info/refs?service=git-upload-pack HTTP/1.1\\r\\nHost: x\\r\\n"
-        + f"Authorization: Basic {account}\\r\\n\\r\\n".encode()
-    )
-    while server.recv(4096):
-        pass
+server = http.client.HTTPConnection(url.hostname, url.port)
+path = "/git/repository.git/info/refs?service=git-upload-pack"
+try:
+    for _ in range(400):
+        server.request("GET", path, headers={"Authorization": f"Basic {account}"})
+        server.getresponse().read()
+except (OSError, http.client.HTTPException):
+    pass
 """
-"""One request, and then the connection is kept until the server ends it."""
+"""Asks on one connection until the server ends it."""
 PRETEND = r"""
 import base64, http.client, os
 from urllib.parse import quote, urlsplit
