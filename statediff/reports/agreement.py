@@ -272,8 +272,8 @@ def mix_lines(domain: DomainReport) -> Iterator[str]:
     mix, ours = domain.mix, domain.verdicts[Verdict.DIVERGE]
     if mix.failed:
         unnamed = {"no rule named": mix.unnamed} if mix.unnamed else {}
-        told = _of({**mix.kinds, **unnamed}, mix.failed)
-        yield f"  fails officially {mix.failed} of {mix.passed + mix.failed}: {told}"
+        rules = _of({**mix.kinds, **unnamed}, mix.failed)
+        yield f"  fails officially {mix.failed} of {mix.passed + mix.failed}: {rules}"
     if ours:
         yield f"  DIVERGE {ours} of {sum(domain.verdicts.values())}: {_of(mix.ours, ours)}"
 

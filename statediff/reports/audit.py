@@ -181,8 +181,8 @@ def judges_text(study: JudgeStudy) -> str:
         lines += [f"  {name:<10} {_of(getattr(each, name))}" for name in names]
         lines.append(f"  {'kappa':<10} {_words(each.kappa)}")
         if each.causes:
-            told = ", ".join(f"{cause.value} {number}" for cause, number in each.causes)
-            lines.append(f"  {'wrong by':<10} {told}")
+            causes = ", ".join(f"{cause.value} {number}" for cause, number in each.causes)
+            lines.append(f"  {'wrong by':<10} {causes}")
     known = [kappa for _, _, kappa in study.kappas if kappa is not None]
     if known:
         lines.append(

@@ -439,9 +439,9 @@ def _keyless(ground: Ground, made: Sequence[Edit]) -> tuple[list[Edit], list[Edi
 
 def _failed_kinds(failures: object) -> tuple[str, ...]:
     """The kinds of assertions that a published result lists as failed, each once."""
-    told = [f for f in failures if isinstance(f, str)] if isinstance(failures, list) else []
+    texts = [f for f in failures if isinstance(f, str)] if isinstance(failures, list) else []
     return tuple(
         dict.fromkeys(
-            next((kind for kind, form in _KINDS if form.search(each)), "other") for each in told
+            next((kind for kind, form in _KINDS if form.search(each)), "other") for each in texts
         )
     )

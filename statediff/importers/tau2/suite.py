@@ -440,8 +440,8 @@ _ACTIONS: Final = ("r_actions", "r_outputs")
 
 def _failed_parts(official: Mapping[str, Any]) -> tuple[str, ...]:
     """The parts of a published reward that are less than one, by their names."""
-    told = official.get("reward_breakdown")
-    parts = told if isinstance(told, dict) else {name: official.get(name) for name in _ACTIONS}
+    listed = official.get("reward_breakdown")
+    parts = listed if isinstance(listed, dict) else {name: official.get(name) for name in _ACTIONS}
     return tuple(n for n, part in parts.items() if isinstance(part, int | Decimal) and part < 1)
 
 
