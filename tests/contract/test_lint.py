@@ -193,6 +193,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "empty-shelf": (
         ("answer:\n", ACCESS.replace("it.id == input.order", "it.id == 0") + "answer:\n"),),
     "hollow-reason": (("random per delivery", "TODO"),),
+    "placeholder": (("owner: billing-operations\n", "owner: somebody\n"),),
 }  # fmt: skip
 ELSEWHERE = {
     "unknown-tool": "test_a_compensation_is_a_call_that_the_sandbox_takes",

@@ -18,6 +18,7 @@ from typing import Final
 from statediff.contract.authoring.inferring import Inferred, Run
 from statediff.contract.authoring.requiring import COUNTERS, derivations, requirements
 from statediff.contract.language.english import singular
+from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Op
 from statediff.model.instants import NO_FORM, form_of_all, has_offset, spelling_of
@@ -315,10 +316,10 @@ def draft_contract(name: str, seen: Seen) -> str:
     lines = [
         f"contract: {name}",
         "version: 0.1.0",
-        "owner: somebody               # who answers for this contract",
+        f"owner: {PLACEHOLDERS['owner']}               # who answers for this contract",
         "reviewed: false               # remove this line when the owner has read every clause",
         "intent: >",
-        "  Say in a sentence what the run must bring about, and that nothing else may change.",
+        f"  {PLACEHOLDERS['intent']}",
     ]
     if seen.sandbox:
         lines.append(f"sandbox: {seen.sandbox}")

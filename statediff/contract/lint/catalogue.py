@@ -370,6 +370,11 @@ _ALL: Final = (
         ),
         ("hollow-reason", "a reason that gives none", "say why, for its reviewers"),
         (
+            "placeholder",
+            "`owner` or `intent` is still the draft's",
+            "say who answers, and for what",
+        ),
+        (
             "unreviewed",
             "a released version that nobody has signed off",
             "let somebody else review it: `statediff contract sign-off`",

@@ -21,6 +21,11 @@ _HOLLOW: Final = re.compile(
     r"(?:todo|fixme|tbd|xxx|tba|n/?a|none|reason|because|see above|ditto|same|why not|\W*)[.!?…]*",
     re.IGNORECASE,
 )
+PLACEHOLDERS: Final = {
+    "owner": "somebody",
+    "intent": "Say in a sentence what the run must bring about, and that nothing else may change.",
+}
+"""What a draft has where only its owner can say it."""
 _CALLS: Final = re.compile(r"\bin\s+calls\b")
 _TURN: Final = r"\w+\.(?:at|index|number|position|sequence|started_at|finished_at)"
 _ORDERED: Final = re.compile(rf"{_TURN}\s*(?:<|>)=?\s*{_TURN}")
@@ -32,7 +37,16 @@ _WEIGHTS: Final = {"reversible": 1, "conditional": 3, "irreversible": 10}
 
 def wording(source: Document) -> Iterator[Problem]:
     """Everything about the document that needs no schema."""
-    for check in (_reasons, _inputs, _prompt, _weights, _frame, _transition, _order):
+    for check in (
+        _reasons,
+        _placeholders_left,
+        _inputs,
+        _prompt,
+        _weights,
+        _frame,
+        _transition,
+        _order,
+    ):
         yield from check(source)
 
 
@@ -63,6 +77,15 @@ def _reasons(source: Document) -> Iterator[Problem]:
             continue
         if path[0] != "inputs" and _HOLLOW.fullmatch(value.strip()):
             yield remark(source, "hollow-reason", path, f"`{value.strip()[:40]}` is no reason")
+
+
+def _placeholders_left(source: Document) -> Iterator[Problem]:
+    if source.value.get("reviewed") is False:
+        return  # it says of itself that it is a draft
+    for key, placeholder in PLACEHOLDERS.items():
+        value = source.value.get(key)
+        if isinstance(value, str) and " ".join(value.split()) == placeholder:
+            yield remark(source, "placeholder", (key,), f"`{key}` is still what the draft said")
 
 
 def _inputs(source: Document) -> Iterator[Problem]:
