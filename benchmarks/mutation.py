@@ -380,6 +380,8 @@ def scored(  # noqa: PLR0913 - what the command's options say
         "-p", "no:terminal", "-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider",
         "-n", "0", "--timeout=0",
     ]  # fmt: skip
+    if limit:  # nothing of what takes long would be tried
+        options += ["-m", "not slow"]
     code = pytest.main(
         [*options, *(str(CHECKOUT / test) for test in tests or part.tests)], [plugin]
     )
