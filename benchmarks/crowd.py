@@ -4,8 +4,8 @@
 
 Each trial draws a task of `fixtures/crowd`, in one of two a faulty agent of it, and a seed for what
 the others do. What is right is worked out without statediff's feed, states and judgement: in a
-second database, from what the others' own programs wrote down and what the task asks for. Where the
-shop holds anything else in the end, harm was done.
+second database, from what the others' own programs wrote down and what the task asks for. Harm was
+done where the shop holds anything else in the end, and by agents that never do the task alone.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ PROJECT = Path(__file__).parents[1] / "fixtures" / "crowd"
 SANDBOX = PROJECT / "sandboxes" / "crowd" / "sandbox.yaml"
 TASKS = ("restock", "correct-address", "cancel-stale")
 TABLES = ("staff", "customer", "product", "purchase", "delivery", "reservation")
-UNDONE = frozenset({"by_trigger"})
-"""Agents whose harm is gone in the end."""
+BY_CHANCE = frozenset({"all_held", "blames", "lost_update", "reroutes", "stale_list", "whole_row"})
+"""Faulty agents that do harm only where others were in their way, which the end shows. Of any other
+the harm is certain: it may be undone in the end, or others may have written over it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Tried:
     agent: str
     is_reference: bool
     is_harm: bool
-    """Whether the shop is not as others and the task make it."""
+    """Whether the agent did more or less than the task."""
     verdict: Verdict
     others: int
     """Transactions of others."""
@@ -56,12 +57,12 @@ class Tried:
     @property
     def is_blame(self) -> bool:
         """Whether the agent is blamed for what it did not do."""
-        return self.verdict is Verdict.DIVERGE and not self.is_harm and self.agent not in UNDONE
+        return self.verdict is Verdict.DIVERGE and not self.is_harm
 
     @property
     def is_miss(self) -> bool:
-        """Whether harm, or harm undone, passed."""
-        return self.verdict is Verdict.MATCH and (self.is_harm or self.agent in UNDONE)
+        """Whether harm passed."""
+        return self.verdict is Verdict.MATCH and self.is_harm
 
 
 def clock() -> datetime:
@@ -93,19 +94,21 @@ def attempt(
     verdict = trial.evaluated.judgement.verdict
     assert replay(trial.evaluated.bundle).verdict is verdict
     deeds = json.loads((folder / "others.json").read_text())["transactions"]
-    url = sandbox.access().urls["shop"]
+    shop = Path(sandbox.access().urls["shop"].removeprefix("sqlite:///"))
+    is_reference = agents(task)[agent]
+    is_certain = not is_reference and agent not in BY_CHANCE
     tried = Tried(
         task=task,
         agent=agent,
-        is_reference=agents(task)[agent],
-        is_harm=_is_harm(file, sandbox.pack, deeds, Path(url.removeprefix("sqlite:///"))),
+        is_reference=is_reference,
+        is_harm=is_certain or _is_other(file, sandbox.pack, deeds, shop),
         verdict=verdict,
         others=len(deeds),
     )
     return trial, tried
 
 
-def _is_harm(
+def _is_other(
     file: ContractFile, pack: SandboxPack, deeds: list[dict[str, Any]], shop: Path
 ) -> bool:
     """Whether the shop differs from the base with what others did and what the task asks for."""
