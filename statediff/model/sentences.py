@@ -112,7 +112,7 @@ def key_text(key: Any) -> str:
 def _key_part(part: Any) -> str:
     if part.reason is Reason.VALUE:
         value = decode(_lists(part["value"]))
-        if isinstance(value, str):
+        if isinstance(value, str) and value:
             return value
     return _cut(part, _KEY_LIMIT)
 
@@ -206,8 +206,8 @@ def _none_of(number: int, more: bool, entity_type: str, nearest: Any) -> str:
         return f"there is no {what} to look at"
     count = f"more than {number}" if more else f"{number}"
     many = f"{what} entities" if entity_type else "values"
-    looked = f"none of {count} {many} is such"
-    looked = looked if number > 1 else f"the one {what} is not such"
+    none = f"none of {count} {many} meets" if number > 1 else f"the one {what} does not meet"
+    looked = f"{none} the condition"
     return f"{looked}; {'; '.join(map(_words, nearest))}" if nearest else looked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.effects import BoundEffect
-from statediff.contract.language.english import words
+from statediff.contract.language.english import in_a_row, words
 from statediff.policy.transition import ID as TRANSITION
 
 
@@ -13,8 +13,7 @@ def clause_sentences(contract: Contract) -> dict[str, str]:
     found = {"frame": _frame(contract)}
     schema = contract.document.answer.asked
     if schema:
-        names = ", ".join(name.replace("_", " ") for name in schema)
-        found["answer"] = f"The answer states {names}."
+        found["answer"] = f"The answer states {in_a_row(f'“{name}”' for name in schema)}."
     if contract.transition is not None:
         found[TRANSITION] = contract.transition.sentence
     if contract.alternatives is not None:

@@ -75,12 +75,16 @@ def _boxes(of: Explanation) -> Iterator[str]:
     for source in of.sources:
         head = f"─ {source.name}: {source.duty} "
         yield f"┌{head}{'─' * max(WIDTH - 2 - len(head), 0)}┐"
-        for box in source.types:
+        for box in source.shown:
             if not box.is_inside:
                 continue
             marks = "".join(_MARKS[role] for role in box.roles)
             text = f"{marks:3} {box.name}: {roles_line(box)}"
             text += f"  [{', '.join(box.clauses)}]" if box.clauses else ""
+            for row in _wrap(text, WIDTH - 4, rest="      "):
+                yield f"│ {row:{WIDTH - 4}} │"
+        if source.silent:
+            text = f"=   {len(source.silent)} others ({_quiet(of)}): {', '.join(source.silent)}"
             for row in _wrap(text, WIDTH - 4, rest="      "):
                 yield f"│ {row:{WIDTH - 4}} │"
         if source.quiet:
@@ -120,9 +124,11 @@ def as_markdown(of: Explanation) -> str:
         lines += ["", f"**{_md(source.name)}** {_md(source.duty)}.", ""]
         if source.types or source.quiet:
             lines += ["| type | what this contract says of it | clauses |", "|---|---|---|"]
-        for box in source.types:
+        for box in source.shown:
             clauses = ", ".join(f"`{name}`" for name in box.clauses)
             lines.append(f"| {_md(box.name)} | {roles_line(box)} | {clauses} |")
+        if source.silent:
+            lines.append(f"| {', '.join(map(_md, source.silent))} | {_quiet(of)} | |")
         if source.quiet:
             lines.append(f"| {source.quiet} kinds of schema object | {_quiet(of)} | |")
     outside = [text for s in of.sources for box in s.types for text in _exclusions(box)]

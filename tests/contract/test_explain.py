@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from statediff.contract.authoring.explain import Explanation, Role, explain
+from statediff.contract.authoring.explain import Explanation, Role, SourceBox, TypeBox, explain
 from statediff.contract.language.english import PatternWords, a, kind, pattern_sentence, plural
 from statediff.contract.language.kinds import describe
 from statediff.contract.language.syntax import ScalarT
@@ -227,6 +227,16 @@ require:
         ("not (it.id == 3)", "where `not it.id == 3`."),
         ("any(not (o.id == it.id) for o in after.order)", "where `any(not o.id == it.id for o in"),
         ("any(o.id == 3 for o in after.order)", "where for at least one order after the run, its"),
+        ("it.id in [1, 2]", "where its id is 1 or 2."),
+        ("it.body not in ['a', 'b']", 'where its body is neither "a" nor "b".'),
+        ("it.id in [1, 2, 3]", "where its id is one of 1, 2, 3."),
+        ("it.id == 0 - input.n", "where its id is minus 3 (input n)."),
+        ("it.id == 2 * 3 - 1", "where its id is (2 * 3) - 1."),
+        ("it.id == max(o.id for o in after.order)", "its id is the greatest id of orders after"),
+        (
+            "unique(o.id for o in after.order)",
+            "where no two orders after the run have the same",
+        ),
     ],
 )
 def test_a_condition_that_english_does_not_say_in_one_go_is_shown_as_it_is_written(
@@ -235,3 +245,15 @@ def test_a_condition_that_english_does_not_say_in_one_go_is_shown_as_it_is_writt
     of = explained(CONDITIONED.format(where), shop)
     line = next(line for s in of.sections for line in s.lines if line.id == "b")
     assert said in line.sentence
+
+
+def test_types_that_no_clause_speaks_of_share_a_line_where_they_are_many(shop: Capture) -> None:
+    silent = tuple(TypeBox(f"table_{n}", (Role.STILL,), (), ()) for n in range(40))
+    of = explained(HOSTILE, shop)
+    named = TypeBox("named", (Role.FORBIDDEN,), ("no-named",), ())
+    large = replace(of, sources=(SourceBox("db", "must report", (*silent, named), 0),))
+    for form, renderer in RENDERERS.items():
+        text = renderer(large)
+        assert all(box.name in text.replace("\\_", "_") for box in silent)
+        assert form != "text" or "40 others (must not change): table_0, table_1" in text
+        assert form != "html" or "40 other types" in text

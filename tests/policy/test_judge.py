@@ -114,7 +114,7 @@ def test_the_clauses_stand_in_the_order_they_are_judged_in_with_their_sentences(
     ]  # fmt: skip
     said = clause_sentences(evaluated.contract)
     assert {c.clause for c in clauses} <= said.keys()
-    assert said["answer"] == "The answer states paid cents, why."
+    assert said["answer"] == "The answer states “paid_cents” and “why”."
     assert said["retried-create-item"] == "No retried call brings about the same item twice."
     assert [c.clause for c in clauses if c.is_about_calls] == ["step"]
 

@@ -26,7 +26,7 @@ def test_an_any_that_fails_names_how_many_it_looked_at_and_the_nearest_first() -
     after = {"item": [item(1, 5, "a"), item(2, 7, "b"), item(3, 8, "b"), item(9)]}
     done = found('any(i.t == "b" and i.n == 9 for i in after.item)', BEFORE, after)
     assert done.sentence == (
-        "none of 4 item entities is such; item 2: 7 \u2260 9; item 3: 8 \u2260 9; "
+        "none of 4 item entities meets the condition; item 2: 7 \u2260 9; item 3: 8 \u2260 9; "
         'item 1: "a" \u2260 "b"'
     )
     assert {row.key for row in done.witness.rows} == {(1,), (2,), (3,)}
@@ -41,7 +41,9 @@ def test_an_any_over_nothing_says_that_there_is_nothing() -> None:
 def test_an_any_looks_at_a_bounded_number_again() -> None:
     after = {"item": [item(n) for n in range(1, 1200)]}
     done = found("any(i.n == 9 for i in after.item)", BEFORE, after)
-    assert done.sentence.startswith("none of more than 1000 item entities is such; item 1: 1 ")
+    assert done.sentence.startswith(
+        "none of more than 1000 item entities meets the condition; item 1: 1 "
+    )
 
 
 def test_an_all_that_fails_names_the_entity_that_breaks_it() -> None:
@@ -57,13 +59,14 @@ def test_in_quantifiers_of_quantifiers_each_says_its_own() -> None:
         {}, after,
     )  # fmt: skip
     assert done.sentence == (
-        'item 1: none of 2 user entities is such; user 4: "admin" \u2260 "user"; user 3: 3 \u2260 4'
+        "item 1: none of 2 user entities meets the condition; "
+        'user 4: "admin" \u2260 "user"; user 3: 3 \u2260 4'
     )
 
 
 def test_a_quantifier_over_a_list_has_no_entity() -> None:
     done = found("any(n == 3 for n in [1, 2]) and count(after.item) > 0", BEFORE, BEFORE)
-    assert done.sentence.startswith("none of 2 values is such; 1 \u2260 3")
+    assert done.sentence.startswith("none of 2 values meets the condition; 1 \u2260 3")
 
 
 @pytest.mark.parametrize(

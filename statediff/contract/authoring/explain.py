@@ -61,6 +61,9 @@ class Section:
     lines: tuple[Line, ...]
 
 
+_SILENT_LINES: Final = 12
+
+
 @dataclass(frozen=True)
 class TypeBox:
     """One entity type in the picture. `excluded` are (field or "", rule with its reason)."""
@@ -75,6 +78,11 @@ class TypeBox:
         """Whether it lies inside the boundary Ω."""
         return Role.EXCLUDED not in self.roles
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it lies inside and no clause speaks of it."""
+        return not self.clauses and set(self.roles) <= {Role.STILL}
+
 
 @dataclass(frozen=True)
 class SourceBox:
@@ -85,6 +93,17 @@ class SourceBox:
     types: tuple[TypeBox, ...]
     quiet: int
     """How many further types of it, all inside, no clause speaks of."""
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """The types that no clause speaks of, where they are too many for a line each."""
+        found = tuple(box.name for box in self.types if box.is_silent)
+        return found if len(found) > _SILENT_LINES else ()
+
+    @property
+    def shown(self) -> tuple[TypeBox, ...]:
+        """The types with a line of their own."""
+        return tuple(box for box in self.types if not (self.silent and box.is_silent))
 
 
 @dataclass(frozen=True, kw_only=True)

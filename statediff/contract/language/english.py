@@ -30,6 +30,7 @@ from statediff.contract.language.syntax import (
     Items,
     ListT,
     Lookup,
+    Loop,
     Node,
     Not,
     Or,
@@ -85,7 +86,7 @@ _IRREGULAR: Final = {
 _AN: Final = re.compile(r"[aeio]|u(?!ni|s|t[ei]|r[aeio])|hour|honou?r|heir", re.IGNORECASE)
 _A: Final = re.compile(r"eu|one\b|once\b", re.IGNORECASE)
 _LAST_WORD: Final = re.compile(r"^(.*?)([_ .]?)([^_ .]*)$", re.DOTALL)
-LONGEST: Final = 24
+LONGEST: Final = 25
 """Words of a condition that is said in English."""
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -138,8 +139,13 @@ def a(noun: str) -> str:
 
 def either(names: Iterable[str]) -> str:
     """`a, b or c`."""
-    listed = [words(name) for name in names]
-    return " or ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
+    return in_a_row(map(words, names), "or")
+
+
+def in_a_row(texts: Iterable[str], last: str = "and") -> str:
+    """`a, b and c`."""
+    found = tuple(texts)
+    return f" {last} ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
 
 def condition(node: Node, own: str = "it") -> str:
@@ -184,8 +190,10 @@ def _is_plain(node: Node, own: str) -> bool:
     return not (is_odd or _has(node, Not, Reaches) or isinstance(node, Not | Reaches))
 
 
-def _is_many(field: FieldOf) -> bool:
-    last = field.part[-1] if field.part else field.field
+def _is_many(node: Node) -> bool:
+    if not isinstance(node, FieldOf):
+        return False
+    last = node.part[-1] if node.part else node.field
     return isinstance(last, str) and singular(last) != last
 
 
@@ -232,19 +240,23 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case Compare(op="in" | "not in" as op, left=left, right=Entities() as right):
             verb = "is among the" if op == "in" else "is not among the"
             return f"{of(left)} {verb} {of(right)}"
+        case Compare(op="in" | "not in" as op, left=left, right=Items(items=(_, _) as items)):
+            first, second = map(of, items)
+            few = f"{first} or {second}" if op == "in" else f"neither {first} nor {second}"
+            return f"{of(left)} {'are' if _is_many(left) else 'is'} {few}"
         case Compare(op=op, left=left, right=right):
             relation = _RELATIONS[op]
-            if isinstance(left, FieldOf) and _is_many(left):
+            if _is_many(left):
                 relation = relation.replace("is", "are", 1)
-            return f"{of(left)} {relation} {of(right)}"
+            return f"{_term(left, own)} {relation} {_term(right, own)}"
         case And(parts=parts):
             return " and ".join(of(p) for p in parts)
         case Or(parts=parts):
             return "(" + " or ".join(of(p) for p in parts) + ")"
         case Not(child=child):
             return f"it is not so that {of(child)}"
-        case Arithmetic(op=op, left=left, right=right):
-            return f"({of(left)} {op} {of(right)})"
+        case Arithmetic():
+            return f"({_term(node, own)})"
         case Items(items=items):
             return ", ".join(of(i) for i in items) or "an empty list"
         case Reaches(start=start, goal=goal, hops=hops):
@@ -257,6 +269,19 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case _:
             pass
     raise TypeError(f"no words for {type(node).__name__}")
+
+
+def _term(node: Node, own: str) -> str:
+    """One side of a comparison, which needs no brackets."""
+    match node:
+        case Arithmetic(op="+", type=ScalarT(kind=Kind.TEXT) | ListT()):
+            return phrase(node, own)
+        case Arithmetic(op="-", left=Const(value=0), right=right):
+            return f"minus {phrase(right, own)}"
+        case Arithmetic(op=op, left=left, right=right):
+            return f"{phrase(left, own)} {op} {phrase(right, own)}"
+        case _:
+            return phrase(node, own)
 
 
 _VARIABLES: Final = {
@@ -305,7 +330,9 @@ def _chain(node: Node, own: str) -> tuple[str, str]:
     match node:
         case FieldOf(entity=holder, field=name, part=part):
             base, when = _chain(holder, own)
-            return " ".join((_whose(base, own), words(name), *map(_step_words, part))), when
+            said = " ".join((words(name), *map(_step_words, part)))
+            is_quoted = base.endswith("”") and not base.startswith("“")
+            return f"the {said} of {base}" if is_quoted else f"{_whose(base, own)} {said}", when
         case Follow(reference=reference):
             return _chain(reference, own)
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
@@ -344,10 +371,18 @@ def _call(node: Call, own: str) -> str:
         case "all" | "any" if isinstance(body, Comprehension):
             quantity = "every" if node.name == "all" else "at least one"
             return f"for {_ranges(body, own, quantity)}, {phrase(body.element, _inner(body, own))}"
+        case "sum" | "min" | "max" | "unique" if isinstance(body, Comprehension) and (
+            field := _field_of_each(body)
+        ):
+            each = _ranges(body, own, "every" if body.loops[0].conditions else "")
+            if node.name == "unique":
+                two = "no two of" if each.startswith(("those", "every")) else "no two"
+                return f"{two} {each} have the same {field}"
+            return f"the {_OF_ALL[node.name]} {field} of {each}"
         case "sum":
             return f"the sum of {first}"
         case "min" | "max":
-            return f"the {'least' if node.name == 'min' else 'greatest'} of {first}"
+            return f"the {_OF_ALL[node.name]} of {first}"
         case "count" if len(node.arguments) == 2:
             return f"the number of times that {phrase(node.arguments[1], own)} is in {first}"
         case "count":
@@ -369,6 +404,21 @@ def _call(node: Call, own: str) -> str:
     if said is None or len(node.arguments) > 2:
         return f"{node.name}({', '.join(phrase(a, own) for a in node.arguments)})"
     return said.format(first, *(phrase(a, own) for a in node.arguments[1:]))
+
+
+_OF_ALL: Final = {"sum": "total", "min": "least", "max": "greatest"}
+
+
+def _field_of_each(body: Comprehension) -> str:
+    """The field that is taken of each entity of one loop, in words; empty for anything else."""
+    match body:
+        case Comprehension(
+            loops=(Loop(name=loop),),
+            element=FieldOf(entity=Variable(name=name), field=field, part=()),
+        ) if name == loop:
+            return words(field)
+        case _:
+            return ""
 
 
 _SENTENCES: Final = {

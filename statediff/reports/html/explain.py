@@ -31,11 +31,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Source:
-    """One source with its types; `quiet`: how many kinds of schema object no clause mentions."""
+    """One source with its types; no clause mentions the `silent`, nor `quiet` kinds of schema."""
 
     name: str
     duty: str
     boxes: tuple[Box, ...]
+    silent: tuple[str, ...]
     quiet: int
 
 
@@ -58,7 +59,7 @@ def explain_html(of: Explanation) -> str:
     boxes = [box for source in of.sources for box in source.types]
     sources = tuple(_source(source) for source in of.sources)
     used = {sign for source in sources for box in source.boxes for sign in box.signs}
-    used |= {still} if any(source.quiet for source in sources) else set()
+    used |= {still} if any(source.quiet or source.silent for source in sources) else set()
     page = Page(
         of=of,
         legend=tuple(sign for sign in (*ROLES.values(), _SHOWN) if sign in used),
@@ -75,7 +76,9 @@ def explain_html(of: Explanation) -> str:
 
 
 def _source(source: SourceBox) -> Source:
-    return Source(source.name, source.duty, tuple(map(_box, source.types)), source.quiet)
+    return Source(
+        source.name, source.duty, tuple(map(_box, source.shown)), source.silent, source.quiet
+    )
 
 
 def _box(box: TypeBox) -> Box:
