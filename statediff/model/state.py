@@ -25,6 +25,7 @@ from statediff.later import Later, later
 from statediff.model.batches import (
     BatchKeys,
     Row,
+    batch_columns,
     batch_keys,
     batch_rows,
     encode_rows,
@@ -49,6 +50,13 @@ FEW_ASKED: Final = 64
 
 ROWS_KEPT: Final = 256
 """Entities of a table that stay decoded: many clauses look the same ones up."""
+
+
+DECODED_AT: Final = 64
+"""Look-ups of entities in a chunk after which all of its cells are decoded."""
+
+DECODED_KEPT: Final = 2
+"""Chunks of a table whose cells stay decoded: changes are looked up in the order of their keys."""
 
 
 class Coverage(Enum):
@@ -235,11 +243,26 @@ class Table(Later):
             at = place if place < len(orders) and orders[place] == order else None
         if at is None:
             return None
-        found = next(batch_rows(self.type, batch.slice(at, 1), None))[1]
+        found = self._row_at(ref, batch, at)
         if len(self._rows_seen) >= ROWS_KEPT:
             self._rows_seen.clear()
         self._rows_seen[order] = found
         return dict(found)
+
+    def _row_at(self, ref: ChunkRef, batch: pa.RecordBatch, at: int) -> Row:
+        """A row of a chunk. Where many of its rows are asked for, all are decoded at once."""
+        columns = self._columns_seen.get(ref.digest)
+        if columns is None:
+            asked = self._cells_asked.get(ref.digest, 0) + 1
+            self._cells_asked[ref.digest] = asked % DECODED_AT
+            if asked < DECODED_AT:
+                return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
+            names = tuple(field.name for field in self.type.fields)
+            columns = dict(zip(names, batch_columns(batch, names), strict=True))
+            if len(self._columns_seen) >= DECODED_KEPT:
+                self._columns_seen.clear()
+            self._columns_seen[ref.digest] = columns
+        return {name: column[at] for name, column in columns.items()}
 
     def lone_row(self, key: Key) -> Row | None:
         """The same, without keeping the order of a chunk's keys: for one state of many."""
@@ -281,6 +304,14 @@ class Table(Later):
 
     @cached_property
     def _asked(self) -> dict[str, int]:
+        return {}
+
+    @cached_property
+    def _cells_asked(self) -> dict[str, int]:
+        return {}
+
+    @cached_property
+    def _columns_seen(self) -> dict[str, dict[str, list[Any]]]:
         return {}
 
     @cached_property

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from statediff.model.batches import encode_rows
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import MemoryChunks, build_table
+from statediff.model.state import DECODED_AT, MemoryChunks, build_table
 from statediff.model.values import ABSENT, Unobserved
 
 KEYED = EntityType(
@@ -125,3 +125,15 @@ def test_a_slice_in_memory_does_not_keep_what_it_was_cut_from():
     assert store.get(ref).equals(part)
     del whole, part
     assert pa.total_allocated_bytes() < held - size // 2
+
+
+@given(
+    st.lists(CELLS, min_size=3, max_size=9),
+    st.lists(st.integers(0, 9), min_size=DECODED_AT, max_size=4 * DECODED_AT),
+)
+def test_a_row_is_the_same_however_many_are_asked_for(cells, asked):
+    store = MemoryChunks()
+    table = cut_in_pieces(KEYED, [{"id": at, **row} for at, row in enumerate(cells)], store)
+    rows = dict(table.rows())
+    for number in asked * 2:
+        assert table.row((number,)) == rows.get((number,))
