@@ -408,6 +408,6 @@ def printable(text: str) -> str:
 
 def show_key(key: Key) -> str:
     """A key as a person writes it: the bare value, or the values in brackets."""
-    parts = [part if isinstance(part, str) else show(part) for part in key]
+    parts = [part if isinstance(part, str) and part else show(part) for part in key]
     text = parts[0] if len(parts) == 1 else "(" + ", ".join(parts) + ")"
     return printable(text if len(text) <= 60 else text[:59] + "…")

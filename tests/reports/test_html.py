@@ -220,6 +220,20 @@ def test_values_of_a_change_are_shown_once() -> None:
     assert "The values are shown under" in shown
 
 
+def test_findings_beyond_the_first_five_are_folded_and_each_is_there() -> None:
+    others = {n: [item(at, n, owner=1) for at in range(3, 11)] for n in (5, 6)}
+    before = {**BEFORE, "item": [*BEFORE["item"], *others[5]]}
+    many = {**after(), "item": [*after()["item"], *others[6]]}
+    bundle = run(BODY, before, many, answer={"n": 10}, timeline=TIMELINE).bundle
+    judged = bundle.document("judgement.json")
+    frame = [found for found in judged["findings"] if found["clause"] == "frame"]
+    shown = Page(trial_html(bundle))
+    places = [attributes.get("id") or "" for _, attributes in shown.tags]
+    assert len([each for each in places if re.fullmatch(r"finding-frame-\d+", each)]) == len(frame)
+    assert len(frame) > 5
+    assert f"{len(frame) - 5} more findings" in shown.sections["clauses"]
+
+
 def test_a_forbidden_change_is_unexplained_as_well() -> None:
     assert "user 2" in page("forbidden").sections["unexplained"]
     assert "None: each of the 2 changes is explained" in page("match").sections["unexplained"]

@@ -56,6 +56,11 @@ class Entity:
     captured: tuple[Captured, ...]
     anchor: str = ""
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the clause only looked it up."""
+        return not self.fate and not any(field.differs for field in self.fields)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -224,7 +229,9 @@ def _finding(
         if above
         else tuple(
             replace(entity, anchor=f"{anchor}-{each}")
-            for each, entity in enumerate(witnesses.entities(witness["rows"]), start=1)
+            for each, entity in enumerate(
+                sorted(witnesses.entities(witness["rows"]), key=lambda e: e.is_unchanged), start=1
+            )
         ),
         anchor=anchor,
         above=above,
