@@ -73,11 +73,43 @@ function chip(word) {
   return made("span", `chip ${style}`, `${mark} ${WORDS[word] ?? word}`);
 }
 
-/** A value as it was signed: what it is where it is plain, else its canonical JSON. */
-function shownValue(value) {
-  const isPlain = Array.isArray(value) && value.length === 2 && typeof value[1] !== "object";
-  return visible(isPlain ? value[1] : canonical(value));
+const STAGES = {
+  forbid: "forbidden", frame: "nothing else may change", require: "required",
+  steps: "along the way", actions: "tool calls", answer: "the answer", access: "access",
+};
+const BARE = ["int", "decimal", "date", "timestamp", "local_timestamp", "bool", "float"];
+const MAX_NESTED = 20; // a value that is nested deeper is shown as it was signed
+
+/** A value as it was signed, in words where its kind is known, else its canonical JSON. */
+function plain(value, depth = 0) {
+  if (typeof value === "string") return value;
+  if (depth > MAX_NESTED || !Array.isArray(value) || typeof value[0] !== "string") {
+    return spoken(value) ?? canonical(value);
+  }
+  const [kind, part] = value;
+  const inner = (each) => plain(each, depth + 1);
+  if (value.length === 1 && ["absent", "null"].includes(kind)) return kind;
+  if (value.length !== 2) return canonical(value);
+  if (kind === "text" && typeof part === "string") return JSON.stringify(part);
+  if (BARE.includes(kind) && typeof part !== "object") return String(part);
+  if (kind === "list" && Array.isArray(part)) return `[${part.map(inner).join(", ")}]`;
+  if (kind === "map" && isFields(part)) return `{${part.map(([name, each]) => `${JSON.stringify(name)}: ${inner(each)}`).join(", ")}}`;
+  return canonical(value);
 }
+
+/** What a comparison came to: a value or a number; undefined where it is something else. */
+function spoken(value) {
+  if (value?.is === "value" && Array.isArray(value.value)) return plain(value.value);
+  if (value?.is === "fraction" && typeof value.number === "string") return value.number.replace(/\/1$/, "");
+  return undefined;
+}
+
+const isFields = (value) =>
+  Array.isArray(value) && value.length > 0 &&
+  value.every((each) => Array.isArray(each) && each.length === 2 && typeof each[0] === "string" && Array.isArray(each[1]));
+
+const shownValue = (value) =>
+  visible(isFields(value) ? value.map(([name, each]) => `${name} ${plain(each)}`).join(", ") : plain(value));
 
 function table(caption, pairs) {
   const rows = pairs.slice(0, MAX_SHOWN).map(([name, text]) => {
@@ -131,7 +163,7 @@ function panel(status, why, manifest, leaves) {
   const list = made("ul", "permits");
   for (const each of clauses) {
     list.append(made("li", "", chip(each.truth), " ", made("code", "", visible(each.clause)),
-      ` ${visible(each.stage)}`));
+      " ", made("span", "note", Object.hasOwn(STAGES, each.stage) ? STAGES[each.stage] : visible(each.stage))));
   }
   const named = Object.entries(results).filter(([name, each]) => Object.hasOwn(RESULT_NAMES, name) && each !== null);
   body.append(made("section", "",
