@@ -205,6 +205,7 @@ def _trial(
 
     from statediff.cli.suites.reporting import tell_no_page
     from statediff.harness import Hooks, TrialPlan
+    from statediff.reports.record import parsed
     from statediff.workspace.agents import packed_agent
     from statediff.workspace.pages import keep_trial_report
     from statediff.workspace.trials import TrialRequest, lend, make_trial
@@ -216,10 +217,9 @@ def _trial(
     agent = packed_agent(task, case.agent, 60.0)
     request = TrialRequest(contract=file, agent=agent, lease=lend(sandbox), hooks=hooks)
     judged = make_trial(request, plan, store)
-    keep_trial_report(judged.evaluated.bundle, judged.bundle_folder, tell_no_page)
-    return Finished(
-        case.name, file.content.contract, case.name, judged.evaluated.bundle, judged.bundle_folder
-    )
+    bundle = parsed(judged.evaluated.bundle)
+    keep_trial_report(bundle, judged.bundle_folder, tell_no_page)
+    return Finished(case.name, file.content.contract, case.name, bundle, judged.bundle_folder)
 
 
 def _unplug(sandbox: Any, source: str) -> None:

@@ -289,18 +289,20 @@ def keep_and_show(
     """The bundle and its page are kept, the verdict is shown; the exit code it stands for."""
     from statediff.cli.suites.reporting import tell_no_page
     from statediff.evaluate import exit_code
+    from statediff.reports.record import parsed
     from statediff.workspace import folders
     from statediff.workspace.pages import keep_trial_report
 
     folder = out or folders.bundle_folder(evaluated.bundle)
     folders.keep_bundle(evaluated.bundle, folder)
-    page = keep_trial_report(evaluated.bundle, folder, tell_no_page)
+    bundle = parsed(evaluated.bundle)
+    page = keep_trial_report(bundle, folder, tell_no_page)
     if how.as_json:
         from statediff.reports.plain import plain_judgement
 
-        emit({**plain_judgement(evaluated.bundle, shown(folder)), **more})
+        emit({**plain_judgement(bundle, shown(folder)), **more})
     else:
-        print_trial(evaluated.bundle, "the bundle", how)
+        print_trial(bundle, "the bundle", how)
         console = results()
         if not how.quiet:
             console.print(f"bundle: {shown(folder)}", soft_wrap=True)

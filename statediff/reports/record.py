@@ -38,6 +38,16 @@ class Parsed(Bundle):
             self.documents[name] = super().document(name)
         return self.documents[name]
 
+    @cached_property
+    def worded(self) -> Json:
+        """The judgement, worded. Anyone who gets it changes nothing in it."""
+        return worded_judgement(self)
+
+
+def parsed(bundle: Bundle) -> Parsed:
+    """The bundle, for several reports: what one has read of it, the next need not read."""
+    return bundle if isinstance(bundle, Parsed) else Parsed(bundle.manifest, bundle.files)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -75,11 +85,11 @@ class Record:
 
     def __init__(self, bundle: Bundle) -> None:
         self.manifest = bundle.manifest
-        self._bundle = bundle
+        self._bundle = parsed(bundle)
 
     @cached_property
     def judgement(self) -> Json:
-        return worded_judgement(self._bundle)
+        return self._bundle.worded
 
     @property
     def contract(self) -> bytes:

@@ -238,13 +238,13 @@ def _plan(episode: Episode, folder: Path) -> TrialPlan:
 def _record_verdict(
     episode: Episode, folder: Path, done: JudgedTrial
 ) -> tuple[Played, Bundle | None]:
-    from statediff.reports.record import Parsed
+    from statediff.reports.record import parsed
     from statediff.suite.records import Attempt, judged_trial, nano, write_attempt
 
     usage = done.observed.run.usage
     known = Attempt(episode.attempt, episode.is_retried, nano(usage.cost if usage else None))
     write_attempt(folder, known)
-    bundle = Parsed(done.evaluated.bundle.manifest, done.evaluated.bundle.files)
+    bundle = parsed(done.evaluated.bundle)
     record = replace(
         judged_trial(episode.planned, bundle, ""),
         attempts=known.number,

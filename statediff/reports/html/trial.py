@@ -55,7 +55,7 @@ from statediff.reports.html.words import Sign
 from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
 from statediff.reports.readside import ReadSide, read_side
-from statediff.reports.record import Reading, Record, reading, reservations
+from statediff.reports.record import Reading, Record, parsed, reading, reservations
 
 if TYPE_CHECKING:
     from statediff.reports.html.sealed import Seal
@@ -200,7 +200,7 @@ def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -
     `stand` says what the contract makes of each change.
     """
     with reading(where):
-        return _view(bundle, stand)
+        return _view(parsed(bundle), stand)
 
 
 _EVIDENCE: Final = ("trace.json", "timeline.json", "captures.json")

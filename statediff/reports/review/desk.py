@@ -26,7 +26,7 @@ from statediff.evidence.verify import Signer
 from statediff.reports.html.cells import cut, entity, first, name, rest
 from statediff.reports.html.changes import Standings
 from statediff.reports.html.trial import Trial, trial_view
-from statediff.reports.record import Parsed, reading
+from statediff.reports.record import parsed, reading
 from statediff.reports.review.unjudged import Unjudged, unjudged
 from statediff.suite.labels import Labelled, Review, keep_signed, labels_in, own_label, sign_label
 
@@ -222,7 +222,7 @@ class Desk:
         if bundle.digest != case.digest:
             raise BundleError(f"{case.folder}: the bundle is another than when the review began")
         where = str(case.folder)
-        shown = Parsed(bundle.manifest, bundle.files) if is_judged else unjudged(bundle, where)
+        shown = parsed(bundle) if is_judged else unjudged(bundle, where)
         view = trial_view(shown, where, Standings if is_judged else Unjudged)
         return Seen(view, identities(shown, where), is_judged)
 
