@@ -261,6 +261,8 @@ def _write(
     if files.badge is not None:
         write_file(files.badge, badge(domains, is_svg=files.badge.suffix == ".svg").encode())
         lines.append(f"written: {shown(files.badge)}")
+    if first := next((t.bundle for a in found for t in a.tries if t.bundle and files.holes), ""):
+        lines.append(f"each hole replays: statediff replay {shown(files.holes)}/{first}")
     document = audit_document(domains, found, trying.seed, trying.each)
     print_result(document, "\n".join(lines), as_json=as_json)
 
