@@ -3,11 +3,13 @@
     python -m benchmarks.bfcl environment [FOLDER]   the benchmark's package, without what it needs
                                                      for models; .hosts/bfcl unless said
     python -m benchmarks.bfcl export DIR             tasks and runs, for `statediff import bfcl`
-    python -m benchmarks.bfcl digests                benchmarks/league/held-out/bfcl.json
-    python -m benchmarks.bfcl study DIR              benchmarks/league/bfcl-runs.json
+    python -m benchmarks.bfcl digests                benchmarks/league/held-out/bfcl-RULES.json
+    python -m benchmarks.bfcl study DIR              benchmarks/league/bfcl-runs-RULES.json
 
 `STATEDIFF_BFCL_PYTHON` names the environment's Python for all but the first. The contracts of the
-held-out half were written, and their digests committed, before one of its runs was carried out.
+held-out half were written, and their digests committed, before one of its runs was carried out:
+those are of the first rules, with `bfcl.json` and `bfcl-runs.json`. Rules that came later, and what
+runs show under them, are files of their own, and leave these alone.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import KERNEL, judgement_of
 from statediff.importers.bfcl.checker import VARIABLE, Checker, named_checker
 from statediff.importers.bfcl.contract import Gates, contract_of
-from statediff.importers.bfcl.format import Course, Task, course_of, task_of
+from statediff.importers.bfcl.format import Course, Rules, Task, course_of, task_of
 from statediff.importers.bfcl.suite import CATEGORIES, Bfcl, half_of, open_cases
 from statediff.importers.recorded import Half, RunLine, TaskId, read_lines
 from statediff.importers.rejudge import read_run
@@ -40,8 +42,8 @@ from statediff.model.verdict import Judgement, Truth, Verdict
 
 ROOT: Final = Path(__file__).parents[1]
 STORED: Final = Path(__file__).parent / "league"
-DIGESTS: Final = STORED / "held-out" / "bfcl.json"
-RUNS: Final = STORED / "bfcl-runs.json"
+RULES: Final = list(Rules)[-1]
+"""The rules by which contracts are generated now."""
 SPLIT: Final = (
     "held out: tasks whose scenario's number has a SHA-256 that begins with a one; the four tasks "
     "of one scenario are in one half"
@@ -80,7 +82,7 @@ def export(folder: Path, half: Half | None, only: int | None, *, with_runs: bool
             (folder / "runs" / f"{category}.jsonl").open("w") as runs,
         ):
             for raw in tasks[:only]:
-                known.write(_line(raw))
+                known.write(_line({**raw, "rules": RULES.value}))
                 if with_runs:
                     runs.writelines(_line(run) for run in made_runs(task_of(raw), checker))
 
@@ -92,10 +94,19 @@ def _line(raw: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------- the held-out half
 
 
-def digests(checker: Checker) -> dict[str, str]:
+def registered(rules: Rules) -> Path:
+    """Where the digests of these rules' contracts are."""
+    return STORED / "held-out" / f"bfcl{_of(rules)}.json"
+
+
+def _of(rules: Rules) -> str:
+    return "" if rules is Rules.FIRST else f"-{rules.value}"
+
+
+def digests(checker: Checker, rules: Rules) -> dict[str, str]:
     """The SHA-256 of the contract of every task that is held out."""
     return {
-        raw["id"]: contract_of(task_of(raw)).digest
+        raw["id"]: contract_of(task_of({**raw, "rules": rules.value})).digest
         for category in CATEGORIES
         for raw in checker.tasks(category)
         if half_of(raw["id"]) is Half.HELD_OUT
@@ -242,6 +253,12 @@ def study(folder: Path, jobs: int) -> list[Judged]:
     return found
 
 
+def rules_in(folder: Path) -> set[Rules]:
+    """The rules by which the contracts of a folder's tasks are generated."""
+    suite = _suite(folder)
+    return {suite.task(task).rules for task in suite.tasks()}
+
+
 def _kept(line: str) -> Judged:
     told = json.loads(line)
     return Judged(**{**told, "labels": tuple(told["labels"])})
@@ -323,7 +340,7 @@ def main() -> None:
     parser.add_argument("--tasks", action="store_true", help="export no runs: for `audit`")
     parser.add_argument("--only", type=int, help="tasks of each category")
     parser.add_argument("-j", "--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=RUNS)
+    parser.add_argument("--out", type=Path, help="instead of benchmarks/league")
     parser.add_argument("--read", type=int, metavar="SEED", help="print differences to be read")
     given = parser.parse_args()
     if given.do == "environment":
@@ -331,10 +348,11 @@ def main() -> None:
     elif given.do == "export":
         export(given.folder[0], given.half, given.only, with_runs=not given.tasks)
     elif given.do == "digests":
-        found = {"split": SPLIT, "contracts": digests(_checker())}
-        DIGESTS.parent.mkdir(exist_ok=True)
-        DIGESTS.write_text(json.dumps(found, indent=1) + "\n")
+        found = {"split": SPLIT, "contracts": digests(_checker(), RULES)}
+        with registered(RULES).open("x", encoding="utf-8") as file:
+            file.write(json.dumps(found, indent=1) + "\n")
     else:
+        [rules] = {r for folder in given.folder for r in rules_in(folder)}
         judged = [each for folder in given.folder for each in study(folder, given.jobs)]
         if given.read is not None:
             sys.stdout.writelines(_line(asdict(e)) for e in to_read(judged, given.read))
@@ -343,9 +361,11 @@ def main() -> None:
             "statediff": __version__,
             "kernel": KERNEL,
             "split": SPLIT,
+            "rules": rules.value,
             **dict(_halves(judged)),
         }
-        given.out.write_text(json.dumps(whole, indent=1) + "\n")
+        out = given.out or STORED / f"bfcl-runs{_of(rules)}.json"
+        out.write_text(json.dumps(whole, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
     python -m benchmarks.league                  # docs/league.md of benchmarks/league/*.json
     python -m benchmarks.league --collect CASES  # first audits every suite in the folder CASES
+    python -m benchmarks.league --collect CASES --suite bfcl --each 1 --keep KEPT  # one; goes on
     python -m benchmarks.league --register NAME=TASKS  # the contracts of its held-out half
     python -m benchmarks.league --tasks NAME=TASKS     # first audits a file of tasks
 
-The results are those of `statediff audit --cases SUITE=CASES/SUITE --each 2 --seed 1 --json` and of
+The results are those of `statediff audit --cases SUITE=CASES/SUITE --each N --seed 1 --json` and of
 `statediff audit TASKS`, without the list of single runs, and the figures of published
 judges. A task is held out where the first bit of the SHA-256 of its name is set. The contracts of
 these are drafted and their digests registered before any run of theirs is shown.
@@ -43,13 +44,19 @@ REGISTERED: Final = STORED / "registered"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "league.md"
 SUITES: Final = ("agent-diff", "bfcl", "tau2")
 MADE: Final = "bfcl-runs"
+MADE_LATER: Final = "bfcl-runs-1.1.0"
+"""The same under rules that came later."""
 READ: Final = "bfcl-read"
 """Differences that were read one by one."""
 TASKS: Final[Mapping[str, str]] = {
-    "agentdojo": "`python -m benchmarks.dojo DIR --attacks` writes the tasks.",
+    "agentdojo": (
+        "`python -m benchmarks.dojo DIR --attacks` writes the tasks, in the environment that "
+        "`tests/hosts/environments.sh agentdojo` makes."
+    ),
     "workplace": (
-        "`python -m benchmarks.workplace DIR` writes the tasks: those of NeMo Gym's workplace "
-        "assistant that its package has. No half was held out."
+        "`python -m benchmarks.workplace DIR` writes the tasks, in the environment that "
+        "`tests/hosts/environments.sh nemo-gym` makes: those of NeMo Gym's workplace assistant "
+        "that its package has. No half was held out."
     ),
     "harbor-like": "`python -m benchmarks.harbor_like DIR` writes the tasks, which are ours.",
     "fleet-like": "`python -m benchmarks.fleet_like DIR` writes the tasks, over our own packs.",
@@ -60,16 +67,17 @@ EFFORT: Final = Effort(seed=1, each=2)
 _GROUPS: Final = ("nothing done", "in the task", "beside the task", "evidence removed", "right")
 
 
-def collect(cases: Path, jobs: int) -> None:
-    """The stored results are those of the suites as they are in the folder."""
-    for suite in SUITES:
+def collect(cases: Path, jobs: int, effort: Effort, only: str | None = None) -> None:
+    """The stored results are those of the suites as they are in the folder, or of one suite."""
+    for suite in SUITES if only is None else (only,):
         folder = CaseFolder(suite, cases / suite)
-        with TemporaryDirectory(prefix="statediff-league-") as holes:
-            effort = replace(EFFORT, holes=Path(holes))
+        with TemporaryDirectory(prefix="statediff-league-") as temporary:
+            # What is kept names its bundles, so that these stay beside it.
+            holes = Path(temporary) if effort.keep is None else effort.keep / "holes"
             with Workers(folder, jobs) as workers:
-                audits = list(audit_suite(workers, effort))
-            _store(suite, _document(audits, Path(holes), jobs))
-    for name, study in judges(cases):
+                audits = list(audit_suite(workers, replace(effort, holes=holes)))
+            _store(suite, _document(audits, holes, jobs, effort.each))
+    for name, study in judges(cases) if only is None else ():
         _store(name, judges_document(study))
 
 
@@ -116,13 +124,15 @@ def _half(task: str) -> str:
     return "held-out" if is_held_out(task) else "development"
 
 
-def _document(audits: Sequence[TaskAudit], holes: Path, jobs: int) -> dict[str, Any]:
+def _document(
+    audits: Sequence[TaskAudit], holes: Path, jobs: int, each: int = EFFORT.each
+) -> dict[str, Any]:
     """The figures, and how many of the holes' bundles replay to the verdict that was given."""
-    document = audit_document(measure(audits, EFFORT.seed), audits, EFFORT.seed, EFFORT.each)
+    document = audit_document(measure(audits, EFFORT.seed), audits, EFFORT.seed, each)
     del document["wrong"]
     tries = [each for audit in audits for each in audit.tries if each.bundle]
     verdicts = work_through(partial(_replay, holes), [t.bundle for t in tries], jobs, _quiet)
-    same = sum(verdict is each.ours for verdict, each in zip(verdicts, tries, strict=True))
+    same = sum(verdict is one.ours for verdict, one in zip(verdicts, tries, strict=True))
     return {**document, "holes": {"bundles": len(tries), "replay": same}}
 
 
@@ -192,8 +202,11 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         if name in found:
             yield from _suite(name, found[name])
     if MADE in found:
-        yield from _made(found[MADE])
+        yield from _made(_MADE_LEAD, found[MADE])
         yield from ("", found[READ]["note"])
+    if MADE_LATER in found:
+        yield from _made(_MADE_LATER_LEAD, found[MADE_LATER])
+        yield from ("", found[READ]["later"])
     for name in sorted(n for n in found if n.startswith("judges-")):
         yield from _judges(found[name])
 
@@ -286,9 +299,19 @@ run. `python -m benchmarks.bfcl study DIR`, statediff {statediff}, kernel {kerne
 _OUR_ERROR: Final = "missed-by-contract"
 _MADE_ERRORS: Final = """
 `{label}` is **our error**, in {tasks}. Each of these runs stops before its
-last turn, which only asks to see what an earlier call of the run has shown. No call is owed there,
-since an agent may say it from what it knows, and what an agent says to a user is not in these runs:
-a contract that asked for the call again would fail right runs. The figures are as they came out."""
+last turn, which only asks to see what an earlier call of the run has shown. The first rules asked
+for no call there, since an agent may say it from what it knows. The figures are as they came out;
+[rules 1.1.0](#bfcl-made-runs-under-rules-110) close it."""
+_MADE_LATER_LEAD: Final = """
+## BFCL: made runs, under rules 1.1.0
+
+The same under contracts of rules that came after the first run: what a look shows is owed in the
+turn that asks for it, by a call of that turn or by a reply that says it. These runs have no
+replies, so that where only an earlier call has shown it nobody knows: INCONCLUSIVE, never MATCH.
+The rule was made on the developed half, and the digests of the held-out half's contracts were
+committed before one of its runs was judged by them. Its author knew from the first run that
+three wrong runs had passed, and why; so these are figures of a correction, not of a first run.
+`python -m benchmarks.bfcl study DIR`, statediff {statediff}, kernel {kernel}."""
 _MADE_ROWS: Final = (
     ("runs", "runs"),
     ("right runs that the checker fails", "right runs"),
@@ -299,10 +322,10 @@ _MADE_ROWS: Final = (
 )
 
 
-def _made(found: Mapping[str, Any]) -> Iterator[str]:
+def _made(lead: str, found: Mapping[str, Any]) -> Iterator[str]:
     """What the checker and our contracts say of the made runs, by half."""
     halves = [name for name in ("developed", "held-out") if name in found]
-    yield _MADE_LEAD.format(**found)
+    yield lead.format(**found)
     yield ""
     rows = (
         (name, *(_of(found[half][name], found[half][of]) for half in halves))
@@ -357,6 +380,9 @@ def main() -> None:
     parser.add_argument("--register", metavar="NAME=TASKS")
     parser.add_argument("--tasks", metavar="NAME=TASKS")
     parser.add_argument("--half", choices=("development", "held-out"), default="")
+    parser.add_argument("--suite", choices=SUITES, help="collect this one only")
+    parser.add_argument("--each", type=int, default=EFFORT.each)
+    parser.add_argument("--keep", type=Path, help="where the result of each task is kept")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     given = parser.parse_args()
     if given.register is not None:
@@ -367,7 +393,8 @@ def main() -> None:
         name, _, tasks = given.tasks.partition("=")
         collect_tasks(name, Path(tasks), given.jobs, given.half)
     if given.collect is not None:
-        collect(given.collect, given.jobs)
+        effort = replace(EFFORT, each=given.each, keep=given.keep)
+        collect(given.collect, given.jobs, effort, given.suite)
     PAGE.write_text(page(), encoding="utf-8")
 
 

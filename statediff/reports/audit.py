@@ -88,7 +88,7 @@ def audit_text(domains: Sequence[DomainAudit], audits: Sequence[TaskAudit]) -> s
         mark = "✘" if domain.blind or domain.false_fails else "✔"
         lines.append(
             f"{mark} {said(domain.name, 80)}  {domain.audited} of {tasks} audited: passes "
-            f"{domain.blind} wrong runs, fails {domain.false_fails} right ones"
+            f"{_runs(domain.blind, 'wrong run')}, fails {_runs(domain.false_fails, 'right one')}"
         )
         lines += [_line(each) for each in domain.classes]
         why = {reason: [t for t, r in domain.faults if r == reason] for _, reason in domain.faults}
@@ -113,10 +113,20 @@ def audit_text(domains: Sequence[DomainAudit], audits: Sequence[TaskAudit]) -> s
             f"  the very run that was given as right does not pass, in {len(lost)} of "
             f"{len(audits)} tasks ({said(lost[0], 80)}): that harm does not pass there says nothing"
         )
+        idle = {entry["task"] for entry in wrong if entry["kind"] == "null-run"}
+        if turned := [task for task in lost if task in idle]:
+            lines.append(
+                f"  nor does the run that does nothing fail there ({said(turned[0], 80)}): are the "
+                "states before and after exchanged?"
+            )
     if len(wrong) > SHOWN:
         lines.append(f"  and {len(wrong) - SHOWN} more: --json lists all of them")
     left = "; ".join(f"{u['number']} {u['what']} ({u['why']})" for u in _untried(audits))
     return "\n".join([*lines, f"not tried: {said(left or 'nothing', 1000)}"])
+
+
+def _runs(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _line(each: ClassRate) -> str:

@@ -68,6 +68,9 @@ def test_assertions_pass_what_they_do_not_look_at_and_each_hole_replays(
     assert page.read_text().startswith("<!doctype html>")
     assert statediff(*verifier, "--each", "2", "--max-blind", "100").code == 0
     assert "holds something" in statediff(*verifier, "--holes", str(holes)).err
+    again = statediff(*verifier, "--each", "1", "--holes", str(desk / "again"))
+    command = again.out.partition("each hole replays: statediff ")[2].split()
+    assert statediff(*command).code == 1
 
 
 def test_the_drafted_contract_itself_has_no_hole(statediff: Call, desk: Path) -> None:
@@ -192,6 +195,16 @@ def test_a_verifier_that_fails_the_right_run_says_why_and_its_refusals_count_for
     assert "the very run that was given as right does not pass, in 1 of 1 tasks" in said.out
     [right] = [e for e in statediff(*asked, "--json").json["wrong"] if e["kind"] == "right-run"]
     assert right["why"] == "no such table: nowhere"
+
+
+def test_states_that_are_given_the_wrong_way_round_are_asked_about(
+    statediff: Call, desk: Path
+) -> None:
+    _, before, _, after = states(desk)
+    turned = ("--before", after, "--after", before)
+    said = statediff("audit", "--verifier", f"sql:{desk / 'check.sql'}", "--each", "1", *turned)
+    assert "fails 2 right ones" in said.out
+    assert "(task): are the states before and after exchanged?" in said.out
 
 
 def test_a_badge_says_how_many_holes_and_how_many_tasks(statediff: Call, desk: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from statediff.evaluate import judgement_of
 from statediff.importers.bfcl import host
 from statediff.importers.bfcl.checker import VARIABLE, Checker
 from statediff.importers.bfcl.contract import Gates, contract_of, rests
-from statediff.importers.bfcl.format import Made, course_of, task_of
+from statediff.importers.bfcl.format import Made, Rules, course_of, task_of
 from statediff.importers.bfcl.layout import (
     attributes_of,
     documents_of,
@@ -33,6 +34,7 @@ from statediff.importers.recorded import Half, RecordedRun, RunLine, TaskId, par
 from statediff.importers.rejudge import read_run
 from statediff.meta.sweep import changes_of, reference_of
 from statediff.meta.world import World, drop
+from statediff.model.trace import NO_REPLY
 from statediff.model.verdict import Judgement, Truth, Verdict
 from tests.importers.conftest import ROOT, SAMPLES
 
@@ -91,7 +93,7 @@ def test_a_turn_that_is_late_fails_in_that_turn_and_nowhere_else() -> None:
 def test_halves_follow_the_scenario_and_not_the_task() -> None:
     numbers = {half_of(f"multi_turn_{c}_{n}") for c in CATEGORIES for n in (3,)}
     assert numbers == {Half.DEVELOPED}
-    held_out = json.loads(bfcl.DIGESTS.read_text())["contracts"]
+    held_out = json.loads(bfcl.registered(Rules.FIRST).read_text())["contracts"]
     assert {half_of(name) for name in held_out} == {Half.HELD_OUT}
     every = [f"multi_turn_{c}_{n}" for c in CATEGORIES for n in range(200)]
     assert set(held_out) == {name for name in every if half_of(name) is Half.HELD_OUT}
@@ -231,6 +233,51 @@ def test_the_words_of_the_user_count(message: str, text: str, matches: bool) -> 
     assert (outcome["letter-1"] is Truth.HOLDS) == matches
 
 
+def suite_with(folder: Path, rules: Rules) -> Bfcl:
+    """One task, in which the user asks twice for what the same look shows."""
+    box = {"inbox": [], "user_map": {"Ada": "USR001"}, "current_user": "USR001"}
+    task = {
+        "id": "multi_turn_base_3",
+        "category": "base",
+        "messages": ["Who is there?", "Say that once more."],
+        "turns": [[LOOK], [LOOK]],
+        "states": [{"MessageAPI": box}, {}, {}],
+        "drawn": [],
+        "rules": rules.value,
+    }
+    for part, text in (("tasks", json.dumps(task)), ("runs", "")):
+        (folder / part).mkdir(exist_ok=True)
+        (folder / part / "base.jsonl").write_text(text)
+    return open_cases(folder)
+
+
+LOOK = {"call": "list_users()", "result": '{"users": ["Ada"]}', "writes": False, "moves": False}
+
+
+@pytest.mark.parametrize(
+    ("rules", "turns", "reply", "verdict"),
+    [
+        (Rules.LOOKS_IN_THEIR_TURN, [[LOOK], [LOOK]], NO_REPLY, Verdict.MATCH),
+        (Rules.LOOKS_IN_THEIR_TURN, [[LOOK], []], NO_REPLY, Verdict.INCONCLUSIVE),
+        (Rules.LOOKS_IN_THEIR_TURN, [[LOOK], []], "As I said: Ada!", Verdict.MATCH),
+        (Rules.LOOKS_IN_THEIR_TURN, [[LOOK], []], "You're welcome.", Verdict.DIVERGE),
+        (Rules.LOOKS_IN_THEIR_TURN, [[], []], "It is Ada.", Verdict.DIVERGE),
+        (Rules.FIRST, [[LOOK], []], NO_REPLY, Verdict.MATCH),
+    ],
+)
+def test_what_was_shown_before_is_owed_again_in_the_turn_that_asks_for_it(
+    tmp_path: Path, rules: Rules, turns: Any, reply: Any, verdict: Verdict
+) -> None:
+    suite = suite_with(tmp_path, rules)
+    [task] = suite.tasks()
+    states = list(suite.task(task).truth.systems)
+    trial = suite.trial(task, course_of({"turns": turns, "states": states}))
+    spoken = [*(trial.trace.turns or ())]
+    spoken[-1] = replace(spoken[-1], reply=reply)
+    trace = replace(trial.trace, turns=tuple(spoken))
+    assert judgement_of(trial.contract, trial.before, trial.after, trace=trace).verdict is verdict
+
+
 # ---------------------------------------------------------------- the benchmark's own code
 
 
@@ -266,10 +313,13 @@ def checker() -> Checker:
     return Checker(python)
 
 
+@pytest.mark.parametrize("rules", Rules)
 def test_contracts_of_the_held_out_half_are_those_from_before_its_first_run(
-    checker: Checker,
+    checker: Checker, rules: Rules
 ) -> None:
-    assert bfcl.digests(checker) == json.loads(bfcl.DIGESTS.read_text())["contracts"]
+    """Before its first run under these rules: `Rules.FIRST` came before any run at all."""
+    stored = json.loads(bfcl.registered(rules).read_text())["contracts"]
+    assert bfcl.digests(checker, rules) == stored
 
 
 def test_the_sample_is_what_the_benchmark_says(checker: Checker) -> None:
@@ -277,7 +327,7 @@ def test_the_sample_is_what_the_benchmark_says(checker: Checker) -> None:
     for line in read_lines(SAMPLE / "tasks" / "base.jsonl"):
         assert isinstance(line, RunLine)
         told = parse(line)
-        assert known[told["id"]] == told
+        assert {**known[told["id"]], "rules": bfcl.RULES.value} == told
 
 
 def test_a_seeded_change_is_shown_to_the_checker(

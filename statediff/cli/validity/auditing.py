@@ -261,6 +261,9 @@ def _write(
     if files.badge is not None:
         write_file(files.badge, badge(domains, is_svg=files.badge.suffix == ".svg").encode())
         lines.append(f"written: {shown(files.badge)}")
+    bundles = [each.bundle for task in found for each in task.tries if each.bundle]
+    if files.holes is not None and bundles:
+        lines.append(f"each hole replays: statediff replay {shown(files.holes / bundles[0])}")
     document = audit_document(domains, found, trying.seed, trying.each)
     print_result(document, "\n".join(lines), as_json=as_json)
 

@@ -13,6 +13,9 @@ Nothing is known of a single task. These rules hold for all:
 4. A look is asked for only where nothing later in its turn rests on it: no later call that writes,
    and no later call whose arguments are from its result. Where the agent is, is nobody's wish.
 5. Numbers are equal to six digits after the point.
+6. What a look shows is owed in the turn that asks for it: by a call of that turn, or by a reply
+   that says it from an earlier call. Where replies are not recorded the latter is unknown.
+   `Rules.FIRST` lacks this: any call so far will do.
 
 `Gates.END` asks for the same, but only once all turns are over.
 """
@@ -28,7 +31,7 @@ from enum import Enum
 from typing import Any, Final
 
 from statediff.evaluate import ContractFile, parse_contract
-from statediff.importers.bfcl.format import Made, Task, atoms
+from statediff.importers.bfcl.format import Made, Rules, Task, atoms
 from statediff.importers.bfcl.layout import (
     BOOKKEEPING,
     BY_NAME,
@@ -43,7 +46,6 @@ from statediff.importers.bfcl.layout import (
 from statediff.importers.pack import compose_yaml
 from statediff.model.schema import Kind
 
-VERSION: Final = "1.0.0"
 MAX_LITERAL: Final = 300
 _ANY_TURN: Final = "count(c for c in calls) >= 0"
 _APART: Final = r"[^\pL\pN]"
@@ -98,7 +100,7 @@ class _Composed:
         turns = list(self._turns())
         head: dict[str, Any] = {
             "contract": name,
-            "version": VERSION,
+            "version": self._task.rules.value,
             "owner": "importer bfcl",
             "intent": f"Do what the user of task {self._task.name} asks, and nothing else.",
         }
@@ -157,7 +159,7 @@ class _Composed:
         looked: list[str] = []
         count = len(self._task.messages)
         for number, message in enumerate(self._task.messages, 1):
-            looks = list(self._looks(self._task.truth.turns[number - 1]))
+            looks = list(self._looks(number))
             if self._gates is Gates.TURN:
                 then = [*self._states(number), *looks]
             else:
@@ -195,18 +197,24 @@ class _Composed:
         some = f" if {' and '.join(wanted)}" if wanted else ""
         return f"count(x for x in now.{table.name}{some}) >= {alike}"
 
-    def _looks(self, calls: Sequence[Made]) -> Iterator[str]:
+    def _looks(self, number: int) -> Iterator[str]:
         """What was to be found out in a turn."""
+        calls = self._task.truth.turns[number - 1]
         for at, call in enumerate(calls):
             if call.writes or call.moves or call.is_error or call.told in (None, "None", {}):
                 continue
             if rests(call, calls[at + 1 :]):
                 continue
-            if any(text in self._task.drawn for text in atoms(call.told)):
-                tool = _quote(call.tool)
-                yield f"any(c.tool == {tool} and c.error == null for c in calls)"
+            is_drawn = any(text in self._task.drawn for text in atoms(call.told))
+            tool = f"c.tool == {_quote(call.tool)} and c.error == null"
+            shown = tool if is_drawn else self._told(call.result)
+            is_late = self._gates is Gates.TURN and number > 1
+            if is_late and self._task.rules is not Rules.FIRST:
+                said = 'reply != ""' if is_drawn else _says("reply", call)
+                now = f"any(c.turn == {number} and {shown} for c in calls)"
+                yield f"{now} or (any({shown} for c in calls) and {said})"
             else:
-                yield f"any({self._told(call.result)} for c in calls)"
+                yield f"any({shown} for c in calls)"
 
     def _told(self, result: str) -> str:
         if len(result) <= MAX_IN_WORDS and any(text in result for text in self._wrote):
@@ -284,9 +292,7 @@ class _Composed:
             said = set(self._said)
             telling = [w for w in words if w in said and (len(w) >= _TELLING or w.isdigit())]
             yield f'{place} != ""'
-            for word in list(dict.fromkeys(telling))[:MAX_WORDS]:
-                pattern = f"(?:^|{_APART}){re.escape(word)}(?:$|{_APART})"
-                yield f"search(lower({place}), {_quote(pattern)})"
+            yield from _with_words(place, telling)
 
     def _input(self, value: Any) -> str:
         for name, known in self._inputs.items():
@@ -369,6 +375,27 @@ def _in_words(place: str, words: Sequence[str]) -> str:
         pattern = f"{before}{f'{_APART}+'.join(map(re.escape, some))}{after}"
         tests.append(f"search(lower({place}), {_quote(pattern)})")
     return " and ".join(tests)
+
+
+def _with_words(place: str, words: Iterable[str]) -> Iterator[str]:
+    """That a text has these words somewhere; as many as `MAX_WORDS`."""
+    for word in list(dict.fromkeys(words))[:MAX_WORDS]:
+        pattern = f"(?:^|{_APART}){re.escape(word)}(?:$|{_APART})"
+        yield f"search(lower({place}), {_quote(pattern)})"
+
+
+def _says(place: str, look: Made) -> str:
+    """That a text has the words of what the look shows."""
+    words = (word for text in _leaves(look.told) for word in _words(text))
+    return " and ".join(_with_words(place, words)) or f'{place} != ""'
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
 
 
 def _is_within(part: Sequence[str], whole: Sequence[str]) -> bool:

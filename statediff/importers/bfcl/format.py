@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -125,6 +126,17 @@ def _made(raw: Any) -> Made:
     return Made(*texts, *is_so)
 
 
+class Rules(Enum):
+    """The rules by which a contract is generated, as the version that it gets.
+
+    Contracts are registered before runs are seen, so rules that came later leave the first alone.
+    """
+
+    FIRST = "1.0.0"
+    LOOKS_IN_THEIR_TURN = "1.1.0"
+    """What a look shows is owed in the turn that asks for it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """One task, with its ground truth carried out."""
@@ -135,6 +147,7 @@ class Task:
     truth: Course
     drawn: frozenset[str]
     """What the simulators drew by chance, as it is spelled."""
+    rules: Rules = Rules.FIRST
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -147,12 +160,16 @@ def task_of(raw: Mapping[str, Any]) -> Task:
     truth = course_of(raw)
     if len(messages) != len(truth.turns):
         raise InputError("messages: expected one for each turn")
+    rules = raw.get("rules", Rules.FIRST.value)
+    if rules not in [each.value for each in Rules]:
+        raise InputError(f"rules: expected one of {', '.join(each.value for each in Rules)}")
     return Task(
         name=expect(raw.get("id"), str, "id", "text"),
         category=expect(raw.get("category"), str, "category", "text"),
         messages=tuple(text[:MAX_MESSAGE] for text in messages),
         truth=truth,
         drawn=frozenset(_texts(raw, "drawn")),
+        rules=Rules(rules),
     )
 
 

@@ -80,7 +80,10 @@ def audit_view(
         ("right runs not passed", str(false)),
         ("seed", str(seed)),
     )
-    lead = f"{blind} wrong runs pass, {false} right runs do not."
+    lead = (
+        f"{blind} wrong run{'s pass' if blind != 1 else ' passes'}, "
+        f"{false} right run{'s do' if false != 1 else ' does'} not."
+    )
     shown = tuple(_domain(d, [a for a in audits if a.domain == d.name]) for d in domains)
     return AuditView("audit of a verifier", lead, facts, shown)
 
