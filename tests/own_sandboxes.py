@@ -114,6 +114,12 @@ KINDS = {
             },
         ),
     ),
+    "checkout": OwnKind(
+        "{kind: git-checkout, repository: checkout}",
+        FILES,
+        '  - {id: noted, create: checkout.work_file, where: it.path == "note.txt"}',
+        ("db_write", {"path": "note.txt", "content": "done"}),
+    ),
     "external": OwnKind(
         f"{{kind: external, url: live.sqlite, reset: '{sys.executable} reset.py'}}",
         SQL,
@@ -150,6 +156,8 @@ def make_project(folder: Path, name: str) -> Path:
     tree = repository.TreeBuilder()
     tree.insert("a.txt", repository.create_blob(b"a"), pygit2.enums.FileMode.BLOB)
     repository.create_commit("refs/heads/main", who, who, "One", tree.write(), [])
+    pygit2.clone_repository(repository.path, str(sandbox / "checkout"))
+    (sandbox / "checkout" / "old.txt").write_text("old")
     (sandbox / "sandbox.yaml").write_text(f"sources:\n  db: {kind.source}\n")
     agents = folder / "agents"
     agents.mkdir()

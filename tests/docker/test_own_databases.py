@@ -259,8 +259,6 @@ print(log.status, sample.scores["statediff_scorer"].answer)
 
 def test_a_model_of_inspect_works_in_a_database_by_url(own: Own, tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai")
-    if own.kind != "postgres":
-        pytest.skip("its door is the same")
     make_project(own, tmp_path)
     (tmp_path / "model.py").write_text(INSPECTED.format(call=DONE))
     path = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import queue
-import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,36 +14,12 @@ from typing import Any, Self
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[1]
+PROGRAM = Path("yaml-language-server", "bin", "yaml-language-server")
 SECONDS = 30.0
 SETTINGS = {
     "validate": True, "completion": True, "hover": True, "yamlVersion": "1.2",
     "schemaStore": {"enable": False}, "schemas": {},
 }  # fmt: skip
-
-
-def installed(otherwise: Path) -> Path:
-    """The server's program, installed from the lock once; in `.venv` where there is one.
-
-    `subprocess.CalledProcessError` if npm cannot install it.
-    """
-    lock = (HERE / "package-lock.json").read_bytes()
-    base = CHECKOUT / ".venv" if (CHECKOUT / ".venv").is_dir() else otherwise
-    folder = base / f"editors-{hashlib.sha256(lock).hexdigest()[:12]}"
-    program = Path("node_modules", "yaml-language-server", "bin", "yaml-language-server")
-    if not (folder / program).is_file():
-        base.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix="editors-", dir=base))
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / name, made / name)
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
-        try:
-            subprocess.run(command, cwd=made, check=True, capture_output=True, timeout=150)
-            made.replace(folder)
-        except OSError:
-            pass  # another worker was first
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-    return folder / program
 
 
 class LanguageServer:

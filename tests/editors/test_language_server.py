@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
-from tests.editors.server import CHECKOUT, LanguageServer, installed
+from tests.editors.server import CHECKOUT, HERE, PROGRAM, LanguageServer
+from tests.npm import installed
 
 pytestmark = pytest.mark.node
 
@@ -33,12 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]
     workspace = tmp_path_factory.mktemp("workspace")
     for name, made in (("contract", contract_schema()), ("state", state_schema_schema())):
         (workspace / f"{name}.schema.json").write_text(json.dumps(made), encoding="utf-8")
-    try:
-        program = installed(tmp_path_factory.mktemp("editors"))
-    except (subprocess.SubprocessError, OSError) as error:
-        if "node" in os.environ.get("STATEDIFF_REQUIRE", "").split():
-            raise
-        pytest.skip(f"npm could not install the language server: {error}")
+    program = installed(HERE, tmp_path_factory.mktemp("editors")) / PROGRAM
     with LanguageServer(program, workspace) as running:
         yield running
 

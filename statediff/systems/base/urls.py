@@ -14,7 +14,11 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 PASSWORD_PREFIX: Final = "STATEDIFF_PASSWORD_"  # noqa: S105 - the name of a variable
-_SECRET: Final = re.compile(r"pass|secret|token|key|credential|signature|auth", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    r"pass|secret|token|key|credential|signature|auth|connection|conn_?str|sas", re.IGNORECASE
+)
+_PART: Final = re.compile(r"[;\s]*([^=;]+)=([^;]+)")
+"""A part of a connection string: `AccountKey=…`."""
 _SHORTEST: Final = 3
 
 
@@ -50,6 +54,7 @@ def without_passwords(text: str, urls: Sequence[str]) -> str:
         password = account.partition(":")[2]
         secrets |= {password, unquote(password)}
         query = parse_qsl(url.partition("?")[2])
+        query += [part for _, value in query for part in _PART.findall(value)]
         secrets |= {value for name, value in query if _SECRET.search(name)}
     for shown in sorted(secrets - {""}, key=len, reverse=True):
         text = text.replace(shown, "…")

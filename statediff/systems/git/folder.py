@@ -63,6 +63,11 @@ _MOVE: Final = re.compile(
 _ODD_BITS: Final = 0o6002
 """To run it as somebody else, and to write it for everybody."""
 _ODD_BITS_OF_FOLDERS: Final = 0o002
+_FOR_THE_GROUP: Final = 0o020
+"""To write it for a group: shown of what git makes at the beginning, and never anew."""
+_MADE_ONCE: Final = frozenset(
+    (b".", b"config", b"hooks", b"objects", b"refs", b"refs/heads", b"refs/tags")
+)
 _PLACES: Final = (
     *(b".", b"hooks", b"info", b"logs", b"objects", b"objects/info", b"objects/pack"),
     *(b"refs", b"refs/heads", b"refs/tags"),
@@ -389,10 +394,11 @@ def _attributes_of(git: Folder, name: bytes) -> Map:
 
 
 def _unusual_modes(git: Folder) -> set[str]:
-    """Parts whose modes no row has, and that everybody may write, or that git cannot use.
+    """Parts whose modes no row has, and that others may write, or that git cannot use.
 
     A file may be as the settings are, and a folder as the outermost: they are there from the
-    beginning, and show the umask.
+    beginning, and show the umask. What git makes anew may be a group's by the umask of the program
+    that ran it.
     """
     found: set[str] = set()
     first = {name: git.look(name) for name in (b"config", b".")}
@@ -405,6 +411,7 @@ def _unusual_modes(git: Folder) -> set[str]:
             continue
         is_file = entry.kind is EntryKind.FILE
         unusual = _ODD_BITS if is_file else _ODD_BITS_OF_FOLDERS
+        unusual |= _FOR_THE_GROUP if name in _MADE_ONCE else 0
         model = first[b"config" if is_file else b"."]
         if model is not None and name not in first:
             unusual &= ~model.mode

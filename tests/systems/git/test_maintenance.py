@@ -234,6 +234,19 @@ def test_a_repository_in_which_git_works_for_nobody_else_says_whose_it_is(repo):
     assert _odd(repo) == {"its folder belongs to 1234", "its work tree belongs to 1234"}
 
 
+@pytest.mark.parametrize(
+    ("place", "mode"), [(".", 0o775), ("hooks", 0o2775), ("refs/heads", 0o770), ("config", 0o664)]
+)
+def test_what_a_group_was_let_write_is_listed(repo, place, mode):
+    for each in (".", "hooks", "refs/heads"):
+        (repo / ".git" / each).mkdir(exist_ok=True)
+        (repo / ".git" / each).chmod(0o755)
+    (repo / ".git" / "config").chmod(0o644)
+    assert _odd(repo) == set()
+    (repo / ".git" / place).chmod(mode)
+    assert _odd(repo) == {f"{place} has mode {mode:04o}"}
+
+
 @pytest.mark.parametrize("place", [".", "config", "HEAD", "refs/heads", "objects"])
 def test_an_access_list_of_what_git_reads_is_listed(repo, place):
     attach(repo / ".git" / place, "system.posix_acl_access", LIST)

@@ -12,7 +12,12 @@ from urllib.parse import quote
 
 import httpx
 
+from tests.npm import installed
+
 NAME, SECRET = "ada", "hidden-secret"
+AZURITE_KEY = (  # which every Azurite has
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
 _EMULATOR = """\
 import sys
 from gcp_storage_emulator.server import create_server
@@ -121,6 +126,31 @@ def gs(_folder: Path) -> Iterator[Place]:
                 client.delete(f"/storage/v1/b/bucket/o/{quote(path, safe='')}").raise_for_status()
 
             yield Place(f"gs://bucket/in?endpoint_url={root}&token=anon", write, remove)
+
+
+@contextlib.contextmanager
+def az(folder: Path) -> Iterator[Place]:
+    """The emulator Azurite, written to by Microsoft's own library."""
+    from azure.storage.blob import BlobServiceClient  # noqa: PLC0415 - of adlfs
+
+    program = installed(Path(__file__).parent / "azurite", folder) / "azurite/dist/src/blob/main.js"
+    command = ["node", str(program), "--inMemoryPersistence", "--blobPort", "0"]
+    command += ["--skipApiVersionCheck", "--disableTelemetry"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            root = next(line.split()[-1] for line in server.stdout if "listens on" in line)
+            account = f"AccountName=devstoreaccount1;AccountKey={AZURITE_KEY}"
+            text = f"DefaultEndpointsProtocol=http;{account};BlobEndpoint={root}/devstoreaccount1;"
+            with BlobServiceClient.from_connection_string(text) as client:
+                box = client.create_container("bucket")
+                yield Place(
+                    f"az://bucket/in?connection_string={quote(text, safe='')}",
+                    lambda path, content: box.upload_blob(path, content, overwrite=True),
+                    box.delete_blob,
+                )
+        finally:
+            server.kill()
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from statediff.errors import InputError, UsageError
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Map, Unobserved
 from statediff.systems.base.rows import source_schema
+from statediff.systems.base.urls import without_passwords
 from statediff.systems.objects.source import ObjectsSource
 from statediff.workspace.inputs import offline_clock, one_capture
 from tests.lines import NOTHING, verdict_where_the_line_is_cut
@@ -288,3 +289,10 @@ def test_a_line_that_breaks_is_never_a_match(
         verdict_where_the_line_is_cut(server, cut, lambda line: bucket[1].replace(server, line))
         == verdict
     )
+
+
+def test_the_key_in_a_connection_string_is_in_no_message() -> None:
+    url = "az://b/x?connection_string=AccountName%3Dada%3BAccountKey%3Dhidden%2Fkey%3D%3D%3B"
+    said = "no AccountKey=hidden/key== of ada; hidden/key=="
+    assert "hidden" not in without_passwords(said, [url])
+    assert "ada" in without_passwords(said, [url])
