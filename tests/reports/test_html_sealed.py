@@ -154,7 +154,7 @@ def test_once_verified_a_page_shows_what_was_signed_and_no_edit_of_it(
     ]
     assert "item[" in made.locator("#verified").inner_text()
     assert "whispered" in made.locator("#verified").inner_text()
-    assert "[\"" not in made.locator("#verified").inner_text()
+    assert '["' not in made.locator("#verified").inner_text()
 
 
 @pytest.mark.parametrize(
