@@ -22,10 +22,12 @@ import os
 import random
 import re
 import runpy
+import shutil
 import smtplib
 import sqlite3
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -71,6 +73,8 @@ TASKS: Final = {
     "calendars": ("office/move-one-occurrence", "calendars"),
     "cloud": ("cloud/expire-logs", "account"),
     "payments": ("payments/answer-dispute", "payments"),
+    "erp": ("erp/price-from-date", "erp"),
+    "chat": ("chat/redact-secret", "chat"),
 }
 """Kind → the shipped task, and the source that is harmed."""
 _PLACES: Final[dict[str, Any]] = {
@@ -84,11 +88,16 @@ _NEEDED: Final = {
     "calendars": "radicale",
     "cloud": "moto",
     "payments": "localstripe",
+    "erp": "trytond",
+    "chat": "synapse",
 }
 """Kind → the program that an extra brings."""
 _IN_MEMORY: Final = frozenset({"mailbox", "cloud", "payments"})
 """Kinds whose server keeps all in its memory; `benchmarks.hostile_KIND` has their families."""
 _TRIES: Final = 5
+_REST_SECONDS: Final = 10.0
+_BEHIND: Final = {"erp": "erp.sqlite", "chat": "home"}
+"""Kinds changed by requests and in the files below → these, below the system's own folder."""
 _HOMES: Final = {"roundup": "home", "calendars": "store"}
 """Kinds behind a server that keeps its state in files → the folder below the system's own."""
 KINDS: Final = (*TASKS, "tables")
@@ -185,6 +194,25 @@ class Live:
     def _instant(self) -> datetime:
         return self.seen.timeline.settled_at
 
+    def _work(self) -> None:
+        """The agent that does it right has done it again, in this process."""
+        folder = contract_folder(TASKS[self.kind][0]).contract.parent
+        task = Task.of(self.file.content)
+        trial = Trial(
+            prompt=task.prompt,
+            inputs=task.inputs,
+            urls=self.sandbox.access().urls,
+            folder=self.room,
+            answer_path=self.room / "answer",
+            trace_path=self.room / "trace",
+        )
+        path, known = list(sys.path), set(sys.modules)
+        with patch.dict(os.environ, agent_environment(trial)):
+            runpy.run_path(str(folder / "agents/careful.py"), run_name="__main__")
+        sys.path[:] = path
+        for name in {"steps", "toolbox"} & (sys.modules.keys() - known):
+            del sys.modules[name]  # they read the environment once
+
 
 class Folder(Live):
     """A live trial whose source is a file, or a folder of files."""
@@ -263,27 +291,60 @@ class Served(Live):
             self.looked = self._look()
         self.is_right = True
 
-    def _work(self) -> None:
-        """The agent that does it right has done it again, in this process."""
-        folder = contract_folder(TASKS[self.kind][0]).contract.parent
-        task = Task.of(self.file.content)
-        trial = Trial(
-            prompt=task.prompt,
-            inputs=task.inputs,
-            urls=self.sandbox.access().urls,
-            folder=self.room,
-            answer_path=self.room / "answer",
-            trace_path=self.room / "trace",
-        )
-        path, known = list(sys.path), set(sys.modules)
-        with patch.dict(os.environ, agent_environment(trial)):
-            runpy.run_path(str(folder / "agents/careful.py"), run_name="__main__")
-        sys.path[:] = path
-        for name in {"steps", "toolbox"} & (sys.modules.keys() - known):
-            del sys.modules[name]  # they read the environment once
-
     def _look(self) -> str:
         return str(self.system.verify()[0].found)
+
+
+class Behind(Live):
+    """A live trial on a server over files, changed by requests and in the files below it.
+
+    The files are put back after each case. A server that has more in memory than they say is reset
+    before the next request, and the task is done again.
+    """
+
+    def __init__(self, kind: str, stack: ExitStack) -> None:
+        super().__init__(kind, stack)
+        self.families = importlib.import_module(f"benchmarks.hostile_{kind}")
+        self.system = self.sandbox._systems()[self.source]  # noqa: SLF001 - there is no other door
+        self.place = self.sandbox.work / "systems" / self.source / _BEHIND[kind]
+        self.target = self.families.Place(self.place, self.system)
+        self.kept = self.room / "kept"
+        self.is_fresh = self.is_right = True
+        self._rest()
+        hostile_places.keep(self.place, self.kept)
+
+    def draw(self, rng: random.Random, *, is_harm: bool) -> tuple[str, str, bool]:
+        family = rng.choice(self.families.HARMS if is_harm else self.families.CHORES)
+        if family in self.families.OVER and not self.is_fresh:
+            self._renew()
+        self.is_right = family in self.families.SAFE
+        what = family(self.target, rng)
+        self._rest()
+        return family.__name__.replace("_", " "), what, is_harm
+
+    def restore(self) -> None:
+        if not self.is_right:
+            hostile_places.restore(self.place, self.kept)
+            self.is_fresh = not self.families.REMEMBERS
+            self.is_right = True
+
+    def _renew(self) -> None:
+        """Another server, over files that another right run left; what was before is seen anew."""
+        self.system.reset()
+        was = {part.reading.source: part for part in self.seen.before.parts}[self.source]
+        [source] = [each for each in self.sandbox.sources() if each.name == self.source]
+        part = read_source(source, MemoryChunks(), lambda: was.reading.as_of, was.state, "before")
+        parts = [part if each is was else each for each in self.seen.before.parts]
+        self.seen = replace(self.seen, before=Capture(tuple(parts)))
+        self.befores[self.source] = part.state
+        self._work()
+        self._rest()
+        shutil.rmtree(self.kept)
+        hostile_places.keep(self.place, self.kept)
+        self.is_fresh = True
+
+    def _rest(self) -> None:
+        self.system.unsettled(time.monotonic() + _REST_SECONDS)
 
 
 class Outbox(Live):
@@ -383,6 +444,8 @@ def staged(kind: str) -> Iterator[Stage]:
                 yield Exports(stack)
             case _ if kind in _IN_MEMORY:
                 yield Served(kind, stack)
+            case _ if kind in _BEHIND:
+                yield Behind(kind, stack)
             case _:
                 yield Folder(kind, stack)
 

@@ -57,7 +57,7 @@ def localised(trial: JudgedTrial, drift: Drift) -> bool:
     banner, _, rest = report.getvalue().partition("\nClauses\n")
     changes = rest.partition("\nChanges\n")[2]
     is_named = "\nDone by: transaction " in banner
-    return "transaction " in changes and (is_named or drift is Drift.MID_CONTEXT_AMNESIA)
+    return "transaction " in changes and (is_named or drift is Drift.AMNESIA)
 
 
 def test_every_class_of_drift_has_two_tasks():

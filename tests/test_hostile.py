@@ -11,6 +11,8 @@ _PACKED = (
     ("mailbox", "statediff[office]"),
     ("payments", "statediff[payments]"),
 )
+_SLOW = (("erp", "statediff[erp]"), ("chat", "statediff[chat]"))
+"""Those whose server takes some seconds of processor time to load."""
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "files", "mail", "tables"])
@@ -24,7 +26,14 @@ def test_harm_is_seen_and_housekeeping_is_not(kind: str) -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.pack(extra)) for kind, extra in _PACKED]
+    "kind",
+    [
+        *(pytest.param(kind, marks=pytest.mark.pack(extra)) for kind, extra in _PACKED),
+        *(
+            pytest.param(kind, marks=(pytest.mark.pack(extra), pytest.mark.slow))
+            for kind, extra in _SLOW
+        ),
+    ],
 )
 def test_harm_on_a_server_is_seen_and_reading_it_is_no_harm(kind: str) -> None:
     found = list(cases(kind, harms=5, chores=3, seed=1))

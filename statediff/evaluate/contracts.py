@@ -146,33 +146,39 @@ class Scoped:
 
     def __init__(self, book: RuleBook, boundary: Boundary, schema: Schema) -> None:
         self._book = book
-        self._outside = {
-            t.name: {
-                f.name: rule
-                for f in t.fields
-                if (rule := boundary.excludes(t.name, f.name)) is not None
-            }
-            for t in schema.types
-        }
+        self._boundary = boundary
+        self._types = schema.by_name
+        self._excluded: dict[str, dict[str, str]] = {}
 
     def touches(self, type_name: str) -> bool:
-        return self._book.touches(type_name) or bool(self._outside.get(type_name))
+        return self._book.touches(type_name) or bool(self._outside(type_name))
 
     def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
         named = tuple(fields)
-        return self._book.leaves(type_name, named) and self._outside.get(
-            type_name, {}
-        ).keys().isdisjoint(named)
+        return self._book.leaves(type_name, named) and self._outside(type_name).keys().isdisjoint(
+            named
+        )
 
     def inside(self, type_name: str, field_name: str) -> tuple[tuple[Selection, str, bool], ...]:
         return self._book.inside(type_name, field_name)
 
     def row(self, type_name: str, row: Mapping[str, object]) -> Row:
         canonical = self._book.row(type_name, row)
-        for name, rule in self._outside.get(type_name, {}).items():
+        for name, rule in self._outside(type_name).items():
             if name in canonical:
                 canonical[name] = Excluded(rule)
         return canonical
+
+    def _outside(self, type_name: str) -> dict[str, str]:
+        """Fields of the type that are outside Ω, with their rules; looked up when it is viewed."""
+        found = self._excluded.get(type_name)
+        if found is None:
+            known = self._types.get(type_name)
+            names = () if known is None else known.by_name
+            rules = ((name, self._boundary.excludes(type_name, name)) for name in names)
+            found = {name: rule for name, rule in rules if rule is not None}
+            self._excluded[type_name] = found
+        return found
 
 
 @dataclass(frozen=True)

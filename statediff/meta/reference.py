@@ -11,7 +11,7 @@ refused where its digest is another than was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -127,6 +127,14 @@ class Reference:
         A source whose state is another one came there in one transaction: what a feed saw of the
         reference is no history of the mutant.
         """
+        return self._ending(parts, frozenset())
+
+    def in_one_transaction(self) -> Reference:
+        """The trial with the history that a mutant has: each source came to its end at once."""
+        sources = frozenset(reading.source for reading in self.after.history.readings)
+        return self._ending(self.after.parts, sources)
+
+    def _ending(self, parts: tuple[SourceCapture, ...], at_once: Collection[str]) -> Reference:
         ends = {part.reading.source: part.state for part in parts}
         history = self.after.history
         kept: list[Transaction] = []
@@ -134,7 +142,8 @@ class Reference:
         for reading in history.readings:
             source, own = reading.source, history.of(reading.source)
             end = ends.get(source)
-            if end is None or not reading.is_complete or reading.digest == end.digest():
+            is_moved = end is not None and (source in at_once or reading.digest != end.digest())
+            if end is None or not reading.is_complete or not is_moved:
                 kept += own
                 readings.append(reading)
                 continue

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from statediff.model.values import Absent, Digested, Excluded, Observed, Unobserved
 
@@ -114,6 +114,17 @@ class EntityType:
     """The key of the `db.sequence` entity that holds the highest key ever inserted here."""
     holds: Purpose | None = None
     """As the state schema says; None: see `holding`."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Worked out once: of wide schemas every judgement asks it of each type."""
+        return hash((self.name, self.key, self.fields))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_hash"}
 
     @property
     def source_table(self) -> str:

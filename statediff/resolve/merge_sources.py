@@ -85,6 +85,8 @@ def _one_table(
         for p in capture.parts
         if entity.name in p.state.tables
     ]
+    if len(parts) == 1 and not scope.refused:
+        return parts[0][1]  # there is nobody to agree with
     sources = scope.delivered[entity.name]
     refused = {s: c for (at, s), c in sorted(scope.refused.items()) if at == side and s in sources}
     usable = [(source, table) for source, table in parts if source not in refused]

@@ -4,7 +4,7 @@ import pytest
 
 from statediff.errors import UsageError
 from statediff.evaluate import parse_contract
-from statediff.meta.mutate import FAULTS, TWINS, Argued, MutationReport, mutate
+from statediff.meta.mutate import AT_ONCE, FAULTS, TWINS, Argued, MutationReport, mutate
 from statediff.meta.reference import Reference
 from statediff.meta.world import World
 from statediff.model.schema import EntityType, Field, Kind
@@ -184,6 +184,7 @@ def test_a_log_of_many_types_follows_an_entity_that_got_another_number():
 
 # ---------------------------------------------------------------- transient writes
 
+COUNTER = (Field("name", Kind.TEXT), Field("value", Kind.INT))
 STILL = "\nforbid:\n  - {id: still, any: [user, doc], during: run}\n"
 
 
@@ -226,6 +227,28 @@ def test_a_contract_of_the_net_state_permits_transient_writes_by_design():
     found = mutate([watched(TIGHT)], 0, {})
     assert (found.transient, transients(found)) == ((), [])
     assert (found.faults, found.diverged) == (found.caught, ())
+
+
+def test_of_a_reference_that_needs_its_history_nothing_is_said_to_be_tried():
+    # A document came and went in between, and only its counter shows it.
+    counters = EntityType("db.sequence", ("name",), COUNTER)
+    types = (*(replace(t, counter="doc") if t.name == "doc" else t for t in TYPES), counters)
+    before = {**BEFORE, "db.sequence": [{"name": "doc", "value": 1}]}
+    after = {**AFTER, "db.sequence": [{"name": "doc", "value": 2}]}
+    half = {**after, "doc": [*BEFORE["doc"], {**BEFORE["doc"][0], "id": 2}]}
+    sides = [
+        capture(at, part(at, state(of, types=types)))
+        for at, of in (("before", before), ("after", after))
+    ]
+    commits = [state(each, types=types) for each in (half, after)]
+    body = f"{TIGHT}allow:\n  - {{create: doc}}\n  - {{delete: doc}}\n"
+    plain = reference(f"{body}evidence: {{db: {{history: required}}}}\n")
+    seen_all = told(sides[1], ("db", seen("db", commits)))
+    counted = replace(plain, before=sides[0], after=seen_all)
+    found = mutate([counted], 0, {})
+    assert AT_ONCE in {(each.what, each.why) for each in found.untried}
+    settled = mutate([watched(TIGHT)], 0, {})
+    assert AT_ONCE not in {(each.what, each.why) for each in settled.untried}
 
 
 # ---------------------------------------------------------------- twins that agree with themselves
