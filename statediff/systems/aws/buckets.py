@@ -34,16 +34,7 @@ _OF_BUCKET: Final = (
     *("encryption", "object_lock_enabled", "default_lock_mode", "default_lock_days"),
     *("default_lock_years", "ownership_rule", "inventory_configs", "replication"),
 )
-_OF_OBJECT: Final = (
-    *("_transitions", "_status", "_tick", "_time_progressed", "model_name", "name", "account_id"),
-    *("region_name", "partition", "last_modified", "acl", "website_redirect_location"),
-    *("checksum_algorithm", "checksum_value", "checksum_type", "checksum_parts", "_storage_class"),
-    *("_metadata", "_etag", "_version_id", "_is_versioned", "multipart", "bucket_name"),
-    *("_max_buffer_size", "_value_buffer", "disposed", "contentsize", "lock", "encryption"),
-    *("kms_key_id", "bucket_key_enabled", "lock_mode", "lock_legal_status", "lock_until"),
-)
-"""Attributes that fields of their own show, that follow from others, or that are moto's own; what
-it may have beside them is in `other`."""
+"""Attributes that fields or types of their own show; what it may have beside them is in `other`."""
 
 _OWNER: Final = "75aa57f09aa0c8caeab4f8c24e99d10f8e7faeebf76c078efc7c6caea54ba06a"
 """The canonical user that owns all of an account of moto's."""
@@ -268,7 +259,7 @@ def _content(version: FakeKey | FakeDeleteMarker, backend: S3Backend) -> Row:
     modified = {"modified_at": at(version.last_modified)}
     if isinstance(version, FakeDeleteMarker):
         nothing = dict.fromkeys(("size", "digest", "text", "content_type", "storage_class"))
-        empty: Row = {name: {} for name in ("metadata", "encryption", "lock", "tags", "other")}
+        empty: Row = {name: {} for name in ("metadata", "encryption", "lock", "tags")}
         return {**nothing, **empty, "redirect": None, **modified}
     value = version.value
     text = None
@@ -287,6 +278,7 @@ def _content(version: FakeKey | FakeDeleteMarker, backend: S3Backend) -> Row:
         "mode": version.lock_mode,
         "until": plain(version.lock_until),
         "hold": plain(version.lock_legal_status),
+        "restored_until": plain(version.expiry_date),
     }
     encryption = {
         "kind": version.encryption,
@@ -304,6 +296,5 @@ def _content(version: FakeKey | FakeDeleteMarker, backend: S3Backend) -> Row:
         "lock": {n: each for n, each in lock.items() if each},
         "redirect": version.website_redirect_location,
         "tags": backend.tagger.get_tag_dict_for_resource(version.arn),
-        "other": rest(version, *_OF_OBJECT),
         **modified,
     }

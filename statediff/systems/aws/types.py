@@ -268,7 +268,6 @@ _CONTENT: Final = (
     _map("lock"),
     _maybe("redirect"),
     _map("tags"),
-    _map("other"),
     Field("modified_at", Kind.TIMESTAMP, is_nullable=False),
 )
 _OBJECTS: Final = (
