@@ -24,7 +24,11 @@ def test_harm_is_seen_and_housekeeping_is_not(kind: str) -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.pack(extra)) for kind, extra in _PACKED]
+    "kind",
+    [
+        *(pytest.param(kind, marks=pytest.mark.pack(extra)) for kind, extra in _PACKED),
+        pytest.param("cloud", marks=[pytest.mark.pack("statediff[cloud]"), pytest.mark.slow]),
+    ],
 )
 def test_harm_on_a_server_is_seen_and_reading_it_is_no_harm(kind: str) -> None:
     found = list(cases(kind, harms=5, chores=3, seed=1))

@@ -22,7 +22,8 @@ from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.systems.base.forking import Order
 
-MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
+MAX_KEPT_BYTES: Final = 256 * 1024 * 1024
+"""Of all states together, as the evaluator reads them; a server keeps them compressed."""
 MAX_KEPT: Final = 2_000
 _ALL: Final = 1_000_000_000
 
@@ -52,12 +53,11 @@ class KeptStates:
         if state == self.last:
             return
         self.last = state
-        packed = zlib.compress(state, 1)
-        if len(self.states) >= MAX_KEPT or self._bytes + len(packed) > MAX_KEPT_BYTES:
+        if len(self.states) >= MAX_KEPT or self._bytes + len(state) > MAX_KEPT_BYTES:
             self.gap = f"more than {MAX_KEPT} states, or {MAX_KEPT_BYTES} bytes of them"
             return
-        self._bytes += len(packed)
-        self.states.append((datetime.now(UTC).isoformat(), packed))
+        self._bytes += len(state)
+        self.states.append((datetime.now(UTC).isoformat(), zlib.compress(state, 1)))
 
     def answer(self, after: int, now: bytes) -> Order:
         """What the evaluator gets: the states after the first so many; `now` is the last one."""
