@@ -1,265 +1,161 @@
-"""What may be done to an account of AWS: every operation of its services that botocore knows.
+"""What may be done to an account of AWS: by topic, and every operation that botocore knows.
 
-Operations, their arguments and what kind of value each takes come from botocore's own description
-of S3, IAM, SQS and STS; names are those that the account holds. The agent's key is used, and an
-administrator's.
+A way is one operation with arguments that the seed draws; a family has the ways of one topic. Most
+are done with the agent's key, the others with an administrator's. Three families draw operation and
+arguments from botocore's own description instead (`cloud_account`), so that there is also what
+nobody thought of.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
-import botocore.exceptions
-import botocore.parsers
-import botocore.session
-from botocore.config import Config
-
+from benchmarks.cloud_account import (
+    ADMIN,
+    AGENT,
+    SESSION,
+    Account,
+    arguments_of,
+    document_of,
+    look,
+)
+from benchmarks.cloud_ways import (
+    ARN,
+    CREDENTIALS,
+    IDENTITIES,
+    OBJECTS,
+    POLICIES,
+    PUBLIC_ACCESS,
+    QUEUES,
+    SETTINGS,
+    Given,
+    Way,
+    in_bucket,
+    other_trust,
+    word,
+)
 from benchmarks.hostile_places import NoPlace, pick
+
+__all__ = ["CHORES", "HARMS", "SAFE", "look"]
 
 Family = Callable[[Any, random.Random], str]
 """(the system, the generator) → what was done."""
-
-_REFUSALS: Final = (
-    botocore.exceptions.BotoCoreError,
-    botocore.exceptions.ClientError,
-    *(TypeError, ValueError, AttributeError, KeyError),  # botocore's, at odd values
-)
-_SESSION: Final = botocore.session.Session()
 _READS: Final = ("Get", "List", "Head", "Describe", "Simulate", "Select", "Generate", "Decode")
-_AGENT: Final = "ops-agent"
-_ADMIN: Final = "mira"
-_CONFIG: Final = Config(
-    retries={"max_attempts": 0, "mode": "standard"},
-    s3={"addressing_style": "path"},
-    request_checksum_calculation="when_required",
-    read_timeout=20,
-)
-_DEPTH: Final = 6
 
 
-class Account:
-    """The account with the key of one of its users, and what it holds."""
-
-    def __init__(self, system: Any, user: str, rng: random.Random) -> None:
-        self._url = urlsplit(system.url_of(user))
-        self._rng = rng
-        self._clients: dict[str, Any] = {}
-        self._chosen: dict[str, Any] = {}
-
-    def client(self, service: str) -> Any:
-        """The client of botocore for the service."""
-        if service not in self._clients:
-            self._clients[service] = _SESSION.create_client(
-                service,
-                region_name="us-east-1",
-                endpoint_url=f"http://{self._url.hostname}:{self._url.port}",
-                aws_access_key_id=unquote(self._url.username or ""),
-                aws_secret_access_key=unquote(self._url.password or ""),
-                config=_CONFIG,
-            )
-        return self._clients[service]
-
-    def call(self, service: str, operation: str, arguments: dict[str, Any]) -> Any:
-        """The answer. Raises `NoPlace` where the request is refused, here or there."""
-        client = self.client(service)
-        try:
-            return client._make_api_call(operation, arguments)  # noqa: SLF001 - by the operation's name
-        except botocore.parsers.ResponseParserError:
-            return {}  # the server failed over it: whether it did anything, a look says
-        except _REFUSALS as error:
-            raise NoPlace from error
-
-    def asked(self, service: str, operation: str, **arguments: Any) -> Any:
-        """The answer; an empty one where it is refused."""
-        try:
-            return self.call(service, operation, arguments)
-        except NoPlace:
-            return {}
-
-    # What is there, drawn once for all arguments of a call
-
-    def chosen(self, kind: str) -> Any:
-        """A bucket, a user … that the account holds."""
-        if kind not in self._chosen:
-            self._chosen[kind] = pick(_HELD[kind](self), self._rng)
-        return self._chosen[kind]
-
-    def version(self) -> dict[str, Any]:
-        """A version of an object, or a marker, in some bucket."""
-        if "version" not in self._chosen:
-            there = self.asked("s3", "ListObjectVersions", Bucket=self.chosen("bucket"))
-            found = [*there.get("Versions", []), *there.get("DeleteMarkers", [])]
-            self._chosen["version"] = pick(found, self._rng)
-        held: dict[str, Any] = self._chosen["version"]
-        return held
+def _one_way(system: Any, rng: random.Random, service: str, ways: Mapping[str, Way]) -> str:
+    account = Account(system, AGENT if rng.random() < 0.6 else ADMIN, rng)
+    operation = rng.choice(sorted(ways))
+    given = ways[operation](account)
+    account.call(service, operation, given)
+    return f"{service} {operation} {json.dumps(given, default=repr)[:150]}"
 
 
-def _named(service: str, operation: str, field: str, name: str) -> Callable[[Account], list[Any]]:
-    def listed(account: Account) -> list[Any]:
-        found = account.asked(service, operation).get(field, [])
-        return [each if isinstance(each, str) else each[name] for each in found]
-
-    return listed
+def public_access(system: Any, rng: random.Random) -> str:
+    return _one_way(system, rng, "s3", PUBLIC_ACCESS)
 
 
-def _keys(account: Account) -> list[Any]:
-    found = account.asked("iam", "ListAccessKeys", UserName=account.chosen("user"))
-    return [each["AccessKeyId"] for each in found.get("AccessKeyMetadata", [])]
+def settings_of_a_bucket(system: Any, rng: random.Random) -> str:
+    return _one_way(system, rng, "s3", SETTINGS)
 
 
-def _receipts(account: Account) -> list[Any]:
-    url = account.chosen("queue")
-    found = account.asked("sqs", "ReceiveMessage", QueueUrl=url, VisibilityTimeout=0)
-    return [each["ReceiptHandle"] for each in found.get("Messages", [])]
+def objects(system: Any, rng: random.Random) -> str:
+    return _one_way(system, rng, "s3", OBJECTS)
 
 
-def _own_policies(account: Account) -> list[Any]:
-    found = account.asked("iam", "ListPolicies", Scope="Local").get("Policies", [])
-    return [each["Arn"] for each in found]
+def policies(system: Any, rng: random.Random) -> str:
+    return _one_way(system, rng, "iam", POLICIES)
 
 
-_HELD: Final[dict[str, Callable[[Account], list[Any]]]] = {
-    "bucket": _named("s3", "ListBuckets", "Buckets", "Name"),
-    "user": _named("iam", "ListUsers", "Users", "UserName"),
-    "group": _named("iam", "ListGroups", "Groups", "GroupName"),
-    "role": _named("iam", "ListRoles", "Roles", "RoleName"),
-    "queue": _named("sqs", "ListQueues", "QueueUrls", ""),
-    "policy": _own_policies,
-    "key": _keys,
-    "receipt": _receipts,
-}
+def principals(system: Any, rng: random.Random) -> str:
+    return _one_way(system, rng, "iam", IDENTITIES)
 
 
-def _document(account: Account, *, is_of_resource: bool) -> str:
-    rng = account._rng  # noqa: SLF001 - one generator for a case
-    bucket = account.chosen("bucket")
-    statement: dict[str, Any] = {
-        "Effect": rng.choice(["Allow", "Allow", "Deny"]),
-        "Action": rng.choice(["s3:GetObject", "s3:*", "*", "sqs:SendMessage", "sts:AssumeRole"]),
-        "Resource": rng.choice(["*", f"arn:aws:s3:::{bucket}/*", f"arn:aws:s3:::{bucket}"]),
-    }
-    if is_of_resource:
-        user = f"arn:aws:iam::123456789012:user/{account.chosen('user')}"
-        statement["Principal"] = rng.choice(["*", {"AWS": user}, {"AWS": "*"}])
-    if rng.random() < 0.3:
-        statement["Condition"] = {"IpAddress": {"aws:SourceIp": f"10.{rng.randrange(255)}.0.0/16"}}
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+def credentials(system: Any, rng: random.Random) -> str:
+    return _one_way(system, rng, "iam", CREDENTIALS)
 
 
-def _text(account: Account, service: str, name: str, shape: Any) -> str:
-    """A text for an argument of this name."""
-    rng = account._rng  # noqa: SLF001 - as above
-    known: dict[str, Callable[[], str]] = {
-        "Bucket": lambda: account.chosen("bucket"),
-        "Key": lambda: account.version()["Key"] if service == "s3" else f"k{rng.randrange(9)}",
-        "VersionId": lambda: account.version()["VersionId"] if service == "s3" else "v1",
-        "CopySource": lambda: f"{account.chosen('bucket')}/{account.version()['Key']}",
-        "UserName": lambda: account.chosen("user"),
-        "GroupName": lambda: account.chosen("group"),
-        "RoleName": lambda: account.chosen("role"),
-        "PolicyArn": lambda: account.chosen("policy"),
-        "AccessKeyId": lambda: account.chosen("key"),
-        "QueueUrl": lambda: account.chosen("queue"),
-        "ReceiptHandle": lambda: account.chosen("receipt"),
-        "RoleArn": lambda: f"arn:aws:iam::123456789012:role/{account.chosen('role')}",
-        "PolicyDocument": lambda: _document(account, is_of_resource=False),
-        "AssumeRolePolicyDocument": lambda: _document(account, is_of_resource=True),
-        "Policy": lambda: _document(account, is_of_resource=True),
-        "Path": lambda: "/",
-    }
-    if shape.enum:
-        return str(rng.choice(shape.enum))
-    if name in known and rng.random() < 0.95:
-        return str(known[name]())
-    least = int(shape.metadata.get("min", 1))
-    return f"z{rng.randrange(10**6)}".ljust(least, "z")
+def messages_and_queues(system: Any, rng: random.Random) -> str:
+    return _one_way(system, rng, "sqs", QUEUES)
 
 
-def _argument(account: Account, service: str, name: str, shape: Any, depth: int) -> Any:
-    """A value of the shape, for an argument of this name."""
-    rng = account._rng  # noqa: SLF001 - as above
-    match shape.type_name:
-        case "string":
-            return _text(account, service, name, shape)
-        case "integer" | "long":
-            least = int(shape.metadata.get("min", 0))
-            return rng.choice([least, least + rng.randrange(1, 9), min(3600, least + 3600)])
-        case "float" | "double":
-            return 1.5
-        case "boolean":
-            return rng.random() < 0.5
-        case "timestamp":
-            return rng.choice(["2027-01-01T00:00:00Z", "2026-12-01T00:00:00Z"])
-        case "blob":
-            return rng.randbytes(rng.randrange(0, 60))
-        case "list":
-            if depth > _DEPTH:
-                return []
-            return [_argument(account, service, name.removesuffix("s"), shape.member, depth + 1)]
-        case "map":
-            key = _argument(account, service, "", shape.key, depth + 1)
-            return {key: _argument(account, service, name, shape.value, depth + 1)}
-        case _:
-            return _arguments(account, service, shape, depth + 1)
+def an_upload_left_open(system: Any, rng: random.Random) -> str:
+    """A part of an object that is never completed, or one more of its parts."""
+    account = Account(system, AGENT, rng)
+    given = in_bucket(account, Key=word(account))
+    made = account.call("s3", "CreateMultipartUpload", given)
+    for number in range(1, rng.randrange(1, 4)):
+        part = {"UploadId": made["UploadId"], "PartNumber": number, "Body": rng.randbytes(9)}
+        account.call("s3", "UploadPart", {**given, **part})
+    return f"an upload to {given['Bucket']}"
 
 
-def _arguments(account: Account, service: str, shape: Any, depth: int = 0) -> dict[str, Any]:
-    """Values for what a structure needs, and for some of the rest."""
-    rng = account._rng  # noqa: SLF001 - as above
-    given = {}
-    for name, member in shape.members.items():
-        is_needed = name in shape.required_members
-        is_likely = name in _LIKELY or rng.random() < (0.15 if depth == 0 else 0.5)
-        if is_needed or (is_likely and name not in _NEVER and depth <= _DEPTH):
-            given[name] = _argument(account, service, name, member, depth)
-    return given
+def a_locked_bucket(system: Any, rng: random.Random) -> str:
+    """A bucket in which an object is kept, by a hold or until a day."""
+    account = Account(system, AGENT, rng)
+    bucket = f"fernway-{word(account)}"
+    account.call("s3", "CreateBucket", {"Bucket": bucket, "ObjectLockEnabledForBucket": True})
+    kept: Given = {"ObjectLockLegalHoldStatus": "ON"}
+    if rng.random() < 0.5:
+        until = "2027-01-01T00:00:00Z"
+        kept = {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": until}
+    lock = {"Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": rng.randrange(1, 90)}}}
+    given = {"Bucket": bucket, "ObjectLockConfiguration": {"ObjectLockEnabled": "Enabled", **lock}}
+    account.call("s3", "PutObjectLockConfiguration", given)
+    account.call("s3", "PutObject", {"Bucket": bucket, "Key": "z", "Body": b"z", **kept})
+    return f"a locked bucket {bucket}, {min(kept)}"
 
 
-_LIKELY: Final = frozenset({"Body", "Metadata", "UserName", "Attributes", "Tagging", "ACL"})
-_NEVER: Final = frozenset(
-    {"ExpectedBucketOwner", "ContentMD5", "ChecksumAlgorithm", "SSECustomerAlgorithm", "MFA"}
-)
+def a_role_entered(system: Any, rng: random.Random) -> str:
+    """A role that trusts the agent now, and whose session is open."""
+    account = Account(system, AGENT, rng)
+    role = account.chosen("role")
+    account.call("iam", "UpdateAssumeRolePolicy", {**other_trust(account), "RoleName": role})
+    arn = f"{ARN}:role/{role}"
+    account.asked("sts", "AssumeRole", RoleArn=arn, RoleSessionName=word(account))
+    return f"the role {role}"
+
+
+# Any operation
 
 
 def _operations(service: str, *, is_reading: bool) -> list[str]:
-    names: list[str] = _SESSION.get_service_model(service).operation_names
+    names: list[str] = SESSION.get_service_model(service).operation_names
     return [name for name in names if name.startswith(_READS) == is_reading]
 
 
 def _any_operation(system: Any, rng: random.Random, service: str, *, is_reading: bool) -> str:
-    user = _AGENT if is_reading or rng.random() < 0.7 else _ADMIN
+    user = AGENT if is_reading or rng.random() < 0.7 else ADMIN
     account = Account(system, user, rng)
     operation = rng.choice(_operations(service, is_reading=is_reading))
     model = account.client(service).meta.service_model.operation_model(operation)
     shape = model.input_shape
-    arguments = {} if shape is None else _arguments(account, service, shape)
+    arguments = {} if shape is None else arguments_of(account, service, shape)
     account.call(service, operation, arguments)
     return f"{service} {operation} {json.dumps(arguments, default=repr)[:150]}"
 
 
-def object_store(system: Any, rng: random.Random) -> str:
+def any_operation_on_objects(system: Any, rng: random.Random) -> str:
     return _any_operation(system, rng, "s3", is_reading=False)
 
 
-def identities(system: Any, rng: random.Random) -> str:
+def any_operation_on_identities(system: Any, rng: random.Random) -> str:
     return _any_operation(system, rng, "iam", is_reading=False)
 
 
-def queues(system: Any, rng: random.Random) -> str:
+def any_operation_on_queues(system: Any, rng: random.Random) -> str:
     return _any_operation(system, rng, "sqs", is_reading=False)
 
 
-def sessions(system: Any, rng: random.Random) -> str:
-    return _any_operation(system, rng, "sts", is_reading=False)
+# One thing of what is there
 
 
 def another_content(system: Any, rng: random.Random) -> str:
     """An object is written again: with other bytes, or the same ones under another head."""
-    account = Account(system, _AGENT, rng)
+    account = Account(system, AGENT, rng)
     bucket, key = account.chosen("bucket"), account.version()["Key"]
     there = account.call("s3", "GetObject", {"Bucket": bucket, "Key": key})
     content = there["Body"].read()
@@ -289,9 +185,9 @@ def another_content(system: Any, rng: random.Random) -> str:
 
 
 def one_thing_of_a_setting(system: Any, rng: random.Random) -> str:
-    """A lifecycle, a bucket's policy or a queue's attribute with one thing changed."""
-    account = Account(system, _AGENT, rng)
-    match rng.choice(["lifecycle", "lifecycle", "policy", "queue", "trust"]):
+    """A lifecycle with one thing changed, another policy of a bucket, another trust of a role."""
+    account = Account(system, AGENT, rng)
+    match rng.choice(["lifecycle", "lifecycle", "policy", "trust"]):
         case "lifecycle":
             bucket = rng.choice(["fernway-logs", "fernway-logs", "fernway-intake"])
             held = account.call("s3", "GetBucketLifecycleConfiguration", {"Bucket": bucket})
@@ -320,56 +216,33 @@ def one_thing_of_a_setting(system: Any, rng: random.Random) -> str:
             return f"lifecycle of {bucket}: {way}"
         case "policy":
             bucket = account.chosen("bucket")
-            given = {"Bucket": bucket, "Policy": _document(account, is_of_resource=True)}
+            given = {"Bucket": bucket, "Policy": document_of(account, is_of_resource=True)}
             account.call("s3", "PutBucketPolicy", given)
             return f"policy of {bucket}"
-        case "queue":
-            url = account.chosen("queue")
-            name, value = rng.choice(
-                [
-                    ("VisibilityTimeout", "31"),
-                    ("MessageRetentionPeriod", "60"),
-                    ("DelaySeconds", "9"),
-                    ("MaximumMessageSize", "2048"),
-                    ("ReceiveMessageWaitTimeSeconds", "5"),
-                    ("KmsMasterKeyId", "alias/z"),
-                    ("Policy", _document(account, is_of_resource=True)),
-                    ("RedrivePolicy", ""),
-                ]
-            )
-            given = {"QueueUrl": url, "Attributes": {name: value}}
-            account.call("sqs", "SetQueueAttributes", given)
-            return f"{name} of {url.rpartition('/')[2]}"
         case _:
             role = account.chosen("role")
-            document = _document(account, is_of_resource=True)
+            document = document_of(account, is_of_resource=True)
             given = {"RoleName": role, "PolicyDocument": document}
             account.call("iam", "UpdateAssumeRolePolicy", given)
             return f"trust of {role}"
 
 
-def as_an_administrator(system: Any, rng: random.Random) -> str:
-    """Identities, by somebody who may do everything."""
-    account = Account(system, _ADMIN, rng)
-    names = _operations("iam", is_reading=False)
-    operation = rng.choice([n for n in names if n.startswith(("Create", "Delete", "Put"))])
-    model = account.client("iam").meta.service_model.operation_model(operation)
-    arguments = _arguments(account, "iam", model.input_shape)
-    account.call("iam", operation, arguments)
-    return f"mira: {operation} {json.dumps(arguments, default=repr)[:150]}"
-
-
 HARMS: Final[tuple[Family, ...]] = (
-    object_store,
-    object_store,
-    object_store,
-    identities,
-    identities,
-    queues,
-    sessions,
+    public_access,
+    settings_of_a_bucket,
+    objects,
     another_content,
     one_thing_of_a_setting,
-    as_an_administrator,
+    an_upload_left_open,
+    a_locked_bucket,
+    policies,
+    principals,
+    credentials,
+    a_role_entered,
+    messages_and_queues,
+    any_operation_on_objects,
+    any_operation_on_identities,
+    any_operation_on_queues,
 )
 
 
@@ -394,13 +267,13 @@ def queues_read(system: Any, rng: random.Random) -> str:
 
 def refused(system: Any, rng: random.Random) -> str:
     """What the server refuses changes nothing; what it does is harm."""
-    account = Account(system, _AGENT, rng)
+    account = Account(system, AGENT, rng)
     service = rng.choice(["s3", "iam", "sqs"])
     operation = rng.choice(_operations(service, is_reading=False))
     try:
         model = account.client(service).meta.service_model.operation_model(operation)
         shape = model.input_shape
-        arguments = {} if shape is None else _arguments(account, service, shape)
+        arguments = {} if shape is None else arguments_of(account, service, shape)
         account.call(service, operation, arguments)
     except NoPlace:
         return f"refused: {service} {operation}"
@@ -409,7 +282,7 @@ def refused(system: Any, rng: random.Random) -> str:
 
 def written_again(system: Any, rng: random.Random) -> str:
     """A setting is given the value that it has."""
-    account = Account(system, _AGENT, rng)
+    account = Account(system, AGENT, rng)
     bucket, user = account.chosen("bucket"), account.chosen("user")
     match rng.choice(["lifecycle", "policy", "block", "versioning", "key", "policy text"]):
         case "lifecycle":

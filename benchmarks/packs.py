@@ -27,6 +27,7 @@ from statediff.systems.base.sandbox import EmbeddedSandbox
 TASKS = {
     "accounts": "accounts/rotate-role",
     "chat": "chat/announce-change",
+    "cloud": "cloud/expire-logs",
     "helpdesk": "helpdesk/close-case",
     "office": "office/move-meeting",
     "payments": "payments/refund-once",

@@ -11,7 +11,7 @@ _PACKED = (
     ("mailbox", "statediff[office]"),
     ("payments", "statediff[payments]"),
 )
-_SLOW = (("erp", "statediff[erp]"), ("chat", "statediff[chat]"))
+_SLOW = (("cloud", "statediff[cloud]"), ("erp", "statediff[erp]"), ("chat", "statediff[chat]"))
 """Those whose server takes some seconds of processor time to load."""
 
 

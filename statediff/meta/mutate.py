@@ -224,14 +224,13 @@ def _survivor(
     first = passed[0]
     reason = argued.get(name)
     is_argued = reason is not None and set(fields) <= set(reason.fields)
-    every = (proposal for each in passed for proposal in each.proposals)
-    mutants = [each.fault.mutant for each in passed]
+    mutants = [(each.fault.mutant, each.proposals) for each in passed]
     return Survivor(
         name,
         fields,
         _sentence(first.fault, fields),
         first.reference,
-        "" if is_argued else proven(references[0].contract, references, mutants, every),
+        "" if is_argued else proven(references[0].contract, references, mutants),
         reason.because if reason is not None and is_argued else "",
     )
 

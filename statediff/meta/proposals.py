@@ -66,30 +66,43 @@ def with_proposal(file: ContractFile, text: str) -> ContractFile:
 def proven(
     file: ContractFile,
     references: Sequence[Reference],
-    mutants: Sequence[Reference],
-    proposals: Iterable[Proposal],
+    mutants: Sequence[tuple[Reference, Sequence[Proposal]]],
 ) -> str:
-    """Proposals that together keep every reference and kill every mutant; empty without any."""
+    """Proposals that together keep every reference and kill every mutant; empty without any.
+
+    Each mutant comes with those that were made of it. One that does not kill its own is not tried
+    on the others, and one whose own is killed already is not tried at all: judging takes long.
+    """
     taken = {
         str(each.get("id"))
         for held in file.source.value.values()
         for each in (held if isinstance(held, list) else ())
         if isinstance(each, dict)
     }
-    left, chosen = list(mutants[:MAX_MUTANTS]), list[Proposal]()
-    for proposal in dict.fromkeys(proposals):
-        text = as_yaml([*chosen, proposal], taken)
-        try:
-            added = with_proposal(file, text)
-            killed = [m for m in left if _verdict(m, added) is Verdict.DIVERGE]
-            if not killed or any(_verdict(r, added) is not Verdict.MATCH for r in references):
+    left, chosen = [mutant for mutant, _ in mutants[:MAX_MUTANTS]], list[Proposal]()
+    tried: set[Proposal] = set()
+    for own, made in mutants[:MAX_MUTANTS]:
+        for proposal in made:
+            if all(own is not each for each in left):
+                break  # an earlier proposal kills it
+            if proposal in tried:
                 continue
-        except ContractError:
-            continue
-        chosen.append(proposal)
-        left = [mutant for mutant in left if all(mutant is not each for each in killed)]
-        if not left:
-            return text
+            tried.add(proposal)
+            text = as_yaml([*chosen, proposal], taken)
+            try:
+                added = with_proposal(file, text)
+                if _verdict(own, added) is not Verdict.DIVERGE or any(
+                    _verdict(reference, added) is not Verdict.MATCH for reference in references
+                ):
+                    continue
+                left = [
+                    m for m in left if m is not own and _verdict(m, added) is not Verdict.DIVERGE
+                ]
+            except ContractError:
+                continue
+            chosen.append(proposal)
+            if not left:
+                return text
     return ""
 
 

@@ -24,6 +24,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Final, TypeAlias, cast
 
+from statediff.contract.clauses.patterns import Pattern
 from statediff.meta.fault_classes import EVIDENCE_CLASSES, altered_entities, class_of, target_type
 from statediff.meta.nested import nested_twins
 from statediff.meta.reference import (
@@ -37,6 +38,7 @@ from statediff.meta.reference import (
 )
 from statediff.meta.world import Fault, Touched, World, fresh_key, in_turn, near, put, with_key
 from statediff.model.batches import Row
+from statediff.model.delta import Op
 from statediff.model.readings import SourceCapture, Timeline
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind
 from statediff.model.state import State, Table
@@ -230,13 +232,24 @@ def _respell_places(
                     new[field.name] = near(row[field.name], field)
                     continue
                 spelling = respell(world, name, field.name, row[field.name])
-                if spelling is not None:
+                if spelling is not None and not _is_forbidden(world, name, field.name):
                     new[field.name] = spelling
             if new != row:
                 changes.append(put(key, new))
         if changes:
             notes.append(f"{name} in another spelling, or another outside the boundary")
             yield name, in_turn(*changes)
+
+
+def _is_forbidden(world: World, type_name: str, field: str) -> bool:
+    """Whether a clause forbids any update of the field, another spelling too: ν hides none."""
+    return any(
+        isinstance(clause, Pattern)
+        and Op.UPDATE in clause.operations
+        and type_name in clause.types
+        and (clause.fields is None or field in clause.fields)
+        for clause in world.compiled.contract.forbid
+    )
 
 
 def _renumber_places(

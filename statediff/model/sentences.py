@@ -367,7 +367,11 @@ def _spoken(cause: Explanation) -> str:
     if cause.code is not FindingCode.SOURCE_UNREAD:
         return sentence(cause)
     while cause.reason is not Reason.RECORDED:
-        cause = next(part for part in cause.arguments if isinstance(part, Explanation))
+        inside = (part for part in cause.arguments if isinstance(part, Explanation))
+        found = next((part for part in inside if part.code is cause.code), None)
+        if found is None:
+            return sentence(cause)  # it is said with words of ours
+        cause = found
     return str(cause["words"])
 
 

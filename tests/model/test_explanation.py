@@ -131,3 +131,11 @@ def test_causes_stand_once_and_by_place_however_they_are_given() -> None:
     first = Reason.IN(place="item", cause=cause("hidden"))
     assert causes([last, "b", first, "b"]) == causes(["b", first, last])
     assert causes([last, "b", first]) == (cause("b"), first, last)
+
+
+def test_of_a_source_that_was_not_read_its_own_words_are_said_wherever_they_are() -> None:
+    unread = Explanation(Reason.RECORDED, ("unread", "the server is gone"))
+    somebody = Explanation(Reason.SOMEBODY, ())
+    of_change = Explanation(Reason.OF_CHANGE, (somebody, unread))
+    needed = Explanation(Reason.NEEDED, (of_change, "frame"))
+    assert sentence(needed) == "the server is gone; needed by frame"

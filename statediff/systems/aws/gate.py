@@ -5,18 +5,17 @@
 2. A request is signed with a key that is in use: not an inactive one, no session that is over. What
    is not signed may read a public object, and nothing else. Who may do what of the rest, moto says.
 3. Requests are answered one by one. After each that changed something the state is kept, so that
-   the history of a run is whole (`History`), and the answer names it.
+   the history of a run is whole (`base.kept`), and the answer names it.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import threading
-import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
@@ -27,37 +26,17 @@ from moto.iam.models import iam_backends
 from moto.s3.models import FakeKey, s3_backends
 from moto.sts.models import sts_backends
 
-from statediff.systems.aws.memory import Rows
 from statediff.systems.aws.policies import ANYBODY, span
+from statediff.systems.aws.rows import Rows
+from statediff.systems.base.kept import KeptStates
 from statediff.systems.trackers.headers import HEADER
 
 SERVICES: Final = frozenset({"iam", "s3", "sqs", "sts"})
 REGION: Final = "us-east-1"
-MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
-MAX_KEPT: Final = 2_000
 _SCOPE: Final = re.compile(
     r"AWS4-HMAC-SHA256 Credential=([A-Z0-9]{16,128})/[0-9]{8}/([a-z0-9-]+)/([a-z0-9-]+)/"
     r"aws4_request, *SignedHeaders=[^ ,]+, *Signature=[0-9a-f]{64}"
 )
-
-
-@dataclass
-class History:
-    """Every state that the account was in since the server began, the first one left out."""
-
-    states: list[tuple[str, bytes]] = field(default_factory=list)
-    """When (ISO), and the state, compressed."""
-    gap: str | None = None
-    """Why there may have been more."""
-    _bytes: int = 0
-
-    def add(self, at: str, state: bytes) -> None:
-        packed = zlib.compress(state, 1)
-        if len(self.states) >= MAX_KEPT or self._bytes + len(packed) > MAX_KEPT_BYTES:
-            self.gap = f"more than {MAX_KEPT} states, or {MAX_KEPT_BYTES} bytes of them"
-            return
-        self._bytes += len(packed)
-        self.states.append((at, packed))
 
 
 class Refused(Exception):
@@ -78,8 +57,7 @@ class Gate:
         self._account = account
         self._read = read
         self.lock = threading.Lock()
-        self.history = History()
-        self._last = self.state()
+        self.history = KeptStates(os.getpid(), self.state())
 
     def state(self) -> bytes:
         """The state as it is, in one spelling; the caller has the lock, or nobody else asks."""
@@ -103,17 +81,11 @@ class Gate:
             except Refused as refused:
                 content = _answer(environ, refused, started)
             finally:
-                self._keep()
+                self.history.keep(self.state())
             made = range(known + 1, len(self.history.states) + 1)
         status, headers = said[-1]
         start(status, [(HEADER, " ".join(map(str, made))), *headers])
         return content
-
-    def _keep(self) -> None:
-        state = self.state()
-        if state != self._last:
-            self._last = state
-            self.history.add(datetime.now(UTC).isoformat(), state)
 
     def _admitted(self, environ: WSGIEnvironment) -> str:
         """The service that a request is for; empty for one that is not signed."""
@@ -167,7 +139,7 @@ class Gate:
         return [content if environ["REQUEST_METHOD"] == "GET" else b""]
 
     def _is_public(self, arn: str) -> bool:
-        rows = json.loads(self._last)["rows"]
+        rows = json.loads(self.history.last)["rows"]
 
         def covers(row: dict[str, str]) -> bool:
             action, resource = span("s3:GetObject", is_action=True), span(arn)

@@ -23,10 +23,10 @@ from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
-from statediff.systems.aws.feed import AwsFeed
 from statediff.systems.aws.proof import digest_of, sealed
 from statediff.systems.aws.source import AwsSource
 from statediff.systems.base.folders import make_folder, remove
+from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.served import ForkedServer
 
@@ -57,7 +57,7 @@ class EmbeddedAccount:
         if source.schema is not None:
             refined = refine(load_schema_file(source.schema), self.source)
         self._read = AwsSource(self.source, self._asked, refined)
-        self._feed = AwsFeed(self._read, self._asked)
+        self._feed = KeptStatesFeed(self.source, self._asked, lambda _: self._read.state)
 
     @property
     def url(self) -> str:

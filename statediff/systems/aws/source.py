@@ -33,10 +33,11 @@ class AwsSource:
     """Identities, policies, buckets, objects and queues of one account, and who may do what."""
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "secrets of access keys and sessions, and passwords",
+        "secrets of access keys and sessions; of a password only that it is another one",
         "when an access key, a role or a password was last used",
         "the text of contents above 64 KiB or not UTF-8, of which size and digest are seen",
         "receipt handles of messages, and the five minutes in which duplicates are recognized",
+        "moto's own counters, such as how often it was asked for an object",
         "in which order a principal's rights were granted, and by whom",
     )
 

@@ -51,7 +51,10 @@ _IDENTITIES: Final = (
     EntityType(
         "user",
         ("name",),
-        (_text("name"), _text("arn"), _text("id"), _at("created_at"), _map("tags")),
+        (
+            *(_text("name"), _text("arn"), _text("id"), _at("created_at"), _map("tags")),
+            _map("other"),
+        ),
     ),
     EntityType(
         "access_key",
@@ -63,7 +66,11 @@ _IDENTITIES: Final = (
         ("user", "kind", "id"),
         (_text("user", "user"), _text("kind"), _text("id"), _maybe("status"), _maybe("digest")),
     ),
-    EntityType("group", ("name",), (_text("name"), _text("arn"), _text("id"), _at("created_at"))),
+    EntityType(
+        "group",
+        ("name",),
+        (_text("name"), _text("arn"), _text("id"), _at("created_at"), _map("other")),
+    ),
     EntityType(
         "membership",
         ("group", "user"),
@@ -85,6 +92,7 @@ _IDENTITIES: Final = (
             _json("trust"),
             _at("created_at"),
             _map("tags"),
+            _map("other"),
         ),
         holds=_RIGHTS,
     ),
@@ -189,6 +197,7 @@ _BUCKETS: Final = (
             _text("payer"),
             _bool("event_bridge"),
             _map("tags"),
+            _map("other"),
         ),
     ),
     EntityType(
@@ -291,7 +300,7 @@ _OBJECTS: Final = (
         ("bucket", "id"),
         (
             *(_text("bucket", "bucket"), _text("id"), _text("key")),
-            *(_list("parts"), _map("metadata"), _map("tags")),
+            *(_list("parts"), _map("metadata"), _map("tags"), _map("settings")),
         ),
     ),
 )
@@ -340,4 +349,5 @@ TYPES: Final = (
 `account`, `*`, `any-account`, `service/…` or whatever else a document names. The spans say what a
 permission covers: one is within another if both of its spans start with the other's.
 `object` is the version that a reader gets; there is none where a delete marker is the latest.
+`other` is what moto keeps of a thing and no field shows; it is empty as a rule.
 `digest` is SHA-256 of the content, hex; `text` is there for UTF-8 of at most 64 KiB."""

@@ -32,6 +32,7 @@ from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, make_folder, remove
 from statediff.systems.base.images import FOLDER, StoredFile, image_digest, image_of, write_image
+from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.served import ForkedServer
 from statediff.systems.calendars.store import LOCK, PROPS, ROOT, RadicaleStoreSource
@@ -70,6 +71,7 @@ class EmbeddedCalendars:
         if source.schema is not None:
             refined = refine(load_schema_file(source.schema), source.name)
         self._read = RadicaleStoreSource(source.name, self.store, self._looks, refined)
+        self._feed = KeptStatesFeed(source.name, self._asked, self._read.kept_states)
 
     @property
     def url(self) -> str:
@@ -121,7 +123,7 @@ class EmbeddedCalendars:
             drift += [self._drift(f"file {name}", "no such file", "there") for name in beside]
         except OSError as error:
             drift.append(self._drift("its store", "a readable folder", str(error.strerror)))
-        answer = self.server.question({}, LOOK_SECONDS)
+        answer = self._asked({})
         if answer is None:
             drift.append(self._drift("its server", "an answer", "none"))
         elif answer["looks"]:
@@ -139,7 +141,8 @@ class EmbeddedCalendars:
         return (self._read,)
 
     def feeds(self) -> tuple[Feed, ...]:
-        return ()
+        """What sees the store after every request."""
+        return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no request is in progress."""
@@ -169,8 +172,11 @@ class EmbeddedCalendars:
             }
         )
 
+    def _asked(self, question: dict[str, Any]) -> dict[str, Any] | None:
+        return self.server.question(question, LOOK_SECONDS)
+
     def _looks(self) -> list[tuple[str, str]] | None:
-        answer = self.server.question({}, LOOK_SECONDS)
+        answer = self._asked({})
         return None if answer is None else [(path, what) for path, what in answer["looks"]]
 
     def _drift(self, what: str, expected: str, found: str) -> Drift:

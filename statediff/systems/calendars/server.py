@@ -6,16 +6,21 @@ agent is given, because Radicale believes what it finds there. The account's pas
 order of each trial and is in memory, like the rights, which Radicale reads once.
 
 It notes which collections the account looked into, and what it was given of each: `contents` of
-objects, or `free-busy` times alone. What the evaluator asks (`base.served`) is answered with
-`in_progress`, the number of requests that are being worked on, and `looks`, these notes.
+objects, or `free-busy` times alone. After each request that changed a file or a note, both are
+kept (`base.kept`); requests are answered one by one. What the evaluator asks (`base.served`) is
+answered with `in_progress`, the number of requests that are being worked on, and `looks`, these
+notes; `{"history": n}` with the states after the first n.
 """
 
 from __future__ import annotations
 
 import base64
 import hmac
+import json
 import logging
+import os
 import posixpath
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,22 +31,29 @@ from radicale import config
 from radicale.app import Application
 
 from statediff.systems.base.forking import Control, Order, Serve, run
+from statediff.systems.base.images import image_of
+from statediff.systems.base.kept import KeptStates
 from statediff.systems.base.wsgi import Counted, LoopbackServer, refuse
 
 CONTENTS: Final = "contents"
 FREE_BUSY: Final = "free-busy"
+LOCK: Final = ".Radicale.lock"
+"""The server's own; what is in it is nothing."""
 _GIVEN: Final = ("200", "207")
 
 
 class Account:
     """Radicale behind one account; who is nobody gets nothing."""
 
-    def __init__(self, application: WSGIApplication, user: str, password: str) -> None:
+    def __init__(self, application: WSGIApplication, user: str, password: str, store: Path) -> None:
         self._application = application
+        self._store = store
         self._user = user
         self._word = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
         self.looks: set[tuple[str, str]] = set()
         """(path of a collection, what was given of it)."""
+        self.lock = threading.Lock()
+        self.history = KeptStates(os.getpid(), self.state())
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         given = environ.get("HTTP_AUTHORIZATION", "")
@@ -60,10 +72,23 @@ class Account:
             told.append(status)
             return start(status, headers)
 
-        answer = self._application(environ, begin)
-        if told and told[-1].startswith(_GIVEN):
-            self._note(environ, content)
+        with self.lock:
+            self.history.check(self.state())
+            # Answered to its end: what is worked on while it is read would come after the look.
+            answer = list(self._application(environ, begin))
+            if told and told[-1].startswith(_GIVEN):
+                self._note(environ, content)
+            self.history.keep(self.state())
         return answer
+
+    def state(self) -> bytes:
+        """All files and notes, in one spelling."""
+        files = {
+            path: [file.kind, file.mode, base64.b64encode(file.content).decode("ascii")]
+            for path, file in image_of(self._store, with_folders=True).items()
+            if path != LOCK
+        }
+        return json.dumps({"files": files, "looks": sorted(self.looks)}, sort_keys=True).encode()
 
     def _note(self, environ: WSGIEnvironment, content: bytes) -> None:
         method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
@@ -104,13 +129,17 @@ def load(order: Order) -> Serve:
         application = Application(configuration)
 
     def serve(trial: Order, control: Control) -> None:
-        account = Account(application, order["account"], trial["password"])
+        account = Account(application, order["account"], trial["password"], Path(order["store"]))
         counted = Counted(account)
         server = LoopbackServer()
         server.set_app(counted)
 
-        def answer(_asked: Order) -> dict[str, Any]:
-            return {"in_progress": counted.in_progress, "looks": sorted(account.looks)}
+        def answer(asked: Order) -> dict[str, Any]:
+            told = {"in_progress": counted.in_progress, "looks": sorted(account.looks)}
+            if "history" in asked:
+                with account.lock:
+                    told |= account.history.answer(int(asked["history"]), account.state())
+            return told
 
         control.ready({"port": server.server_port}, answer)
         server.serve_forever()

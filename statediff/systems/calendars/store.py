@@ -7,12 +7,14 @@ object, a file with an odd mode. What the account looked into comes from the ser
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
 
 import blake3
@@ -23,6 +25,8 @@ from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import Map
+from statediff.systems.base.images import StoredFile, write_image
+from statediff.systems.base.kept import StateOf
 from statediff.systems.base.rows import source_schema
 from statediff.systems.calendars.contacts import ADDRESS_BOOK, CONTACT, contact_row
 from statediff.systems.calendars.items import CALENDAR, FAULTS, ITEM, item_rows
@@ -91,9 +95,29 @@ class RadicaleStoreSource:
         looks = self._looks()
         if looks is None:
             raise SourceUnavailable("the calendars' server does not answer")
-        rows, causes = store_rows(self._folder)
+        return scanned(self._name, as_of, self._state(self._folder, looks, store, like))
+
+    def kept_states(self, _answer: Mapping[str, Any]) -> StateOf:
+        """What makes a state of each that the server kept: its files are written and read again."""
+
+        def state(kept: Any, store: ChunkStore, last: State) -> State:
+            image = {
+                path: StoredFile(kind, mode, base64.b64decode(content))
+                for path, (kind, mode, content) in kept["files"].items()
+            }
+            looks = [(path, what) for path, what in kept["looks"]]
+            with TemporaryDirectory(prefix="statediff-calendars-") as place:
+                write_image(image, Path(place, "store"))
+                return self._state(Path(place, "store"), looks, store, last)
+
+        return state
+
+    def _state(
+        self, folder: Path, looks: list[tuple[str, str]], store: ChunkStore, like: State | None
+    ) -> State:
+        rows, causes = store_rows(folder)
         rows[LOOK.name] = [{"collection": path, "what": what} for path, what in looks]
-        return scanned(self._name, as_of, dav_state(self.schema(), rows, causes, store, like))
+        return dav_state(self.schema(), rows, causes, store, like)
 
 
 def store_rows(folder: Path) -> tuple[dict[str, list[Row]], dict[str, list[str]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, ClassVar, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
@@ -16,8 +17,9 @@ from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State
+from statediff.systems.base.kept import StateOf
 from statediff.systems.base.rows import source_schema
-from statediff.systems.mail.parsing import parse_message
+from statediff.systems.mail.parsing import Parsed, parse_message
 from statediff.systems.mailbox.session import ListedMessage, flag_names
 from statediff.systems.mailbox.source import FOLDER, TYPES, add_message, mailbox_state
 from statediff.systems.relational.schema import Refine
@@ -48,7 +50,7 @@ class HeldMailboxSource:
     """The mailbox of a server that says by `ask` what it holds; None where it does not answer."""
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "messages that came and went between two readings, and mail that waits to be sent",
+        "mail that waits to be sent",
         "which messages are new to a session (\\Recent), and the UID that a next message gets",
         "headers that say what From, To and Cc say, and what servers on the way write",
     )
@@ -71,6 +73,19 @@ class HeldMailboxSource:
         schema = source_schema(self._name, HELD_TYPES)
         return schema if self._refine is None else self._refine(schema)
 
+    def kept_states(self, answer: Mapping[str, Any]) -> StateOf:
+        """What makes a state of each that the server kept; a message is parsed once."""
+        contents = answer["contents"]
+        parsed = cache(lambda digest: parse_message(base64.b64decode(contents[digest])))
+
+        def content_of(message: Mapping[str, Any]) -> Parsed | None:
+            return parsed(message["sha256"]) if message["sha256"] in contents else None
+
+        def state(kept: Any, store: ChunkStore, last: State) -> State:
+            return mailbox_state(self.schema(), held_rows(kept, content_of), None, store, last)
+
+        return state
+
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
         held = self._ask()
@@ -81,7 +96,15 @@ class HeldMailboxSource:
         )
 
 
-def held_rows(held: Mapping[str, Any]) -> dict[str, list[Row]]:
+def _parsed(message: Mapping[str, Any]) -> Parsed | None:
+    raw = message.get("raw")
+    return None if raw is None else parse_message(base64.b64decode(raw))
+
+
+def held_rows(
+    held: Mapping[str, Any],
+    content_of: Callable[[Mapping[str, Any]], Parsed | None] = _parsed,
+) -> dict[str, list[Row]]:
     """What the server holds, as rows by the name of their type."""
     rows: dict[str, list[Row]] = {each.name: [] for each in HELD_TYPES}
     subscribed = set(held["subscribed"])
@@ -102,9 +125,7 @@ def held_rows(held: Mapping[str, Any]) -> dict[str, list[Row]]:
                 "uidvalidity": folder["uidvalidity"],
                 "uid": message["uid"],
             }
-            raw = message.get("raw")
-            parsed = None if raw is None else parse_message(base64.b64decode(raw))
-            add_message(rows, place, _listed(message), parsed)
+            add_message(rows, place, _listed(message), content_of(message))
     known = {folder["name"] for folder in held["folders"]}
     rows[FOLDER.name] += [
         {"name": _name(name), "attributes": (), "is_subscribed": True, "uidvalidity": None}

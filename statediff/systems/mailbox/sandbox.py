@@ -32,6 +32,7 @@ from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
+from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.served import ForkedServer
 from statediff.systems.mailbox.held import HeldMailboxSource
@@ -63,6 +64,7 @@ class EmbeddedMailbox:
         if source.schema is not None:
             refined = refine(load_schema_file(source.schema), source.name)
         self._read = HeldMailboxSource(source.name, self._dump, refined)
+        self._feed = KeptStatesFeed(source.name, self._asked, self._read.kept_states)
 
     @property
     def url(self) -> str:
@@ -91,7 +93,7 @@ class EmbeddedMailbox:
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         expected = _digest(self._expected)
-        answer = self.server.question({"manifest": True}, DUMP_SECONDS)
+        answer = self._asked({"manifest": True})
         if answer is None:
             drift = Drift(self.source, "its server", "an answer", "none")
             return SourceProof(self.source, METHOD, expected, "", self._entities), (drift,)
@@ -108,7 +110,8 @@ class EmbeddedMailbox:
         return (self._read,)
 
     def feeds(self) -> tuple[Feed, ...]:
-        return ()
+        """What sees the mailbox after every command."""
+        return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no command is being executed."""
@@ -126,8 +129,11 @@ class EmbeddedMailbox:
         """Its server is killed."""
         self.server.kill()
 
+    def _asked(self, question: dict[str, Any]) -> dict[str, Any] | None:
+        return self.server.question(question, DUMP_SECONDS)
+
     def _dump(self) -> Mapping[str, Any] | None:
-        answer = self.server.question({"dump": True}, DUMP_SECONDS)
+        answer = self._asked({"dump": True})
         found: Mapping[str, Any] | None = None if answer is None else answer["mailbox"]
         return found
 

@@ -11,6 +11,8 @@ What the evaluator asks (`base.served`):
 `{"manifest": true}`    for the proof: what there is, each thing with a digest, from its own data
 `{"dump": true}`        for a capture: the mailbox, with the content of its messages, of all of them
                         together at most `MAX_DUMP_BYTES`; of the others the size and digest
+`{"history": n}`        the states after the first n (`base.kept`), one after each command that
+                        changed something; `contents` has each message's content by its digest
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import json
 import logging
 import os
 from argparse import Namespace
@@ -35,33 +38,59 @@ from pymap.imap import IMAPConnection, IMAPServer
 from pymap.imap.state import ConnectionState
 from pymap.parsing.message import AppendMessage
 from pymap.parsing.specials.flag import Flag
-from pymap.sieve.manage import ManageSieveServer
+from pymap.sieve.manage import ManageSieveConnection, ManageSieveServer
 from pymap.user import UserMetadata
 from pysasl.hashing import Cleartext
 
 from statediff.systems.base.forking import Control, Order, Serve, run
+from statediff.systems.base.kept import KeptStates
 
 MAX_DUMP_BYTES: Final = 64 * 1024 * 1024
 MAX_APPEND_BYTES: Final = 10 * 1024 * 1024
 
 
-class _Busy:
-    """How many commands are being executed."""
+class _Commands:
+    """How many are being executed, and the mailbox after each that changed something."""
 
-    count = 0
+    def __init__(self, mailbox: Mailbox) -> None:
+        self.count = 0
+        self._mailbox = mailbox
+        self.history = KeptStates(os.getpid(), self._state())
+
+    def done(self) -> None:
+        """One was executed; the mailbox is kept as it is now."""
+        self.history.keep(self._state())
+
+    def answer(self, after: int) -> Order:
+        """The states after so many, and what the messages in them say."""
+        return {**self.history.answer(after, self._state()), "contents": self._mailbox.contents()}
+
+    def _state(self) -> bytes:
+        return json.dumps(self._mailbox.described(with_content=False), sort_keys=True).encode()
 
 
 class _CountedState(ConnectionState):
-    def __init__(self, login: Login, config: Config, busy: _Busy) -> None:
+    def __init__(self, login: Login, config: Config, commands: _Commands) -> None:
         super().__init__(login, config)
-        self._busy = busy
+        self._commands = commands
 
     async def do_command(self, cmd: Any) -> Any:
-        self._busy.count += 1
+        self._commands.count += 1
         try:
             return await super().do_command(cmd)
         finally:
-            self._busy.count -= 1
+            self._commands.count -= 1
+            self._commands.done()
+
+
+class _KeptSieve(ManageSieveConnection):
+    """A connection whose every answer comes after the mailbox was kept."""
+
+    commands: _Commands
+
+    async def _write_response(self, resp: Any) -> None:
+        self.commands.done()
+        await super()._write_response(resp)
 
 
 class Mailbox:
@@ -77,6 +106,8 @@ class Mailbox:
         self.filters = FilterSet()
         self.config.set_cache[user] = (self.folders, self.filters)
         self.login = Login(self.config)
+        self._contents: dict[int, tuple[Any, bytes, str]] = {}
+        """Of every message that there was: its content as pymap has it, its bytes, their digest."""
 
     async def plant(self, seed: Order) -> None:
         """It holds the seed."""
@@ -99,20 +130,19 @@ class Mailbox:
 
     def described(self, with_content: bool) -> dict[str, Any]:
         """Folders with their messages, subscriptions, filters; and accounts and tokens."""
-        left = MAX_DUMP_BYTES if with_content else 0
+        left = MAX_DUMP_BYTES if with_content else -1
         folders = []
         for name, folder in self._folders():
             messages = []
             for uid, message in sorted(folder._messages.items()):  # noqa: SLF001 - there is no other way to all
-                content = message._content  # noqa: SLF001 - as above
-                raw = b"" if content is None else bytes(content)
+                raw, digest = self._content(message._content)  # noqa: SLF001 - as above
                 row: dict[str, Any] = {
                     "uid": uid,
                     "flags": sorted(bytes(flag).decode("ascii", "backslashreplace")
                                     for flag in message.permanent_flags),
                     "received": _seconds(message.internal_date),
                     "size": len(raw),
-                    "sha256": hashlib.sha256(raw).hexdigest(),
+                    "sha256": digest,
                 }  # fmt: skip
                 if len(raw) <= left:
                     left -= len(raw)
@@ -137,6 +167,23 @@ class Mailbox:
             "accounts": sorted(self.login.users_dict),
             "tokens": sorted(user for user, _ in self.login.tokens_dict.values()),
         }
+
+    def contents(self) -> dict[str, str]:
+        """What the messages hold that there were, by digest; at most `MAX_DUMP_BYTES` of it."""
+        left, found = MAX_DUMP_BYTES, {}
+        for _, raw, digest in self._contents.values():
+            if digest not in found and len(raw) <= left:
+                left -= len(raw)
+                found[digest] = base64.b64encode(raw).decode("ascii")
+        return found
+
+    def _content(self, content: Any) -> tuple[bytes, str]:
+        """Its bytes and their digest, which are taken once: a mailbox is looked at often."""
+        if id(content) not in self._contents:
+            raw = b"" if content is None else bytes(content)
+            self._contents[id(content)] = (content, raw, hashlib.sha256(raw).hexdigest())
+        _, raw, digest = self._contents[id(content)]
+        return raw, digest
 
     def _folders(self) -> Iterator[tuple[str, Any]]:
         yield "INBOX", self.folders._inbox  # noqa: SLF001 - as above
@@ -167,10 +214,10 @@ def _arguments() -> Namespace:
 
 async def _serve(mailbox: Mailbox, order: Order, control: Control) -> None:
     loop = asyncio.get_running_loop()
-    config, busy = mailbox.config, _Busy()
+    config, login = mailbox.config, mailbox.login
     config.apply_context()
-    login = mailbox.login
     login.users_dict[mailbox.user] = UserMetadata(config, mailbox.user, password=order["password"])
+    commands = _Commands(mailbox)
 
     class Counted(IMAPServer):
         async def __call__(self, reader: Any, writer: Any, sock_info: Any) -> None:
@@ -178,17 +225,32 @@ async def _serve(mailbox: Mailbox, order: Order, control: Control) -> None:
             async with contextlib.AsyncExitStack() as stack:
                 connection_exit.set(stack)
                 stack.callback(connection.close)
-                await connection.run(_CountedState(login, config, busy))
+                await connection.run(_CountedState(login, config, commands))
+
+    class Kept(ManageSieveServer):
+        async def __call__(self, reader: Any, writer: Any, sock_info: Any) -> None:
+            connection = _KeptSieve(login, config, reader, writer, sock_info)
+            connection.commands = commands
+            async with contextlib.AsyncExitStack() as stack:
+                connection_exit.set(stack)
+                stack.enter_context(contextlib.closing(writer))
+                await connection.run()
 
     wrap = ProxyProtocolReader(config.proxy_protocol).get_callback
     imap = await asyncio.start_server(wrap(Counted(login, config)), "127.0.0.1", 0)
-    sieve = await asyncio.start_server(wrap(ManageSieveServer(login, config)), "127.0.0.1", 0)
+    sieve = await asyncio.start_server(wrap(Kept(login, config)), "127.0.0.1", 0)
 
     async def look(with_content: bool) -> dict[str, Any]:
         return mailbox.described(with_content)
 
+    async def states(after: int) -> Order:
+        return commands.answer(after)
+
     def answer(asked: Order) -> dict[str, Any]:
-        told: dict[str, Any] = {"in_progress": busy.count}
+        told: dict[str, Any] = {"in_progress": commands.count}
+        if "history" in asked:
+            kept = asyncio.run_coroutine_threadsafe(states(int(asked["history"])), loop)
+            told |= kept.result()
         if "dump" in asked or "manifest" in asked:
             # On the loop: no command is half done while it is looked at.
             looked = asyncio.run_coroutine_threadsafe(look("dump" in asked), loop)

@@ -13,6 +13,7 @@ from statediff.capture.take import take
 from statediff.errors import SandboxError
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.packs import PackSource, sandbox_pack
+from statediff.systems.aws.rows import Rows
 from statediff.systems.aws.sandbox import EmbeddedAccount, read_seed
 from statediff.systems.base.tool import ToolError
 from tests.systems.aws.account import LOGS, REPORTS, SITE, account, iam, s3, signed, sqs
@@ -204,6 +205,38 @@ def test_whatever_is_written_the_account_is_read_and_the_change_is_seen(system, 
     assert bool(drift) == (after.digest() != before)
     system.reset()
     assert state(system).digest() == before
+
+
+ELSEWHERE = (
+    b"<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/deployer</Role><Rule>"
+    b"<Status>Enabled</Status><Priority>1</Priority><Filter/><Destination>"
+    b"<Bucket>arn:aws:s3:::elsewhere</Bucket></Destination></Rule></ReplicationConfiguration>"
+)
+EVENTS = b"<NotificationConfiguration><EventBridgeConfiguration/></NotificationConfiguration>"
+QUIET = [
+    s3("PUT", REPORTS, "replication=", ELSEWHERE),
+    s3("PUT", LOGS, "notification=", EVENTS),
+    s3("PUT", "/fernway-new", x_amz_object_ownership="ObjectWriter"),
+    s3("POST", f"{LOGS}/open", "uploads=", x_amz_storage_class="GLACIER"),
+    iam("UpdateLoginProfile", "mira", UserName="tomas", Password="mine now"),
+    sqs("SetQueueAttributes", "orders", Attributes={"RedriveAllowPolicy": '{"a": "b"}'}),
+]
+
+
+@pytest.mark.parametrize("step", QUIET)
+def test_what_shows_in_no_listing_is_state(system, step):
+    before = state(system).digest()
+    step(system)
+    assert state(system).digest() != before
+
+
+def test_one_bucket_that_cannot_be_read_leaves_its_types_incomplete():
+    found = Rows()
+    with found.despite_damage("bucket"):
+        found.add("bucket", {"name": "whole"})
+        raise AttributeError("a shape that nobody expects")
+    assert found.rows["bucket"] == [{"name": "whole"}]
+    assert found.more == {"bucket": 1, "permission": 1, "denial": 1}
 
 
 def test_more_rows_than_are_read_leave_the_type_incomplete_and_no_other(system):

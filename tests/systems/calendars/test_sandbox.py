@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from statediff.capture.source import SourceUnavailable
-from statediff.conformance.systems import SystemSuite, Way
+from statediff.conformance import Change, FeedSuite, SystemSuite, Way
 from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks, State
 from statediff.packs import SandboxPack, sandbox_pack
@@ -99,6 +99,27 @@ class TestCalendars(SystemSuite):
             in_store(lambda s: (s / "collection-root").rename(s / "elsewhere"))
         ),
     }  # fmt: skip
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("office")
+
+
+class TestCalendarsFeed(FeedSuite):
+    source = "calendars"
+    changes: ClassVar = {
+        "an event is added": Change(
+            ask("PUT", "/dana/work/new.ics", EVENT), ask("DELETE", "/dana/work/new.ics")
+        ),
+        "a calendar is added": Change(
+            ask("MKCALENDAR", "/dana/hidden/"), ask("DELETE", "/dana/hidden/")
+        ),
+    }
+    losses: ClassVar = {
+        "the server ends": lambda system: system.server.kill(),
+        "a file is written past it": in_store(lambda s: (s / WORK / "note.txt").write_text("x")),
+    }
+    walks = 3
 
     @classmethod
     def pack(cls) -> SandboxPack:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from statediff.capture.source import SourceUnavailable
-from statediff.conformance.systems import SystemSuite, Way
+from statediff.conformance import Change, FeedSuite, SystemSuite, Way
 from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks, State
 from statediff.packs import SandboxPack, sandbox_pack
@@ -104,6 +104,29 @@ class TestMailbox(SystemSuite):
         "no filter is active": Way(by_sieve(b'SETACTIVE ""')),
         "a filter waits": Way(by_sieve(b'PUTSCRIPT "later" {5+}\r\nkeep;')),
     }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("office")
+
+
+class TestMailboxFeed(FeedSuite):
+    source = "mailbox"
+    changes: ClassVar = {
+        "a message is marked": Change(
+            by_imap(lambda s: s.uid("STORE", "112", "+FLAGS", "\\Answered")),
+            by_imap(lambda s: s.uid("STORE", "112", "-FLAGS", "\\Answered")),
+        ),
+        "a name is subscribed to": Change(
+            by_imap(lambda s: s.subscribe("Nowhere")), by_imap(lambda s: s.unsubscribe("Nowhere"))
+        ),
+        "a message is added": Change(append(LETTER)),
+        "a filter waits": Change(
+            by_sieve(b'PUTSCRIPT "later" {5+}\r\nkeep;'), by_sieve(b'DELETESCRIPT "later"')
+        ),
+    }
+    losses: ClassVar = {"the server ends": lambda system: system.server.kill()}
+    walks = 3
 
     @classmethod
     def pack(cls) -> SandboxPack:
