@@ -63,6 +63,17 @@ repository.create_tag("v1", tip, pygit2.enums.ObjectType.COMMIT, who, "One")
 if wrong:
     repository.references.create("refs/heads/more", tip)
 """
+MAIL = """\
+import smtplib
+from email.message import EmailMessage
+host, port = url.removeprefix("smtp://").split(":")
+with smtplib.SMTP(host, int(port)) as server:
+    for to in ("ada@example.org", "eve@example.org")[: 2 if wrong else 1]:
+        letter = EmailMessage()
+        letter["From"], letter["To"], letter["Subject"] = "us@example.org", to, "Done"
+        letter.set_content("It is done.")
+        server.send_message(letter)
+"""
 RESET = """\
 import shutil
 shutil.copyfile("base.sqlite", "live.sqlite")
@@ -119,6 +130,20 @@ KINDS = {
         FILES,
         '  - {id: noted, create: checkout.work_file, where: it.path == "note.txt"}',
         ("db_write", {"path": "note.txt", "content": "done"}),
+    ),
+    "mail": OwnKind(
+        "{kind: smtp}",
+        MAIL,
+        '  - {id: sent, create: message, where: it.to == "ada@example.org"}',
+        (
+            "db_send",
+            {
+                "to": ["ada@example.org"],
+                "sender": "us@example.org",
+                "subject": "Done",
+                "body": "It is done.",
+            },
+        ),
     ),
     "external": OwnKind(
         f"{{kind: external, url: live.sqlite, reset: '{sys.executable} reset.py'}}",
