@@ -3,7 +3,7 @@
     python -m benchmarks.bfcl environment [FOLDER]   the benchmark's package, without what it needs
                                                      for models; .hosts/bfcl unless said
     python -m benchmarks.bfcl export DIR             tasks and runs, for `statediff import bfcl`
-    python -m benchmarks.bfcl digests                the file of these rules in benchmarks/league/held-out
+    python -m benchmarks.bfcl digests                these rules' file, beside the held-out ones
     python -m benchmarks.bfcl study DIR              the file of their runs in benchmarks/league
 
 `STATEDIFF_BFCL_PYTHON` names the environment's Python for all but the first. The contracts of the
