@@ -45,4 +45,4 @@ def _install(lock: Path, made: Path, names: tuple[str, ...]) -> None:
     for name in names:
         shutil.copy(lock / name, made / name)
     command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
-    subprocess.run(command, cwd=made, check=True, capture_output=True, timeout=170)
+    subprocess.run(command, cwd=made, check=True, capture_output=True, timeout=600)

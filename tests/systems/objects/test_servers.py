@@ -24,7 +24,13 @@ from tests.systems.objects.servers import SECRET, Place
 SFTP = pytest.param("sftp", marks=pytest.mark.servers("paramiko", "asyncssh"))
 FTP = pytest.param("ftp", marks=pytest.mark.servers("pyftpdlib"))
 GS = pytest.param("gs", marks=pytest.mark.servers("gcsfs", "gcp_storage_emulator"))
-AZ = pytest.param("az", marks=[pytest.mark.servers("adlfs"), pytest.mark.node, pytest.mark.slow])
+AZ = pytest.param(
+    "az",
+    marks=[
+        pytest.mark.servers("adlfs"), pytest.mark.node, pytest.mark.slow,
+        pytest.mark.timeout(700),  # npm may install the emulator first
+    ],
+)  # fmt: skip
 
 
 async def _at_once(*_: object) -> None:
