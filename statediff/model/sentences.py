@@ -206,9 +206,8 @@ def _none_of(number: int, more: bool, entity_type: str, nearest: Any) -> str:
         return f"there is no {what} to look at"
     count = f"more than {number}" if more else f"{number}"
     many = f"{what} entities" if entity_type else "values"
-    none = f"none of {count} {many} meets" if number > 1 else f"the one {what} does not meet"
-    looked = f"{none} the condition"
-    return f"{looked}; {'; '.join(map(_words, nearest))}" if nearest else looked
+    who = f"none of {count} {many} meets" if number > 1 else f"the one {what} does not meet"
+    return "; ".join((f"{who} the condition", *map(_words, nearest)))
 
 
 def _broken_by(entities: Any, because: Any) -> str:
@@ -368,8 +367,7 @@ def _spoken(cause: Explanation) -> str:
         return sentence(cause)
     while cause.reason is not Reason.RECORDED:
         inside = (part for part in cause.arguments if isinstance(part, Explanation))
-        found = next((part for part in inside if part.code is cause.code), None)
-        if found is None:
+        if (found := next((p for p in inside if p.code is cause.code), None)) is None:
             return sentence(cause)  # it is said with words of ours
         cause = found
     return str(cause["words"])
