@@ -5,12 +5,12 @@ What SQLite would not have written is `Tangled`; the message says what.
 
 from __future__ import annotations
 
-import bisect
+import itertools
 import math
 import operator
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -25,10 +25,6 @@ OF_TABLES: Final = (INTERIOR_TABLE, LEAF_TABLE)
 FILE_HEADER_BYTES: Final = 100
 _LEAST_BLOCK: Final = 4
 """Bytes of the smallest cell, and of the smallest free block."""
-_BLOCK_BYTES: Final = 256
-"""Of a page that is compared at once."""
-_FEW_CELLS: Final = 16
-"""Read one by one."""
 _MOST_LENGTH: Final = 2**63
 
 ReadPage = Callable[[int], bytes]
@@ -71,6 +67,38 @@ class Cells:
         """The places before of the cells that are not known to be on the page."""
         return [*range(len(before.sizes))] if self.kinship is None else self.kinship.gone
 
+    @cached_property
+    def contents(self) -> list[Any]:
+        """What each holds, to be compared; equal to nothing where a part of it is elsewhere."""
+        found: list[Any] = [*self.locals]
+        if self.row_ids:
+            found = [*zip(self.row_ids, self.locals, strict=True)]
+        for place in self.rests:
+            found[place] = object()
+        return found
+
+    def beside(self, before: Cells) -> Cells:
+        """The same cells, compared with those of the page as it was."""
+        old, new = before.contents, self.contents
+        first = _alike(old, new)
+        last = _alike(old[: first - len(old) - 1 : -1], new[: first - len(new) - 1 : -1])
+        past_old, past_new = len(old) - last, len(new) - last
+        place_of = {content: place for place, content in enumerate(old[first:past_old], first)}
+        middle = [place_of.get(content, -1) for content in new[first:past_new]]
+        stayed = {*middle}
+        begin = max(first - 1, 0)
+        near = [*range(begin, first), *middle, *range(past_old, past_old + min(last, 1))]
+        kinship = Kinship(
+            new=[place for place, was in enumerate(middle, first) if was < 0],
+            gone=[place for place in range(first, past_old) if place not in stayed],
+            loose=[
+                place
+                for place, (one, two) in enumerate(itertools.pairwise(near), begin)
+                if one < 0 or two <= one
+            ],
+        )
+        return replace(self, kinship=kinship)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kinship:
@@ -111,116 +139,18 @@ class Node:
     def cells(self, before: tuple[Node, Cells] | None = None) -> Cells:
         """Its cells in order. Raises `Tangled`.
 
-        `before` is the page as it was: cells in the same place, of the same bytes, are taken over.
+        `before` is the page as it was, which they are compared with.
         """
         try:
             if self.kind == INTERIOR_TABLE:
                 told = [varint(self.content, start + 4) for start in self.starts]
                 sizes = [end - start for start, (_, end) in zip(self.starts, told, strict=True)]
-                return Cells(sizes, [signed(row_id) for row_id, _ in told], [], {})
-            if before is not None and before[0].kind == self.kind and not before[1].rests:
-                return self._taken_over(*before)
-            return self._with_payloads(self.places)
+                return Cells(sizes, [signed(key) for key, _ in told], [], {})
+            found = self._with_payloads(self.places)
         except (struct.error, IndexError) as error:
             raise Tangled("a cell is beyond its page") from error
-
-    def _taken_over(self, before: Node, known: Cells) -> Cells:
-        """Its cells, of which only those are read that are not as they were."""
-        former, starts = before.starts, self.starts
-        shift = len(starts) - len(former)
-        first, last = _common_ends(former, starts)
-        after_middle = len(starts) - last
-        changed = {before.place_of[start] for start in before.differing(known.sizes, self.content)}
-        middle = [before.place_of.get(start, -1) for start in starts[first:after_middle]]
-        middle = [-1 if place in changed else place for place in middle]
-        new = sorted(
-            [first + at for at, place in enumerate(middle) if place < 0]
-            + [place for place in changed if place < first]
-            + [place + shift for place in changed if place + shift >= after_middle]
-        )
-        added = self._read_at(new)
-        stayed = {*middle}
-        gone = changed.union(p for p in range(first, after_middle - shift) if p not in stayed)
-        known_places = {**dict(enumerate(middle, first)), **dict.fromkeys(new, -1)}
-
-        def place_before(at: int) -> int:
-            found = known_places.get(at)
-            return (at if at < first else at - shift) if found is None else found
-
-        near = {*range(max(first - 1, 0), after_middle), *new, *(at - 1 for at in new if at)}
-        loose = [
-            at
-            for at in sorted(near)
-            if at + 1 < len(starts)
-            and (place_before(at) < 0 or place_before(at + 1) <= place_before(at))
-        ]
-
-        def spliced(old: list[Any], come: list[Any]) -> list[Any]:
-            made = old[:first]
-            made += [None if place < 0 else old[place] for place in middle]
-            made += old[after_middle - shift :]
-            for at, each in zip(new, come, strict=True):
-                made[at] = each
-            return made
-
-        return Cells(
-            spliced(known.sizes, added.sizes),
-            spliced(known.row_ids, added.row_ids) if self.kind == LEAF_TABLE else [],
-            spliced(known.locals, added.locals),
-            {new[number]: rest for number, rest in added.rests.items()},
-            Kinship(new=new, gone=sorted(gone), loose=loose),
-        )
-
-    @cached_property
-    def place_of(self) -> Mapping[int, int]:
-        """Where a cell begins → its place."""
-        return {start: at for at, start in enumerate(self.starts)}
-
-    @cached_property
-    def _in_file_order(self) -> list[int]:
-        return sorted(self.starts)
-
-    def differing(self, sizes: list[int], content: bytes) -> list[int]:
-        """Where the cells begin whose bytes are others on this page; they have these sizes."""
-        own, ordered, found = self.content, self._in_file_order, []
-        for begin in range(0, len(own), _BLOCK_BYTES):
-            if own[begin : begin + _BLOCK_BYTES] == content[begin : begin + _BLOCK_BYTES]:
-                continue
-            end = begin + _BLOCK_BYTES
-            # The cell that begins before the block may reach into it.
-            at = max(bisect.bisect_left(ordered, begin) - 1, 0)
-            while at < len(ordered) and (start := ordered[at]) < end:
-                past = start + sizes[self.place_of[start]]
-                if own[start:past] != content[start:past]:
-                    found.append(start)
-                at += 1
-        return found
-
-    def _read_at(self, places: list[int]) -> Cells:
-        """The cells in these places."""
-        if len(places) > _FEW_CELLS:
-            return self._with_payloads(self.places[places])
-        is_table = self.kind == LEAF_TABLE
-        most = most_local(self.usable, is_table=is_table)
-        sizes, row_ids, locals_ = [], [], []
-        rests: dict[int, Rest] = {}
-        for number, place in enumerate(places):
-            start = self.starts[place]
-            length, at = varint(self.content, start + (4 if self.kind == INTERIOR_INDEX else 0))
-            if is_table:
-                row_id, at = varint(self.content, at)
-                row_ids.append(signed(row_id))
-            end = at + length
-            past = end
-            if length > most:
-                if length >= _MOST_LENGTH:
-                    raise Tangled("a cell is beyond its page")
-                end = at + local_bytes(length, self.usable, is_table=is_table)
-                rests[number] = Rest(length, *struct.unpack_from(">I", self.content, end))
-                past = end + 4
-            sizes.append(max(past - start, _LEAST_BLOCK))
-            locals_.append(self.content[at:end])
-        return Cells(sizes, row_ids, locals_, rests)
+        is_alike = before is not None and before[0].kind == self.kind
+        return found.beside(before[1]) if before is not None and is_alike else found
 
     def _with_payloads(self, begins: Any) -> Cells:
         """The cells that begin there, read all at once: byte by byte of their numbers."""
@@ -278,16 +208,11 @@ class Node:
             raise Tangled("bytes of a page are in no cell")
 
 
-def _common_ends(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, int]:
-    """How many are equal at the beginning, and of the others at the end."""
+def _alike(one: list[Any], other: list[Any]) -> int:
+    """How many are equal at the beginning."""
     most = min(len(one), len(other))
-    if one[:most] == other[:most]:
-        return most, 0
-    first = next(at for at in range(most) if one[at] != other[at])
-    last = 0
-    while last < most - first and one[-1 - last] == other[-1 - last]:
-        last += 1
-    return first, last
+    differing = enumerate(map(operator.ne, one, other))
+    return next((place for place, are_others in differing if are_others), most)
 
 
 def node_of(content: bytes, page: int, usable: int) -> Node:
