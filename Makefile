@@ -49,7 +49,7 @@ external: setup ## Run what needs Docker, a browser, Node.js or database clients
 .PHONY: hosts
 hosts: setup ## Make environments of the hosts that need their own, in .hosts, and run what needs them
 	tests/hosts/environments.sh
-	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host
+	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host tests/hosts
 
 # The others need what only the development environment has.
 PACK_TESTS := tests/packs tests/systems tests/test_tasks.py tests/test_drift.py tests/test_compensation.py tests/test_hostile.py

@@ -163,13 +163,13 @@ def main() -> int:
     options = parser.parse_args()
     numbers = range(options.first, options.first + options.apps)
     with ProcessPoolExecutor(options.workers) as pool:
-        every = list(
-            pool.map(
-                partial(tried, is_seeded=not options.no_faults, form=options.form),
-                numbers,
-                chunksize=4,
-            )
-        )
+        work = partial(tried, is_seeded=not options.no_faults, form=options.form)
+        every = []
+        for one in pool.map(work, numbers, chunksize=4):
+            every.append(one)
+            if len(every) % 25 == 0:
+                held = sum(each.holds for each in every)
+                sys.stderr.write(f"{len(every)} of {len(numbers)}, {held} hold\n")
     if options.json:
         options.json.write_text(json.dumps([asdict(one) for one in every], indent=1))
     sys.stdout.write("\n".join(_lines(every)) + "\n")
