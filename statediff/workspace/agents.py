@@ -235,7 +235,7 @@ def packed_agent(folder: Path, named: str, timeout_seconds: float = SECONDS) -> 
         there = ", ".join(known) or "none"
         raise UsageError(
             f"{printable(named)}: expected module:function or an agent of the contract's folder; "
-            f"there are: {there}"
+            f"there are: {there}; --agent-cmd takes a command"
         )
     program = known[named].absolute()
     return CommandAgent((sys.executable, "-B", str(program)), timeout_seconds, name=named)

@@ -51,7 +51,8 @@ class AgentChoice:
         typer.Option(
             "--agent-cmd",
             metavar="CMD",
-            help="The agent: any program; may be given again for others.",
+            help="The agent: any program, which finds the system NAME at STATEDIFF_NAME_URL; may "
+            "be given again for others.",
         ),
     ] = None
     agent_image: Annotated[

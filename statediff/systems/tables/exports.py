@@ -239,15 +239,23 @@ def delimited(
         rows = []
         for row in reader:
             if row and len(row) != len(header):
-                raise _wrong(
-                    file,
-                    f"line {reader.line_num}: expected {len(header)} values, found {len(row)}",
-                )
+                what = f"line {reader.line_num}: expected {len(header)} values, found {len(row)}"
+                raise _wrong(file, what + _other_delimiter(header))
             if row:
                 rows.append((reader.line_num, row))
     except csv.Error as error:
         raise _wrong(file, f"line {reader.line_num}: {error}") from error
     return header, rows
+
+
+def _other_delimiter(header: Sequence[str]) -> str:
+    """What else may separate the columns, where the header is read as one."""
+    [only, *others] = header or [""]
+    found = next((each for each in ";|\t" if each in only), None)
+    if others or found is None:
+        return ""
+    shown = "a tab" if found == "\t" else f"`{found}`"
+    return f"; are its columns separated by {shown}?"
 
 
 def _is_numbers(column: Iterable[str]) -> bool:
