@@ -88,6 +88,21 @@ def document(data: bytes) -> Any:
     return YAML(typ="safe", pure=True).load(data)
 
 
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("date(ONE.t) < date('2026-01-31')", "is before 2026-01-31"),
+        ("date(ONE.t) >= date('2026-01-31')", "is not before 2026-01-31"),
+        ("timestamp(ONE.t) > timestamp('2026-01-31T12:00:00Z')", "is after 2026-01-31T12:00"),
+        ("timestamp(ONE.t) <= timestamp('2026-01-31T12:00:00Z')", "is not after 2026-01-31T12:00"),
+        ("ONE.n > 3", "is more than 3"),
+    ],
+)
+def test_of_two_times_one_is_before_the_other(expression: str, words: str) -> None:
+    text = expression.replace("ONE", "after.item[1]")
+    assert words in phrase(parse(text, Scope(SCHEMA)))
+
+
 def test_uses_of_libraries_are_valid_by_the_published_schemas() -> None:
     jsonschema.validate(document(EVERY_WORD), contract_schema())
     jsonschema.validate(document(LIBRARY), library_schema())

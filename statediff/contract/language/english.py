@@ -55,6 +55,13 @@ _RELATIONS = {
     "in": "is one of",
     "not in": "is none of",
 }
+_RELATIONS_OF_TIMES = {
+    "<": "is before",
+    "<=": "is not after",
+    ">": "is after",
+    ">=": "is not before",
+}
+_TIMES: Final = frozenset({Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.DATE})
 _WHEN = {
     "now": "at that moment",
     "before": "before the run",
@@ -245,7 +252,7 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             few = f"{first} or {second}" if op == "in" else f"neither {first} nor {second}"
             return f"{of(left)} {'are' if _is_many(left) else 'is'} {few}"
         case Compare(op=op, left=left, right=right):
-            relation = _RELATIONS[op]
+            relation = _relation(op, left, right)
             if _is_many(left):
                 relation = relation.replace("is", "are", 1)
             return f"{_term(left, own)} {relation} {_term(right, own)}"
@@ -269,6 +276,12 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case _:
             pass
     raise TypeError(f"no words for {type(node).__name__}")
+
+
+def _relation(op: str, *sides: Node) -> str:
+    """How two sides compare: of two times, one is before the other."""
+    kinds = {side.type.kind for side in sides if isinstance(side.type, ScalarT)}
+    return (_RELATIONS_OF_TIMES.get(op) if kinds & _TIMES else None) or _RELATIONS[op]
 
 
 def _term(node: Node, own: str) -> str:
