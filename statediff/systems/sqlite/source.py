@@ -65,7 +65,7 @@ class SqliteSource:
 
     not_observed: ClassVar[tuple[str, ...]] = (
         "mode, owner, attributes and times of the file, and other files beside it",
-        "whether a path that a person names became a link to the same content",
+        "where a path leads that was a link before the run already, if it is the same content",
         "databases that the program attaches: each is a source of its own",
         "rows of virtual tables: those of the tables that they are kept in are read",
         "settings that a connection has for itself, and the size of the cache that a file suggests",
