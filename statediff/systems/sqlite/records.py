@@ -13,13 +13,14 @@ from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, Table
 from statediff.systems.relational.schema import is_key
 from statediff.systems.sqlite.btree import ReadPage, Tangled, Value
-from statediff.systems.sqlite.catalogue import Catalogue, folded
+from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
 from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain
 from statediff.systems.sqlite.preserved import Difference, Stored
 from statediff.systems.sqlite.scan import Query, stored_text
 
 FEW_ROWS: Final = 64
 """So many rows are read from their records however small the table is."""
+_ROW_ID: Final = -1
 _MOST_BYTES: Final = 64 * 1024
 """Of a row that is read from its record."""
 
@@ -80,9 +81,11 @@ def row_reader(each: EntityType, catalogue: Catalogue, table: TableIndexes) -> R
         return None
     query = Query(each, entry, False, None)
     at_of = {folded(column.name): at for at, column in enumerate(entry.columns)}
+    row_id = dict.fromkeys(ROW_IDS, _ROW_ID) if entry.has_row_ids else {}
     if len(at_of) != len(table.plain.are_reals) or not {*each.key} <= {*query.names}:
         return None
-    places = tuple(at_of[folded(each.by_name[name].source_column)] for name in query.names)
+    columns = (folded(each.by_name[name].source_column) for name in query.names)
+    places = tuple((row_id | at_of)[column] for column in columns)
     return RowReader(query, table.plain, places)
 
 
@@ -93,7 +96,7 @@ class RowReader:
     query: Query
     plain: Plain
     places: tuple[int, ...]
-    """Of each of the columns that the query names, in a record."""
+    """Of each of the columns that the query names, in a record; `_ROW_ID` of the row id."""
 
     def rows(self, stored: Mapping[Any, Stored | None], read: ReadPage, usable: int) -> list[Row]:
         """The rows. Raises `Uncertain` where only a scan can tell."""
@@ -102,7 +105,10 @@ class RowReader:
             if each is None or each.length > _MOST_BYTES:
                 raise Uncertain("a row is too long")
             values = self.plain.values(row_id, each.content(read, usable))
-            shown = [_shown(values[at], self.plain.are_reals[at]) for at in self.places]
+            shown = [
+                row_id if at == _ROW_ID else _shown(values[at], self.plain.are_reals[at])
+                for at in self.places
+            ]
             row = self.query.row(shown, None)
             if not all(is_key(row[name]) for name in self.query.key):
                 raise Uncertain("a key is none")

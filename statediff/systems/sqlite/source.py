@@ -72,7 +72,8 @@ class SqliteSource:
         "whether rows satisfy their table's `CHECK` constraints: the rows are read as they are",
         "bytes behind the last page, and bytes of the file's header that SQLite keeps for later",
         "the order in which schema objects were made, and so of two triggers of one event",
-        "row ids of tables without an `INTEGER PRIMARY KEY`, by which `content=` finds rows",
+        "row ids that no column is, and no index over `content=`, view or trigger has",
+        "what is left in a node of an R-tree behind its last cell",
     )
 
     def __init__(
