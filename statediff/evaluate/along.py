@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.conduct import AfterCalls, Always, Order
 from statediff.contract.clauses.patterns import Pattern
-from statediff.diff import diff
+from statediff.diff import Scope, as_diff, changes_of, diff
 from statediff.evaluate.contracts import Compiled
-from statediff.evidence.fragments import ENDS, Rows, part_of
+from statediff.evidence.fragments import ENDS, Rows
 from statediff.evidence.pack import Touched, changed
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Diff
-from statediff.model.schema import Schema
-from statediff.model.state import Enumeration, State
+from statediff.model.schema import EntityType, Schema
+from statediff.model.state import Enumeration, MemoryChunks, RowChange, State, Table
 from statediff.model.timelines import SourceTimeline, Timelines
 from statediff.model.trace import Trace
-from statediff.model.values import Key
+from statediff.model.values import ABSENT, Key, key_order
 from statediff.model.view import View
 from statediff.policy.attribution.changes import is_marked
 from statediff.policy.history.intermediate_states import Commit, IntermediateStates
@@ -108,14 +108,17 @@ def touched(
     Of the types that some clause asks about; of the others, none.
     """
     wanted = asked(compiled.contract, timelines, trace)
+    scope, schemas = _scope(compiled), _Schemas(compiled.contract.schema)
     found: dict[tuple[str, int], tuple[tuple[str, Key], ...]] = {}
     for line in timelines.lines:
         for number, step in enumerate(line.steps, start=1):
             types = step.touched & wanted
             if types:
-                schema = _only(compiled.contract.schema, types)
+                schema = schemas.of(types)
                 one, two = (_tables(line, at, schema, states) for at in (number - 1, number))
-                found[line.source, number] = changed(compared(compiled, one, two, ()))
+                names = sorted(schema.by_name)
+                changes = as_diff(c for name in names for c in changes_of(name, one, two, scope))
+                found[line.source, number] = changed(changes)
     return {place: entities for place, entities in found.items() if entities}
 
 
@@ -129,24 +132,23 @@ def moments_of(
 ) -> IntermediateStates:
     """The moments of the run, with what each transaction changed of the entities it touched."""
     wanted = asked(compiled.contract, timelines, trace)
+    scope, schemas = _scope(compiled), _Schemas(compiled.contract.schema)
     commits: dict[str, tuple[Commit, ...]] = {}
     for line in timelines.lines:
+        ids = (f"during/{line.source}",)
+        compare = _Entities(rows, scope.over(dict.fromkeys(wanted, (ids, ids))))
         steps = []
         for number, step in enumerate(line.steps, start=1):
             types = step.touched & wanted
             if not types:
                 steps.append(Commit(Diff(()), Diff(())))
                 continue
-            known = places.get((line.source, number), ())
-            schema = _only(compiled.contract.schema, types)
-            start, old, new = (
-                part_of(rows, schema, _sides(line, at, schema), known)
-                for at in (0, number - 1, number)
-            )
-            ids = (f"during/{line.source}",)
-            readings = [(t.name, ids, ids) for t in schema.types]
-            own = compared(compiled, old, new, readings)
-            so_far = compared(compiled, start, new, readings)
+            schema, known = schemas.of(types), places.get((line.source, number), ())
+            start, old, new = (_sides(line, at, schema) for at in (0, number - 1, number))
+            own = compare.between(schema, old, new, known)
+            # What was written for the first time had been as it was before the run.
+            so_far = own if start == old else compare.between(schema, start, new, known)
+            compare.forget()
             name = f"{line.source} {number}"
             steps.append(
                 Commit(
@@ -158,6 +160,86 @@ def moments_of(
     return IntermediateStates(timelines, views, commits)
 
 
+class _Entities:
+    """Entities compared between two sides, as whole states would be; a row is looked up once."""
+
+    def __init__(self, rows: Rows, scope: Scope) -> None:
+        self._rows, self._scope = rows, scope
+        self._store = MemoryChunks()
+        self._seen: dict[tuple[str, str, Key], Row | None] = {}
+        self._seen_before: dict[tuple[str, str, Key], Row | None] = {}
+
+    def forget(self) -> None:
+        """What was looked up before the last call is looked up again where it is asked for."""
+        self._seen, self._seen_before = {}, self._seen
+
+    def between(
+        self,
+        schema: Schema,
+        one: Mapping[str, str],
+        two: Mapping[str, str],
+        known: Iterable[tuple[str, Key]],
+    ) -> Diff:
+        """What changed of the known entities; `one` and `two` have the side of each type."""
+        changes: dict[str, list[RowChange]] = {}
+        for name, key in known:
+            if name in schema.by_name:
+                entity = schema.by_name[name]
+                pair = (self._row(sides[name], entity, key) for sides in (one, two))
+                change = RowChange(key, *pair)
+                if change[1:] != (None, None):
+                    changes.setdefault(name, []).append(change)
+        for rows in changes.values():
+            rows.sort(key=lambda change: key_order(change.key))
+        before, after = (self._empty(schema, sides) for sides in (one, two))
+        return as_diff(
+            found
+            for name in sorted(schema.by_name)
+            for found in changes_of(name, before, after, self._scope, changes.get(name, ()))
+        )
+
+    def _row(self, side: str, entity: EntityType, key: Key) -> Row | None:
+        """With each field of the type, in its order."""
+        place = side, entity.name, key
+        if place not in self._seen:
+            if place in self._seen_before:
+                self._seen[place] = self._seen_before[place]
+            else:
+                row = self._rows.row(*place)
+                fields = () if row is None else entity.by_name
+                whole = {name: (row or {}).get(name, ABSENT) for name in fields}
+                self._seen[place] = None if row is None else whole
+        return self._seen[place]
+
+    def _empty(self, schema: Schema, sides: Mapping[str, str]) -> State:
+        """How completely each type was read on its side, without rows."""
+        tables: dict[str, Table] = {}
+        for entity in schema.types:
+            enumeration = self._rows.enumeration(sides[entity.name], entity.name)
+            if enumeration is not None:
+                tables[entity.name] = Table(entity, (), (), self._store, enumeration)
+        return State(schema, tables)
+
+
+class _Schemas:
+    """Parts of a schema, each made once."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._made: dict[frozenset[str], Schema] = {}
+
+    def of(self, names: frozenset[str]) -> Schema:
+        """These types alone."""
+        if names not in self._made:
+            types = tuple(t for t in self._schema.types if t.name in names)
+            self._made[names] = replace(self._schema, types=types)
+        return self._made[names]
+
+
+def _scope(compiled: Compiled) -> Scope:
+    return Scope(compiled.book, compiled.boundary, compiled.book.rules_on, {})
+
+
 def _by(found: Diff, transaction: str) -> Diff:
     def named(delta: Delta) -> Delta:
         return replace(delta, transaction=transaction)
@@ -167,11 +249,6 @@ def _by(found: Diff, transaction: str) -> Diff:
         deltas=tuple(named(d) for d in found.deltas),
         hidden=tuple(replace(h, delta=named(h.delta)) for h in found.hidden),
     )
-
-
-def _only(schema: Schema, names: Iterable[str]) -> Schema:
-    wanted = frozenset(names)
-    return replace(schema, types=tuple(t for t in schema.types if t.name in wanted))
 
 
 def _sides(timeline: SourceTimeline, number: int, schema: Schema) -> dict[str, str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -117,6 +120,61 @@ def test_a_state_that_the_run_takes_away_is_never_a_match(database: Path) -> Non
         database.unlink()
     assert run.judged is not None
     assert run.judged.verdict.value != "MATCH"
+
+
+def _elsewhere(path: Path) -> Path:
+    away = path.with_name("away")
+    away.mkdir()
+    return path.rename(away / path.name)
+
+
+def _replaced(path: Path) -> None:
+    shutil.copyfile(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+KINDS: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
+    "a link to it": (lambda path: path.symlink_to(_elsewhere(path)), "DIVERGE"),
+    "another name of another file": (
+        lambda path: path.hardlink_to(shutil.copyfile(_elsewhere(path), path.with_name("b"))),
+        "DIVERGE",
+    ),
+    "a folder above it that is a link": (
+        lambda path: path.parent.symlink_to(path.parent.rename(path.parent.with_name("b"))),
+        "DIVERGE",
+    ),
+    "a file that a program wrote anew": (_replaced, "MATCH"),
+    "a file with another name besides": (
+        lambda path: path.with_name("c").hardlink_to(path),
+        "MATCH",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_kind_of_file_a_path_is_is_state(tmp_path: Path, database: Path, kind: str) -> None:
+    make, verdict = KINDS[kind]
+    (tmp_path / "above").mkdir()
+    path = database.rename(tmp_path / "above" / database.name)
+    contract = statediff.load_contract(CONTRACT)
+    with statediff.watch(contract, db=path, settle_seconds=0) as run:
+        execute(path, "UPDATE user SET name = 'Robert' WHERE id = 2")
+        make(path)
+    assert run.judged is not None
+    assert run.judged.verdict.value == verdict
+
+
+def test_a_link_that_was_there_before_may_stay(tmp_path: Path, database: Path) -> None:
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(database)
+    contract = statediff.load_contract(CONTRACT)
+    for ends, verdict in ((lambda: None, "MATCH"), (lambda: _replaced(link), "DIVERGE")):
+        with statediff.watch(contract, db=link, settle_seconds=0) as run:
+            execute(link, "UPDATE user SET name = 'Robert' WHERE id = 2")
+            ends()
+        assert run.judged is not None
+        assert run.judged.verdict.value == verdict
+        execute(link, "UPDATE user SET name = 'Bob' WHERE id = 2")
 
 
 def test_what_cannot_be_watched_is_named() -> None:

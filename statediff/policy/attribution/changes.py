@@ -14,8 +14,10 @@ written attributes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from statediff.contract.language.context import FALSE, TRUE
@@ -110,14 +112,8 @@ class Attribution:
         claimed = [self._claim(touch) for touch in touches]
         known = tuple(dict.fromkeys(c.action for c in claimed if c.action is not None))
         names = tuple(f"{touch.number} of {touch.source}" for touch in touches)
-        # What came into being, or went, was made so by the last transaction to do that: others may
-        # have changed a new entity since, and they are named beside it.
-        whole = not delta.path
-        last = max(
-            (at for at, touch in enumerate(touches) if not whole or touch.op is delta.op),
-            default=len(touches) - 1,
-        )
-        return Maker(claimed[last].action, claimed[last].cause, known, names)
+        last = self._last(delta)
+        return Maker(last.action, last.cause, known, names)
 
     def with_makers(self, diff: Diff) -> Diff:
         """The diff whose deltas name the call that left them, where that is certain."""
@@ -127,33 +123,68 @@ class Attribution:
         """The deltas with the calls that left them."""
         if not self.claims:
             return deltas
-        return tuple(replace(delta, action=self.maker(delta).action) for delta in deltas)
+        return tuple(replace(delta, action=self._last(delta).action) for delta in deltas)
 
     def _claim(self, touch: Touch) -> Claim:
         why = Reason.NO_CALL_MADE(number=touch.number, source=touch.source)
         return self.claims.get((touch.source, touch.number), Claim(None, why))
 
+    def _last(self, delta: Delta) -> Claim:
+        """The claim on the transaction that left the change."""
+        places = self._places(delta)
+        # What came into being, or went, was made so by the last transaction to do that: others may
+        # have changed a new entity since, and they are named beside it.
+        asked = [(place, None if delta.path else delta.op) for place in places]
+        for group in (asked, [(place, None) for place in places]):
+            known = (self._by_operation.get(each, ()) for each in group)
+            last = [found[-1] for touches in known if (found := _within(touches, delta))]
+            if last:
+                return self._claim(max(last, key=_order))
+        return Claim(None, self._cause(delta))
+
+    @cached_property
+    def _by_operation(self) -> Mapping[tuple[str, Op | None], Sequence[Touch]]:
+        """Place and operation → the transactions that did that, in order; None: all of them."""
+        found: dict[tuple[str, Op | None], list[Touch]] = {}
+        for place, touches in self.touches.items():
+            for touch in touches:
+                found.setdefault((place, touch.op), []).append(touch)
+                found.setdefault((place, None), []).append(touch)
+        return found
+
     def _touches(self, delta: Delta) -> tuple[Touch, ...]:
         """The transactions that changed the place; of a transaction's own delta, only it."""
+        found = {
+            touch: None
+            for place in self._places(delta)
+            for touch in _within(self.touches.get(place, ()), delta)
+        }
+        return tuple(sorted(found, key=_order))
+
+    def _places(self, delta: Delta) -> tuple[str, str]:
         whole = delta_id(delta.type, delta.key, "")
-        found = [*self.touches.get(whole, ())]
         if delta.path:
-            found += self.touches.get(delta_id(delta.type, delta.key, delta.path), ())
-        else:
-            found += self.touches.get(f"{whole}.*", ())
-        if delta.transaction is not None:
-            source, _, number = delta.transaction.rpartition(" ")
-            upto = source.removesuffix(" up to")
-            found = [
-                t
-                for t in found
-                if t.source == upto
-                and (t.number <= int(number) if upto != source else t.number == int(number))
-            ]
-        return tuple(sorted(dict.fromkeys(found), key=lambda t: (t.source, t.number)))
+            return whole, delta_id(delta.type, delta.key, delta.path)
+        return whole, f"{whole}.*"
 
     def _cause(self, delta: Delta) -> Cause:
         return self.causes.get(delta.type, UNATTRIBUTED)
+
+
+def _order(touch: Touch) -> tuple[str, int]:
+    return touch.source, touch.number
+
+
+def _within(touches: Sequence[Touch], delta: Delta) -> Sequence[Touch]:
+    """Those, in order, that are of the transactions that the delta is of."""
+    if delta.transaction is None:
+        return touches
+    source, _, number = delta.transaction.rpartition(" ")
+    upto = source.removesuffix(" up to")
+    last = upto, int(number)
+    first = (upto, 0) if upto != source else last
+    start = bisect_left(touches, first, key=_order)
+    return touches[start : bisect_right(touches, last, key=_order)]
 
 
 NOBODY: Final = Attribution()
@@ -197,7 +228,7 @@ def _by_transactions(trace: Trace, timelines: Timelines, own: Own) -> Attributio
             touches.setdefault(place, []).append(touch)
     return Attribution(
         None,
-        {place: tuple(found) for place, found in touches.items()},
+        {place: tuple(sorted(found, key=_order)) for place, found in touches.items()},
         claims(trace, timelines),
         {action.id: action.principal for action in trace.told},
         why,

@@ -2,15 +2,20 @@
 
 A file whose form says nothing of types, e.g. CSV, is read after a run with a copy of what it was
 before it, so that both states have one schema.
+
+What kind of file a path is is state as well. Who follows a link reads and writes elsewhere from the
+run on, whatever is there now: a path that became one is ruined (`_moved`), and read all the same.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from statediff.capture.source import (
@@ -47,6 +52,8 @@ class LiveSource:
         self._kept: Path | None = None
         self._earlier: StateInput | None = None
         self._opened: Source | None = None
+        self._stood: _Standing | None = None
+        """What the path was before the run; None of what is no path."""
 
     @property
     def name(self) -> str:
@@ -58,11 +65,15 @@ class LiveSource:
         return self._opened.schema()
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        stands = _standing(self._place())
+        if like is None:
+            self._stood = stands
         self._opened = self._open(like)
         part = self._opened.read(store, clock, like)
+        moved = () if like is None else tuple(_moved(self._stood, stands))
         if like is None or self._reader.series is None:
-            return part
-        return replace(part, spoiled=(*part.spoiled, *_missing(like, part.state)))
+            return replace(part, spoiled=(*part.spoiled, *moved)) if moved else part
+        return replace(part, spoiled=(*part.spoiled, *moved, *_missing(like, part.state)))
 
     def sessions(self) -> tuple[str, ...]:
         """Sessions of others, where the system shows them."""
@@ -96,6 +107,43 @@ class LiveSource:
         for earlier in self._kept.iterdir():  # of the trial before, which nothing reads any more
             shutil.rmtree(earlier, ignore_errors=True)
         return kept_input(self._reader, place, self._kept)
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """What a path is, without following it."""
+
+    links: tuple[Path, ...]
+    """The path and the folders above it, as far as they are links."""
+    file: tuple[int, int] | None
+    """Device and number of a regular file."""
+    is_shared: bool
+    """Whether the file has other names."""
+
+
+def _standing(place: StateInput) -> _Standing | None:
+    if place.content is not None or place.url is not None:
+        return None
+    path = place.path.absolute()
+    try:
+        links = tuple(each for each in (path, *path.parents) if each.is_symlink())
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return None  # it cannot be read either
+    is_file = stat.S_ISREG(found.st_mode)
+    number = (found.st_dev, found.st_ino) if is_file else None
+    return _Standing(links, number, is_file and found.st_nlink > 1)
+
+
+def _moved(before: _Standing | None, after: _Standing | None) -> Iterator[str]:
+    """What became another kind of file; a file in the place of a file is what programs write."""
+    if before is None or after is None:
+        return
+    for each in sorted({*before.links} ^ {*after.links}):
+        what = "became a link" if each in after.links else "is a link no more"
+        yield f"{printable(each.name)} {what}"
+    if after.is_shared and not before.is_shared and after.file != before.file:
+        yield "another file's name was given to it"
 
 
 def kept_input(reader: StateReader, place: StateInput, within: Path) -> StateInput:

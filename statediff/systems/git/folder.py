@@ -65,6 +65,8 @@ _ODD_BITS: Final = 0o6002
 _ODD_BITS_OF_FOLDERS: Final = 0o002
 _FOR_THE_GROUP: Final = 0o020
 """To write it for a group: shown of what git makes at the beginning, and never anew."""
+_FOR_ALL_TO_READ: Final = (0o044, 0o055)
+"""Of a file, and of a folder: without it git does nothing there for other accounts."""
 _MADE_ONCE: Final = frozenset(
     (b".", b"config", b"hooks", b"objects", b"refs", b"refs/heads", b"refs/tags")
 )
@@ -398,7 +400,8 @@ def _unusual_modes(git: Folder) -> set[str]:
 
     A file may be as the settings are, and a folder as the outermost: they are there from the
     beginning, and show the umask. What git makes anew may be a group's by the umask of the program
-    that ran it.
+    that ran it. What is made once says also whether other accounts may read: to take that from them
+    locks them out, and to give it shows them what was private.
     """
     found: set[str] = set()
     first = {name: git.look(name) for name in (b"config", b".")}
@@ -416,7 +419,10 @@ def _unusual_modes(git: Folder) -> set[str]:
         if model is not None and name not in first:
             unusual &= ~model.mode
         needed = 0o400 if is_file else 0o700
-        if entry.mode & unusual or entry.mode & needed != needed:
+        closed = ~entry.mode & _FOR_ALL_TO_READ[not is_file] if name in _MADE_ONCE else 0
+        if model is not None and name not in first:
+            closed &= model.mode
+        if entry.mode & unusual or entry.mode & needed != needed or closed:
             found.add(f"{shown(name)} has mode {entry.mode & 0o7777:04o}")
         if entry.names > 1:
             found.add(f"{shown(name)} has another name")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -30,6 +30,12 @@ STATISTICS: Final = {
 _SHADOWED: Final = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
 """Modules whose virtual tables keep all their state in ordinary tables beside them."""
 _MODULE: Final = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
+ROW_IDS: Final = ("rowid", "_rowid_", "oid")
+"""The names of the number of a row, where no column has them."""
+_BY_ROW_ID: Final = re.compile(r"\b(?:rowid|_rowid_|oid)\b|\bcontent\s*=", re.IGNORECASE)
+_WITHOUT_ROW_IDS: Final = re.compile(r"\bWITHOUT\s+ROWID\b", re.IGNORECASE)
+_DESCENDING: Final = re.compile(r"\bPRIMARY\s+KEY\s+DESC\b", re.IGNORECASE)
+_TREE: Final = re.compile(r"\bUSING\s+(rtree|rtree_i32)\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
 _VIRTUAL_COLUMN: Final = 2  # `hidden` in PRAGMA table_xinfo
 _STORED_COLUMN: Final = 3
 _SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "user_version")
@@ -107,6 +113,12 @@ class TableEntry:
     """Why it is outside Ω by default."""
     is_own: bool = False
     """It is SQLite's own, which one of `OBJECT_TYPES` shows."""
+    is_by_index: bool = False
+    """Its key is no row id, though it is one `INTEGER`: it was declared `DESC`."""
+    has_row_ids: bool = False
+    """Its rows have numbers, which may be one of its columns."""
+    node_cell_bytes: int | None = None
+    """Of the nodes of an R-tree: how long a cell is."""
 
     @property
     def key(self) -> tuple[Column, ...]:
@@ -114,7 +126,23 @@ class TableEntry:
         return tuple(c for c in ordered if c.key_position)
 
     def column(self, name: str) -> Column | None:
-        return self._by_name.get(folded(name))
+        """The column of this name, which may be one of the names of the row id."""
+        found = self._by_name.get(folded(name))
+        is_row_id = found is None and self.has_row_ids and folded(name) in ROW_IDS
+        return Column(name, "INTEGER", True, None, 0, 0, False) if is_row_id else found
+
+    @property
+    def row_id(self) -> str | None:
+        """A name by which the table tells its row ids; None where all are taken, or it has none."""
+        free = (name for name in ROW_IDS if name not in self._by_name)
+        return next(free, None) if self.has_row_ids else None
+
+    @property
+    def hidden_row_id(self) -> str | None:
+        """The same; None where a column is the row id."""
+        key = self.key
+        is_column = len(key) == 1 and key[0].declared.upper() == "INTEGER" and not self.is_by_index
+        return None if is_column else self.row_id
 
     @cached_property
     def _by_name(self) -> Mapping[str, Column]:
@@ -170,6 +198,7 @@ def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = Non
         if table is not None:
             tables[at] = table
         rows.setdefault(at, []).extend(_object_rows(line, table))
+    _know_nodes(tables, every)
     for own in rows.values():
         for type_name, row in own:
             objects[type_name].append(row)
@@ -180,6 +209,19 @@ def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = Non
         ]
     objects.update({"db.role": [], "db.grant": [], "db.membership": []})
     return Catalogue(tables, objects, lines, {} if known is None else known.types, rows)
+
+
+def _know_nodes(tables: dict[str, TableEntry], lines: Iterable[tuple[Any, ...]]) -> None:
+    """The tables that hold the nodes of R-trees say how long a cell is: 8 bytes, and 4 a side."""
+    cells: dict[str, int] = {}
+    for _, name, _, root, definition in lines:
+        tree = None if root or definition is None else _TREE.search(_text(definition))
+        if tree is not None:
+            sides = [column for column in tree[2].split(",") if not column.lstrip().startswith("+")]
+            cells[f"{folded(_text(name))}_node"] = 4 + 4 * len(sides)
+    for name, table in tables.items():
+        if table.node_cell_bytes != cells.get(name):
+            tables[name] = replace(table, node_cell_bytes=cells.get(name))
 
 
 def _table_of(connection: sqlite3.Connection, line: tuple[Any, ...]) -> TableEntry | None:
@@ -277,8 +319,16 @@ def _table(
         (parts[0] for parts in keys.values() if len(parts) == 1), key=lambda part: part[:2]
     )
     unreadable = None if any(c.is_stored for c in columns) else "the table has no stored column"
-    is_counted = bool(_COUNTED.search(_QUOTED.sub(" ", definition)))
-    return TableEntry(name, columns, tuple(single), unreadable, is_counted)
+    plain = _QUOTED.sub(" ", definition)
+    return TableEntry(
+        name,
+        columns,
+        tuple(single),
+        unreadable,
+        is_counted=bool(_COUNTED.search(plain)),
+        is_by_index=bool(_DESCENDING.search(plain)),
+        has_row_ids=not _WITHOUT_ROW_IDS.search(plain),
+    )
 
 
 def _column_rows(table: TableEntry) -> Iterable[Row]:
@@ -296,15 +346,54 @@ def _column_rows(table: TableEntry) -> Iterable[Row]:
         }
 
 
-def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
-    """The schema as the catalogue declares it, before any refinement."""
+def catalogue_schema(name: str, catalogue: Catalogue, *, is_continued: bool = False) -> Schema:
+    """The schema as the catalogue declares it, before any refinement.
+
+    Row ids by which something else finds rows are a field; not where an earlier state says of which
+    tables they are one.
+    """
+    found_by = frozenset() if is_continued else _found_by_row_id(catalogue)
     types = [
-        _entity_type(table, catalogue)
+        _with_row_id(_entity_type(table, catalogue), table, found_by)
         for table in catalogue.tables.values()
         if table.name != SEQUENCES and not table.is_own
     ]
     types.extend(OBJECT_TYPES)
     return source_schema(name, sorted(types, key=lambda t: t.name))
+
+
+def _found_by_row_id(catalogue: Catalogue) -> frozenset[str]:
+    """The folded names of the tables whose row ids are written down elsewhere.
+
+    An index for search over the content of another table has them, and so has what a view or a
+    trigger that names row ids shows or writes: with them exchanged, it is about other rows.
+    """
+    texts = [
+        folded(_text(definition))
+        for lines in catalogue.lines.values()
+        for kind, _, _, root, definition in lines
+        if definition is not None and (not root or kind_of(kind) != "table")
+    ]
+    asked = "\n".join(text for text in texts if _BY_ROW_ID.search(text))
+    if not asked:
+        return frozenset()
+    words = frozenset(re.findall(r"[\w$]+", asked))
+    return frozenset(
+        name
+        for name, table in catalogue.tables.items()
+        if table.hidden_row_id is not None
+        and (name in words if re.fullmatch(r"[\w$]+", name) else name in asked)
+    )
+
+
+def _with_row_id(
+    entity_type: EntityType, table: TableEntry, found_by: Collection[str]
+) -> EntityType:
+    name = table.hidden_row_id if folded(table.name) in found_by else None
+    if name is None or name in entity_type.by_name:
+        return entity_type
+    row_id = Field(name, Kind.INT, is_nullable=False, column=name)
+    return replace(entity_type, fields=(*entity_type.fields, row_id))
 
 
 def _type_name(table: str) -> str:

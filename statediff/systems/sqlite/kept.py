@@ -23,13 +23,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from statediff.model.batches import Row
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, LayeredChunks, State, Table
-from statediff.systems.relational.schema import is_key
 from statediff.systems.relational.structure import STRUCTURE, is_established
-from statediff.systems.sqlite.btree import FILE_HEADER_BYTES, ReadPage, Tangled, Value
+from statediff.systems.sqlite.btree import FILE_HEADER_BYTES, Tangled
 from statediff.systems.sqlite.catalogue import (
     OBJECT_NAMES,
     OBJECT_TYPES,
@@ -40,7 +38,6 @@ from statediff.systems.sqlite.catalogue import (
 from statediff.systems.sqlite.copy import without_log
 from statediff.systems.sqlite.entries import (
     CATALOGUE,
-    Plain,
     TableIndexes,
     Uncertain,
     read_indexes,
@@ -53,23 +50,20 @@ from statediff.systems.sqlite.preserved import (
     LOCK_BYTE,
     Difference,
     Preservation,
-    Stored,
     check_head,
     free_pages,
     has_maps,
     map_pages,
 )
-from statediff.systems.sqlite.scan import Query, Scan, prepare, stored_text
+from statediff.systems.sqlite.records import FEW_ROWS, RowReader, row_reader
+from statediff.systems.sqlite.scan import Scan, prepare
 from statediff.systems.sqlite.wal import Commit
 
 MAX_KEPT_BYTES: Final = 512 * 1024 * 1024
 """A larger database is scanned."""
 _MOST_PAGES: Final = 64
-_FEW_ROWS: Final = 64
 _MANY: Final = 4
 """Where more than this part of a file or table changed, and than a few, it is read whole."""
-_MOST_BYTES: Final = 64 * 1024
-"""Of a row that is read from its record."""
 _NODES_KEPT: Final = 2000
 _SCHEMA_ROOT: Final = 1
 _NOT_TABLES: Final = OBJECT_NAMES - {each.name for each in OBJECT_TYPES if each.table}
@@ -98,7 +92,7 @@ class KeptPages:
         self._own = threading.local()
         self._trees: dict[tuple[int, bool], Tree] = {}
         self._nodes = 0
-        self._readers: dict[str, _RowReader | None] = {}
+        self._readers: dict[str, RowReader | None] = {}
 
     def after(self, connection: sqlite3.Connection, store: ChunkStore) -> State:
         """The state that the connection's read transaction shows, as a scan would tell it.
@@ -111,23 +105,11 @@ class KeptPages:
             return self.state
         return _After(self, self._layout, commit, connection, store).state()
 
-    def reader(self, each: EntityType, table: TableIndexes) -> _RowReader | None:
+    def reader(self, each: EntityType, table: TableIndexes) -> RowReader | None:
         """What tells the rows of a type from their records; None where a scan has to."""
         if each.name not in self._readers:
-            self._readers[each.name] = self._reader(each, table)
+            self._readers[each.name] = row_reader(each, self.catalogue, table)
         return self._readers[each.name]
-
-    def _reader(self, each: EntityType, table: TableIndexes) -> _RowReader | None:
-        entry = self.catalogue.tables.get(folded(each.source_table))
-        has_limits = any(f.digest_above_bytes is not None for f in each.fields)
-        if entry is None or table.plain is None or has_limits:
-            return None
-        query = Query(each, entry, False, None)
-        at_of = {folded(column.name): at for at, column in enumerate(entry.columns)}
-        if len(at_of) != len(table.plain.are_reals) or not {*each.key} <= {*query.names}:
-            return None
-        places = tuple(at_of[folded(each.by_name[name].source_column)] for name in query.names)
-        return _RowReader(query, table.plain, places)
 
     def page(self, number: int) -> bytes:
         """A page as it was."""
@@ -335,7 +317,7 @@ class _After:
 
     def _table(self, before: Table, difference: Difference) -> Table:
         count = len(difference.gone) + len(difference.new)
-        if count <= max(_FEW_ROWS, before.row_count // _MANY):
+        if count <= max(FEW_ROWS, before.row_count // _MANY):
             found = self._patched(before, difference)
             if found is not None:
                 return found
@@ -360,39 +342,6 @@ class _After:
     def _store_over(self, before: Table) -> ChunkStore:
         is_its_own = self._store is before.store
         return self._store if is_its_own else LayeredChunks(before.store)
-
-
-@dataclass(frozen=True)
-class _RowReader:
-    """Rows of one type as a scan shows them, read from their records."""
-
-    query: Query
-    plain: Plain
-    places: tuple[int, ...]
-    """Of each of the columns that the query names, in a record."""
-
-    def rows(self, stored: Mapping[Any, Stored | None], read: ReadPage, usable: int) -> list[Row]:
-        """The rows. Raises `Uncertain` where only a scan can tell."""
-        found: list[Row] = []
-        for row_id, each in stored.items():
-            if each is None or each.length > _MOST_BYTES:
-                raise Uncertain("a row is too long")
-            values = self.plain.values(row_id, each.content(read, usable))
-            shown = [_shown(values[at], self.plain.are_reals[at]) for at in self.places]
-            row = self.query.row(shown, None)
-            if not all(is_key(row[name]) for name in self.query.key):
-                raise Uncertain("a key is none")
-            found.append(row)
-        return found
-
-
-def _shown(value: Value, is_real: bool) -> Any:
-    kind, content = value
-    if kind == 2:
-        return stored_text(content)  # type: ignore[arg-type]  # a text's bytes
-    if kind == 1:
-        return float(content) if is_real else content
-    return None if kind == 0 else content
 
 
 def _settings(head: bytes) -> bytes:

@@ -2,8 +2,9 @@
 
 States are read with the code that scans the database itself, so that types, schema objects and
 canonical forms are the same. Only the tables that own a page the commit wrote are read again, and
-of those whose key is the row id only the chunks with rows on these pages. All are read if the
-commit touched the catalogue, or if the pages do not form trees.
+of those whose key is the row id only the chunks with rows on these pages. Where the pages tell
+which rows are others, and these are few, they take the place of those before, and nothing is read.
+All are read if the commit touched the catalogue, or if the pages do not form trees.
 
 `before`, whose chunks stand for those that nobody touched, is checked where that matters: a chunk
 is read from the copy before the first commit that touches it, and must be what `before` says.
@@ -36,6 +37,7 @@ from statediff.systems.sqlite.entries import TableIndexes, Uncertain, read_index
 from statediff.systems.sqlite.order import RowIds, Tree, check_order
 from statediff.systems.sqlite.owners import PageOwners, Rewritten
 from statediff.systems.sqlite.preserved import Preservation, check_places
+from statediff.systems.sqlite.records import FewRows, RowReader
 from statediff.systems.sqlite.scan import Scan, Scanner, prepare
 from statediff.systems.sqlite.wal import Commit
 
@@ -85,6 +87,8 @@ class _Layout:
     """Folded name → the column that is the row id, so that a leaf's rows are a range of keys."""
     indexes: Mapping[int, TableIndexes] | None = None
     """Root page → the table that it belongs to, with all of its indexes; None until asked for."""
+    readers: dict[str, RowReader | None] = field(default_factory=dict)
+    """Type → what tells its rows from their records, as far as it was asked for."""
     ordered: Collection[int] = ()
     """The roots whose row ids were found in order, as far as their pages were not written since."""
 
@@ -124,6 +128,8 @@ class Replay:
         """The tables, with their roots, that a commit to the catalogue wrote no page of."""
         self._rewritten: Mapping[int, Rewritten] = {}
         """Root → what the present commit did to its tree."""
+        self._preserved: Preservation | None = None
+        """What tells whether it left the structure as sound as it was; None: nothing does."""
 
     def apply(self, commit: Commit, *, is_last: bool = True) -> State:
         """The state after the commit. Raises `SourceUnavailable` if it cannot be known.
@@ -143,18 +149,20 @@ class Replay:
             self._read_all(commit)
         else:
             self._check(touched)
-            preservation = self._preservation(self._layout, commit)
+            few = self._few(touched, self._layout)
             self._copy.write(commit)
-            tables = self._tables(touched, self._state) | self._structure(preservation, is_last)
+            structure = self._structure(is_last)
+            tables = {} if few is None or structure else few.patched(self._store)
+            rest = {each: at for each, at in touched.items() if each.name not in tables}
+            tables |= self._tables(rest, self._state) | structure
             schema = with_types(self._state.schema, {n: t.type for n, t in tables.items()})
             self._state = State(schema, {**self._state.tables, **tables})
         return self._state
 
     def _preservation(self, layout: _Layout, commit: Commit) -> Preservation | None:
-        """What tells whether the structure is as sound as it is now; None where nothing does."""
+        """What tells whether the structure stays as sound as it is, and row ids in order."""
         if layout.owners is None or not is_established(self._state.tables.get(STRUCTURE)):
             return None
-        self._next = commit.pages
         try:
             if layout.indexes is None:
                 layout.indexes = self._indexes(layout)
@@ -171,8 +179,6 @@ class Replay:
             return found
         except (Uncertain, Tangled, sqlite3.Error):
             return None
-        finally:
-            self._next = {}
 
     @contextmanager
     def _prepared(self) -> Iterator[sqlite3.Connection]:
@@ -188,15 +194,15 @@ class Replay:
             found = read_indexes(connection, self._copy.page(1), roots)
         return {root: found[name] for root, name in layout.parts.items() if name in found}
 
-    def _structure(self, preservation: Preservation | None, is_last: bool) -> dict[str, Table]:
+    def _structure(self, is_last: bool) -> dict[str, Table]:
         """What is new about the structure: nothing, where a sound file was changed soundly."""
         each = self._state.schema.by_name.get(STRUCTURE)
         if each is None:
             return {}
-        if preservation is not None:
+        if self._preserved is not None:
             try:
-                preservation.subtract(self._prepared, 1)
-                if preservation.holds():
+                self._preserved.subtract(self._prepared, 1)
+                if self._preserved.holds():
                     return {}
             except (Uncertain, Tangled, sqlite3.Error):
                 pass  # the whole file is checked
@@ -205,6 +211,20 @@ class Replay:
             return self._tables({each: None}, self._before)
         cause = by_run(f"checking every commit takes more than {MAX_READ_BYTES >> 20} MiB")
         return {STRUCTURE: self._state.tables[STRUCTURE].unobserved(cause)}
+
+    def _few(self, touched: Collection[EntityType], layout: _Layout) -> FewRows | None:
+        """The rows that the commit changed, where pages tell them."""
+        if self._preserved is None or layout.owners is None:
+            return None
+        tables = [self._state.tables[each.name] for each in touched]
+        return FewRows(
+            tables,
+            layout.readers,
+            layout.catalogue,
+            self._preserved.differences,
+            self._copy.page,
+            layout.owners.usable,
+        )
 
     # What a commit touched
 
@@ -225,19 +245,20 @@ class Replay:
             return None
         self._next = commit.pages
         try:
-            rewritten = layout.owners.update(roots, commit.pages, commit.page_count)
-            for root, nodes in rewritten.items():
-                self._check_row_ids(layout.owners, root, nodes)
+            self._rewritten = layout.owners.update(roots, commit.pages, commit.page_count)
+            self._preserved = self._preservation(layout, commit)
+            if self._preserved is None:
+                for root, nodes in self._rewritten.items():
+                    self._check_row_ids(layout.owners, root, nodes)
         except Tangled:
             return None
         finally:
             self._next = {}
-        self._rewritten = rewritten
         found: dict[EntityType, _Chunks] = {}
         for root in roots & layout.tables.keys():
             for each in self._state.schema.types:
                 if folded(each.source_table) == layout.tables[root]:
-                    chunks = self._chunks(each, layout, rewritten[root], commit)
+                    chunks = self._chunks(each, layout, self._rewritten[root], commit)
                     found[each] = chunks
                     self._spend(layout.owners.size(root), each, chunks)
         return found

@@ -30,7 +30,7 @@ from statediff.capture.source import SourceRuined, SourceUnavailable
 from statediff.model.batches import Row, encode_rows
 from statediff.model.bulk import NotInBulk
 from statediff.model.explanation import unread_because
-from statediff.model.schema import EntityType, Schema
+from statediff.model.schema import EntityType, Field, Schema
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
 from statediff.model.values import ABSENT, Digested, Unobserved, is_value, printable
 from statediff.systems.base.rows import Convert
@@ -48,13 +48,14 @@ from statediff.systems.sqlite.catalogue import (
     OBJECT_NAMES,
     OWN_TABLES,
     Catalogue,
+    Column,
     TableEntry,
     catalogue_schema,
     folded,
     read_catalogue,
 )
 from statediff.systems.sqlite.forms import with_forms
-from statediff.systems.sqlite.stored import column_reader
+from statediff.systems.sqlite.stored import column_reader, tree_node
 from statediff.systems.sqlite.structure import check
 
 BLOCK_ROWS: Final = 4096
@@ -64,7 +65,6 @@ WIDE_FILE_BYTES: Final = 256 * 1024 * 1024
 
 
 _PIECE_BYTES: Final = 1024 * 1024
-_ROW_IDS: Final = ("rowid", "_rowid_", "oid")
 
 
 def size_of(column: str) -> str:
@@ -93,16 +93,14 @@ class Digests:
 
     def row_id(self, entry: TableEntry) -> str | None:
         """A name by which the table tells its row ids; None where it has none, or all are taken."""
-        for name in _ROW_IDS:
-            if entry.column(name) is None:
-                try:
-                    self._connection.execute(
-                        f"SELECT t.{name} FROM main.{quoted(entry.name)} AS t LIMIT 0"  # noqa: S608 - quoted
-                    )
-                except sqlite3.Error:
-                    return None
-                return name
-        return None
+        if entry.row_id is not None:
+            try:
+                self._connection.execute(
+                    f"SELECT t.{entry.row_id} FROM main.{quoted(entry.name)} AS t LIMIT 0"  # noqa: S608 - quoted
+                )
+            except sqlite3.Error:
+                return None
+        return entry.row_id
 
     def of(
         self, table: str, column: str, row_id: int | None, stored_as: str, size: int
@@ -206,7 +204,7 @@ class Scanner:
         if like is None or not like.schema.types:
             schema = self.schema(connection, catalogue)
         else:
-            found = catalogue_schema(self.name, catalogue)
+            found = catalogue_schema(self.name, catalogue, is_continued=True)
             schema = continued(like.schema, found, OBJECT_NAMES, "main.", folded)
             schema = with_forms(schema, catalogue, None)
         scan = Scan(connection, catalogue, store)
@@ -445,6 +443,14 @@ class Scan:
         return self._row_limit
 
 
+def _reader(field: Field, column: Column, entry: TableEntry) -> Convert | None:
+    """How a stored value of the column is read, or None where it is taken as it is."""
+    cell_bytes = entry.node_cell_bytes
+    if cell_bytes is not None and folded(column.name) == "data":
+        return lambda stored: tree_node(stored, cell_bytes)
+    return column_reader(field, column.declared)
+
+
 class Query:
     """How one table is read: the statement, and how a stored row becomes a `Row`.
 
@@ -477,9 +483,9 @@ class Query:
             for f, column in found
             if f.name not in self.key
             and f.reference is None
-            and (convert := column_reader(f, column.declared)) is not None
+            and (convert := _reader(f, column, entry)) is not None
         ]
-        declared = tuple(column.declared for _, column in found)
+        declared = (*(column.declared for _, column in found), str(entry.node_cell_bytes))
         self.bulk = BulkReader(entity_type, self.names, dict(self._converters), declared)
         columns = [expression for _, expression in stored]
         if is_guarded:

@@ -65,14 +65,15 @@ class SqliteSource:
 
     not_observed: ClassVar[tuple[str, ...]] = (
         "mode, owner, attributes and times of the file, and other files beside it",
-        "whether a path that a person names became a link to the same content",
+        "where a path leads that was a link before the run already, if it is the same content",
         "databases that the program attaches: each is a source of its own",
         "rows of virtual tables: those of the tables that they are kept in are read",
         "settings that a connection has for itself, and the size of the cache that a file suggests",
         "whether rows satisfy their table's `CHECK` constraints: the rows are read as they are",
         "bytes behind the last page, and bytes of the file's header that SQLite keeps for later",
         "the order in which schema objects were made, and so of two triggers of one event",
-        "row ids of tables without an `INTEGER PRIMARY KEY`, by which `content=` finds rows",
+        "row ids that no column is, and no index over `content=`, view or trigger has",
+        "what is left in a node of an R-tree behind its last cell",
     )
 
     def __init__(

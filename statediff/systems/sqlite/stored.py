@@ -1,4 +1,4 @@
-"""What a stored value of a SQLite column means: decimals of NUMERIC columns, and the rest as text.
+"""What a stored value of a SQLite column means: decimals of NUMERIC columns, nodes of R-trees.
 
 A column declared DECIMAL or NUMERIC has NUMERIC affinity: SQLite keeps 98.70 as the double nearest
 to it, and 100.00 as an integer. What people wrote is the shortest decimal that names this double,
@@ -74,3 +74,15 @@ def written_decimal(stored: Any, scale: int) -> Any:
     if padding <= 0:
         return exact
     return Decimal((sign, (*digits, *([0] * padding)), -scale))
+
+
+def tree_node(stored: Any, cell_bytes: int) -> Any:
+    """The node of an R-tree; what is left behind its last cell, which nothing reads, is zero.
+
+    >>> tree_node(bytes.fromhex("0000 0001 01020304 99"), 4).hex()
+    '000000010102030400'
+    """
+    if type(stored) is not bytes:
+        return stored
+    end = 4 + int.from_bytes(stored[2:4], "big") * cell_bytes
+    return stored[:end] + bytes(max(0, len(stored) - end))

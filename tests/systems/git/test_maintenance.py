@@ -247,6 +247,18 @@ def test_what_a_group_was_let_write_is_listed(repo, place, mode):
     assert _odd(repo) == {f"{place} has mode {mode:04o}"}
 
 
+@pytest.mark.parametrize(
+    ("place", "mode"), [(".", 0o700), ("refs/heads", 0o750), ("config", 0o600)]
+)
+def test_what_other_accounts_may_not_read_is_listed_where_it_is_made_once(repo, place, mode):
+    before = _odd(repo)
+    (repo / ".git" / place).chmod(mode)
+    assert _odd(repo) - before == {f"{place} has mode {mode:04o}"}
+    (repo / ".git").chmod(0o700)
+    (repo / ".git" / "objects").chmod(0o700)
+    assert not any(each.startswith("objects") for each in _odd(repo)), "as the umask was"
+
+
 @pytest.mark.parametrize("place", [".", "config", "HEAD", "refs/heads", "objects"])
 def test_an_access_list_of_what_git_reads_is_listed(repo, place):
     attach(repo / ".git" / place, "system.posix_acl_access", LIST)

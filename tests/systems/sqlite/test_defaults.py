@@ -105,6 +105,70 @@ def test_an_index_over_another_table_that_nobody_touched(tmp_path: Path) -> None
     assert verdict(tmp_path, (*SEED, *FTS), emptied) == "DIVERGE"
 
 
+PAIR = (
+    "CREATE TABLE pair (k TEXT PRIMARY KEY, body TEXT)",
+    "INSERT INTO pair VALUES ('a', 'x'), ('b', 'y')",
+)
+EXCHANGED = tuple(
+    f"UPDATE pair SET _rowid_ = {to} WHERE _rowid_ = {at}" for at, to in ((1, 9), (2, 1), (9, 2))
+)
+ROW_IDS = {
+    "search over its content": ("CREATE VIRTUAL TABLE found USING fts5(body, content='pair')",),
+    "search over its content, of old": (
+        'CREATE VIRTUAL TABLE found USING fts4(content="pair", body)',
+    ),
+    "a view": ("CREATE VIEW numbered AS SELECT RowId AS number, body FROM Pair",),
+    "a trigger": (
+        "CREATE VIRTUAL TABLE found USING fts5(body, content='')",
+        """CREATE TRIGGER kept AFTER INSERT ON pair BEGIN
+            INSERT INTO found (rowid, body) VALUES (new.rowid, new.body); END""",
+    ),
+}
+
+
+@pytest.mark.parametrize("found_by", ROW_IDS)
+def test_row_ids_by_which_something_else_finds_rows_are_state(
+    found_by: str, tmp_path: Path
+) -> None:
+    seed, body = (*PAIR, *ROW_IDS[found_by]), KEPT.replace("note", "pair")
+    assert verdict(tmp_path, seed, *EXCHANGED, body=body) == "DIVERGE"
+    assert verdict(tmp_path, seed, body=body) == "MATCH"
+    assert verdict(tmp_path, seed, "VACUUM", body=body) == "MATCH"
+    assert verdict(tmp_path, PAIR, *EXCHANGED, body=body) == "MATCH", "nobody has them"
+
+
+def test_a_run_that_makes_such_an_index_changes_no_row(tmp_path: Path) -> None:
+    body = KEPT.replace("note", "pair") + "allow:\n  - {id: made, create: [db.table, db.view]}\n"
+    assert verdict(tmp_path, PAIR, *ROW_IDS["a view"], body=body) == "MATCH"
+
+
+ROOMS = (
+    "CREATE VIRTUAL TABLE rooms USING rtree_i32(id, a, b, c, d, +name TEXT)",
+    "INSERT INTO rooms VALUES (1, 0, 1, 0, 1, 'x'), (2, 5, 6, 5, 6, 'y')",
+)
+
+
+@pytest.mark.parametrize(
+    ("run", "found"),
+    [
+        (
+            ("INSERT INTO rooms VALUES (3, 8, 9, 8, 9, 'z')", "DELETE FROM rooms WHERE id = 3"),
+            "MATCH",
+        ),
+        (("UPDATE rooms SET b = 2 WHERE id = 1",), "DIVERGE"),
+        (("UPDATE rooms SET name = 'z' WHERE id = 1",), "DIVERGE"),
+        (
+            ("UPDATE rooms_node SET data = substr(data, 1, 3) || x'01' || substr(data, 5)",),
+            "DIVERGE",
+        ),
+    ],
+)
+def test_what_is_left_behind_the_last_cell_of_an_r_tree_is_no_state(
+    run: tuple[str, ...], found: str, tmp_path: Path
+) -> None:
+    assert verdict(tmp_path, (*SEED, *ROOMS), *run) == found
+
+
 def test_a_table_in_its_place_is_seen(tmp_path: Path) -> None:
     run = ("DROP TABLE found", "CREATE TABLE found (body)", "INSERT INTO found VALUES ('x')")
     assert verdict(tmp_path, (*SEED, *FTS), *run) == "DIVERGE"

@@ -1,0 +1,125 @@
+"""Rows as a scan shows them, read from the records of a page: a few rows, without a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from statediff.model.batches import Row
+from statediff.model.patch import patched
+from statediff.model.schema import EntityType
+from statediff.model.state import ChunkStore, Table
+from statediff.systems.relational.schema import is_key
+from statediff.systems.sqlite.btree import ReadPage, Tangled, Value
+from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
+from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain
+from statediff.systems.sqlite.preserved import Difference, Stored
+from statediff.systems.sqlite.scan import Query, stored_text
+
+FEW_ROWS: Final = 64
+"""So many rows are read from their records however small the table is."""
+_ROW_ID: Final = -1
+_MOST_BYTES: Final = 64 * 1024
+"""Of a row that is read from its record."""
+
+
+MANY: Final = 4
+"""Where more than this part of a table changed, and than a few, it is read whole."""
+
+
+class FewRows:
+    """The rows of tables that one commit changed, where they are few and their records tell them.
+
+    Made while `read` still gives the pages as they were; `patched` once it gives them as they are.
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[Table],
+        readers: dict[str, RowReader | None],
+        catalogue: Catalogue,
+        differences: Mapping[str, Difference],
+        read: ReadPage,
+        usable: int,
+    ) -> None:
+        """`readers` are those of the types under this catalogue that were asked for so far."""
+        self._read, self._usable = read, usable
+        self._changed: list[tuple[Table, RowReader, list[Row], Difference]] = []
+        by_name = {folded(name): each for name, each in differences.items()}
+        for table in tables:
+            each, difference = table.type, by_name.get(folded(table.type.source_table))
+            if difference is None or not table.enumeration.is_complete:
+                continue
+            count = len(difference.gone) + len(difference.new)
+            if count > max(FEW_ROWS, table.row_count // MANY):
+                continue
+            if each.name not in readers:
+                readers[each.name] = row_reader(each, catalogue, difference.table)
+            reader = readers[each.name]
+            if reader is not None:
+                with suppress(Uncertain, Tangled):
+                    gone = reader.rows(difference.gone, read, usable)
+                    self._changed.append((table, reader, gone, difference))
+
+    def patched(self, store: ChunkStore) -> dict[str, Table]:
+        """The tables after the commit; those that only a scan can tell are left out."""
+        found: dict[str, Table] = {}
+        for table, reader, gone, difference in self._changed:
+            with suppress(Uncertain, Tangled, ValueError):
+                come = reader.rows(difference.new, self._read, self._usable)
+                found[table.type.name] = patched(table, gone, come, store)
+        return found
+
+
+def row_reader(each: EntityType, catalogue: Catalogue, table: TableIndexes) -> RowReader | None:
+    """What tells the rows of a type from their records; None where a scan has to."""
+    entry = catalogue.tables.get(folded(each.source_table))
+    has_limits = any(f.digest_above_bytes is not None for f in each.fields)
+    if entry is None or table.plain is None or has_limits:
+        return None
+    query = Query(each, entry, False, None)
+    at_of = {folded(column.name): at for at, column in enumerate(entry.columns)}
+    row_id = dict.fromkeys(ROW_IDS, _ROW_ID) if entry.has_row_ids else {}
+    if len(at_of) != len(table.plain.are_reals) or not {*each.key} <= {*query.names}:
+        return None
+    columns = (folded(each.by_name[name].source_column) for name in query.names)
+    places = tuple((row_id | at_of)[column] for column in columns)
+    return RowReader(query, table.plain, places)
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """Rows of one type as a scan shows them, read from their records."""
+
+    query: Query
+    plain: Plain
+    places: tuple[int, ...]
+    """Of each of the columns that the query names, in a record; `_ROW_ID` of the row id."""
+
+    def rows(self, stored: Mapping[Any, Stored | None], read: ReadPage, usable: int) -> list[Row]:
+        """The rows. Raises `Uncertain` where only a scan can tell."""
+        found: list[Row] = []
+        for row_id, each in stored.items():
+            if each is None or each.length > _MOST_BYTES:
+                raise Uncertain("a row is too long")
+            values = self.plain.values(row_id, each.content(read, usable))
+            shown = [
+                row_id if at == _ROW_ID else _shown(values[at], self.plain.are_reals[at])
+                for at in self.places
+            ]
+            row = self.query.row(shown, None)
+            if not all(is_key(row[name]) for name in self.query.key):
+                raise Uncertain("a key is none")
+            found.append(row)
+        return found
+
+
+def _shown(value: Value, is_real: bool) -> Any:
+    kind, content = value
+    if kind == 2:
+        return stored_text(content)  # type: ignore[arg-type]  # a text's bytes
+    if kind == 1:
+        return float(content) if is_real else content
+    return None if kind == 0 else content
