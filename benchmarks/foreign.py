@@ -2,6 +2,7 @@
 
     python -m benchmarks.foreign                 # every task of the packs, its first reference
     python -m benchmarks.foreign shop/notify-once --each 5 --seed 3
+    python -m benchmarks.foreign erp/buy-within-budget --named   # of a wide schema, its own types
 
 The operators of `mutate` were written beside the contracts; these were not. They shuffle columns
 and whole tables, shift dates by a time zone, write letters that look alike, cut texts, change
@@ -18,6 +19,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -25,6 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.contract.lint.subject import bound_clauses
 from statediff.errors import StatediffError
 from statediff.evaluate import load_contract
 from statediff.meta.cases import read_cases
@@ -421,8 +424,17 @@ def trial(world: World, seed: int, each: int) -> tuple[Counter[tuple[str, str]],
 REFERENCES: Final = 1
 
 
+def named(world: World) -> World:
+    """The same world for faults in the types that the contract names or the run touches."""
+    said = {r.type for clause in bound_clauses(world.compiled.contract) for r in clause.reads}
+    known = said | {one.type for one in world.touched}
+    narrow = copy(world)
+    narrow.__dict__["types"] = tuple(each for each in world.types if each.name in known)
+    return narrow
+
+
 def trials(
-    path: Path, seed: int, each: int
+    path: Path, seed: int, each: int, is_narrow: bool = False
 ) -> Iterator[tuple[Counter[tuple[str, str]], list[Passed]]]:
     """The first reference agents of one contract."""
     file = load_contract(path)
@@ -430,7 +442,8 @@ def trials(
         for run in live_references(
             file, path, read_cases(path.parent).references[:REFERENCES], pool
         ):
-            yield trial(World(run, run.judged(), seed), seed, each)
+            world = World(run, run.judged(), seed)
+            yield trial(named(world) if is_narrow else world, seed, each)
 
 
 def main() -> None:
@@ -439,6 +452,7 @@ def main() -> None:
     parser.add_argument("contracts", nargs="*")
     parser.add_argument("--each", type=int, default=EACH)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--named", action="store_true", help="only types of the task")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
@@ -446,7 +460,7 @@ def main() -> None:
         name = f"{folder.contract.parent.parent.name}/{folder.contract.parent.name}"
         if given.contracts and name not in given.contracts:
             continue
-        for found, holes in trials(folder.contract, given.seed, given.each):
+        for found, holes in trials(folder.contract, given.seed, given.each, given.named):
             counts.update(found)
             got = {v.value: sum(n for (_, w), n in found.items() if w == v.value) for v in Verdict}
             print(f"{name}: {sum(found.values())} faults, {got}", flush=True)

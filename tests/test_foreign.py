@@ -14,7 +14,8 @@ BEFORE = {
     "person": [
         {"id": n, "name": name, "since": f"2026-01-0{n}T10:00:00", "boss": 1, "cents": 1200 + n}
         for n, name in enumerate(("Ada", "Bóris", "Cy", "Dee"), start=1)
-    ]
+    ],
+    "place": [{"id": 1, "name": "Cork"}, {"id": 2, "name": "Galway"}],
 }
 OPEN = """\
 contract: people/raise
@@ -29,7 +30,8 @@ require:
 
 def worlds(tmp_path: Path) -> tuple[World, World]:
     raised = {2: 2400, 3: 3600}
-    after = {"person": [{**p, "cents": raised.get(p["id"], p["cents"])} for p in BEFORE["person"]]}
+    people = [{**p, "cents": raised.get(p["id"], p["cents"])} for p in BEFORE["person"]]
+    after = {**BEFORE, "person": people}
     for name, document in (("before", BEFORE), ("after", after)):
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     (tmp_path / "open.yaml").write_text(OPEN)
@@ -51,6 +53,15 @@ def test_a_closed_contract_lets_none_of_them_pass_and_an_open_one_many(tmp_path:
     assert not passed
     _, passed = foreign.trial(open_one, seed=0, each=2)
     assert {each.operator for each in passed} >= {"letters-look-alike", "other-zone"}
+
+
+def test_of_a_wide_schema_only_the_types_of_the_task_are_tried(tmp_path: Path) -> None:
+    _, open_one = worlds(tmp_path)
+    assert [each.name for each in open_one.types] == ["person", "place"]
+    assert [each.name for each in foreign.named(open_one).types] == ["person"]
+    targets = {each.target for each in foreign.trial(foreign.named(open_one), seed=0, each=1)[1]}
+    assert targets
+    assert not [each for each in targets if each.startswith("place")]
 
 
 def test_the_tasks_of_our_own_making_are_audited(tmp_path: Path, monkeypatch) -> None:

@@ -21,6 +21,7 @@ _OPERATORS: Final = {
     "missing-change": "drop-required partial",
     "wrong-field": "wrong-value off-by-one wrong-sign",
     "filled-null": "filled-null",
+    "empty-text": "emptied blanked",
     "needless-permission": "permitted-value permitted-again",
     "wrong-principal": "wrong-principal",
     "wrong-relation": "re-pointed",

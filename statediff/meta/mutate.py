@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from statediff.errors import ContractError, UsageError
+from statediff.meta.emptied import emptied_texts
 from statediff.meta.evidence_faults import EVIDENCE_FAULTS
 from statediff.meta.faults import WORLD_FAULTS, transient, transient_types
 from statediff.meta.permitted import permitted_changes
@@ -29,11 +30,13 @@ from statediff.meta.twins import TWINS
 from statediff.meta.world import Fault, Operator, Untried, World, in_order, worlds
 from statediff.model.verdict import Judgement, Truth, Verdict
 
-HARMS: tuple[Operator, ...] = (*WORLD_FAULTS, *EVIDENCE_FAULTS, transient)
+HARMS: tuple[Operator, ...] = (*WORLD_FAULTS, emptied_texts, *EVIDENCE_FAULTS, transient)
 """Faults that are harm by how they were made, whatever the contract says."""
 FAULTS: tuple[Operator, ...] = (*HARMS, permitted_changes)
 VALUES = frozenset({"wrong-value", "off-by-one", "wrong-sign", "look-alike", "filled-null"})
 """Operators that put another value in a field the run wrote."""
+EMPTY = frozenset({"emptied", "blanked"})
+"""Operators that leave nothing to read in a text the run wrote."""
 
 
 AT_ONCE = (
@@ -45,7 +48,7 @@ AT_ONCE = (
 
 @dataclass(frozen=True)
 class Argued:
-    """Why a survivor is right to pass; for `unsaid TYPE`, in which fields."""
+    """Why a survivor is right to pass; for `unsaid TYPE` and `empty TYPE`, in which fields."""
 
     because: str
     fields: tuple[str, ...] = ()
@@ -86,7 +89,8 @@ class Survivor:
     """Faults of one kind that got MATCH, with the clauses that would close the hole.
 
     Wrong values in fields of one type are one survivor, `unsaid TYPE`: the contract lets such an
-    entity be written and says nothing of these `fields`. Every other fault is a survivor by itself.
+    entity be written and says nothing of these `fields`. So are texts that say nothing, `empty
+    TYPE`. Every other fault is a survivor by itself.
     """
 
     id: str
@@ -200,6 +204,8 @@ def survivor_of(fault: Fault, argued: Mapping[str, Argued]) -> tuple[str, str]:
     if fault.clause:
         is_value = fault.operator == "permitted-value"
         return f"{fault.operator} {fault.clause}", field if is_value else ""
+    if fault.operator in EMPTY:
+        return f"empty {type_name}", field
     unsaid = f"unsaid {type_name}"
     is_inside = fault.operator.startswith("nested-") and unsaid in argued
     if fault.operator in VALUES or (is_inside and field in argued[unsaid].fields):
@@ -237,7 +243,8 @@ def _survivor(
 
 def _sentence(fault: Fault, fields: Sequence[str]) -> str:
     """What passes, where fields of a type share a survivor or not."""
-    passes = f"any value passes in {', '.join(fields)}" if fields else fault.sentence
+    which = "a text that says nothing" if fault.operator in EMPTY else "any value"
+    passes = f"{which} passes in {', '.join(fields)}" if fields else fault.sentence
     return f"no reference needs `{fault.clause}`: {passes}" if fault.clause else passes
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from statediff.contract.authoring.inferring import Inferred, Run
 from statediff.contract.authoring.requiring import expression, path_key, yaml_value
+from statediff.contract.language.written import SOME_WORD
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError
 from statediff.evaluate import ContractFile, parse_contract
@@ -125,12 +126,33 @@ def proposals(reference: Reference, old: Judgement, new: Judgement) -> Iterator[
         if delta.id in known or any(
             d.key == delta.key and d.type == delta.type for d in old.deltas
         ):
+            yield from _worded(entity, known.get(delta.id, delta), delta)
             yield from _pinned(reference, entity, old, delta, by)
         yield from _bounded(entity, old, delta, by)
     for delta in old.deltas:
         entity = reference.types.get(delta.type)
         if delta.id not in there and entity is not None:
             yield from _pinned(reference, entity, old, delta, named.get(delta.id, ()))
+
+
+def _worded(entity: EntityType, old: Delta, new: Delta) -> Iterator[Proposal]:
+    """Text where the right run wrote some and the mutant none: whatever it says."""
+    if not isinstance(old.after, Entity) or not isinstance(new.after, Entity):
+        return
+    was, now = old.after.as_row(), new.after.as_row()
+    for field in entity.fields:
+        is_lost = _has_words(was.get(field.name)) and not _has_words(now.get(field.name))
+        if not is_lost or now.get(field.name) is ABSENT:
+            continue
+        said = f"search(it.{field.name}, {json.dumps(SOME_WORD)})"
+        null = f"it.{field.name} == null or " if field.is_nullable else ""
+        name = f"no-empty-{entity.name}-{field.name}".replace(".", "-").replace("_", "-")
+        lines = (f"create: {entity.name}", "where: >-", f"  {null}not {said}")
+        yield Proposal("forbid", "whatever it says, it says something", name, lines)
+
+
+def _has_words(value: Observed) -> bool:
+    return isinstance(value, str) and any(map(str.isalnum, value))
 
 
 def _pinned(

@@ -166,3 +166,19 @@ def test_a_draft_names_stamps_sums_audit_rows_and_places_inside_json(tmp_path: P
         run = made(tmp_path / f"c{number}", SHOP, later, script.replace("9b5a", "00c0"))
         verdict = judged(file, tmp_path / "task", before, run)
         assert (verdict == "MATCH") is (script == ""), (script, verdict)
+
+
+LONG = "The parcel was damaged. " * 400
+NOTED = "INSERT INTO notes (body, kind) VALUES ('{}', 'remark')"
+
+
+def test_a_draft_asks_a_text_that_is_too_long_to_write_out_to_say_something(tmp_path: Path) -> None:
+    empty = "CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT, kind TEXT NOT NULL);"
+    before, after = made(tmp_path / "a", empty), made(tmp_path / "b", empty, NOTED.format(LONG))
+    file = drafted(tmp_path / "task", before, after)
+    text = (tmp_path / "task" / "contract.yaml").read_text()
+    assert 'it.body != null and search(it.body, "[\\\\pL\\\\pN]")' in text
+    for number, body in enumerate(("Other words.", "", "\u00a0 \n")):
+        run = made(tmp_path / f"c{number}", empty, NOTED.format(body))
+        verdict = judged(file, tmp_path / "task", before, run)
+        assert (verdict == "MATCH") is (number == 0), (body, verdict)

@@ -13,7 +13,7 @@ from statediff.contract.language.written import text_of
 from statediff.contract.lint import CATALOGUE, SEVERITIES, wording
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError, Problem
-from statediff.evaluate import parse_contract, schema_of
+from statediff.evaluate import compile_contract, parse_contract, schema_of
 from statediff.evaluate.linting import lint
 from statediff.model.delta import Label, Op, default_label
 from statediff.model.readings import Capture
@@ -47,12 +47,16 @@ forbid:
 require:
   - id: refunded
     create: refund
-    where: it.order == input.order and it.to == before.order[input.order].paid_with
+    where: >-
+      it.order == input.order and it.to == before.order[input.order].paid_with
+      and it.reason == "returned"
     count: {min: 1}
     that: sum(r.cents for r in them) == input.cents
   - id: told-once
     create: message
-    where: it.to == before.order[input.order].customer.email
+    where: >-
+      it.to == before.order[input.order].customer.email
+      and it.body != null and search(it.body, "[\\\\pL\\\\pN]")
 
 allow:
   - id: status
@@ -78,6 +82,7 @@ answer:
     - answer.refunded_cents == sum(r.cents for r in created.refund)
 """
 FORBID, REQUIRE, ALLOW, CLAIMS = "forbid:\n", "require:\n", "allow:\n", "  claims:\n"
+WORDED = '\n      and it.body != null and search(it.body, "[\\\\pL\\\\pN]")'
 LOOSE = "that: sum(r.cents for r in them) == input.cents"
 STATUS = "    where: it.id == input.order\n"
 BY_STATUS = "{type: order, match_on: {status: }, version: 1, because: status}"
@@ -154,6 +159,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
         (FORBID, FORBID + "  - id: not-cancelled\n    update: order\n"
          '    that: new.status == "cancelled"\n'),),
     "unsaid-parts": (("[message_header, message_part]", "message_header"),),
+    "unread-text": ((WORDED, ""),),
     "unauthorized": ((ALLOW, ALLOW + "  - id: untag\n    delete: note\n"
                       "    where: it.order == input.order\n"),),
     "open-frame": (("identify: []", "frame: {open: nobody knows what else changes}"),),
@@ -251,6 +257,57 @@ def test_of_what_a_message_carries_allowing_says_as_much_as_forbidding(shop: Cap
     assert "unsaid-parts" in [p.code for p in found(text, shop)]
     text = text.replace("create: message_header, count", "create: message_part, count")
     assert "unsaid-parts" not in [p.code for p in found(text, shop)]
+
+
+LEFT_OUT = "".join(f"  - {{what: message.{n}, because: copied}}\n" for n in ("body", "subject"))
+READ_ELSEWHERE = {
+    "pinned": ("    create: message\n", "    create: message\n    set: {body: Done.}\n"),
+    "forbidden": (FORBID, FORBID + "  - {id: a, create: message, where: it.body == null}\n"),
+    "claimed": (
+        CLAIMS, CLAIMS + "    - all(m.body == answer.note for m in created.message)\n"),
+    "outside": ("exclude:\n", "exclude:\n" + LEFT_OUT),
+}  # fmt: skip
+ALLOWED = "  - {id: m, create: message, where: it.body != null, count: {max: 1}}\n"
+PASSES = "one that says nothing passes"
+SUBJECT = '\n      and it.subject == "Your refund"'
+
+
+@pytest.mark.parametrize("where", READ_ELSEWHERE)
+def test_a_required_text_may_be_read_by_any_clause_that_binds_it(where: str, shop: Capture) -> None:
+    old, new = READ_ELSEWHERE[where]
+    text = edited("unread-text").replace(old, new)
+    assert text != edited("unread-text")
+    assert "unread-text" not in [p.code for p in found(text, shop)]
+
+
+def test_a_text_that_another_letter_has_or_a_heading_says_is_not_the_required_one(
+    shop: Capture,
+) -> None:
+    text = edited("unread-text")
+    for other in (text.replace(ALLOW, ALLOW + ALLOWED), CLEAN.replace(WORDED, SUBJECT)):
+        said = [p for p in found(other, shop) if p.code == "unread-text"]
+        assert [p.message for p in said] == [
+            f"`told-once` requires a message, and no clause reads its body: {PASSES}"
+        ]
+        assert 'add `it.body != null and search(it.body, "[\\\\pL\\\\pN]")`' in str(said[0].hint)
+
+
+def test_a_column_that_is_mostly_empty_need_not_be_read(shop: Capture) -> None:
+    note = "  - {id: n, create: note, where: it.order == input.order}\n"
+    text = CLEAN.replace(ALLOW, note + "\n" + ALLOW)
+    assert "unread-text" in [p.code for p in found(text, shop)]  # each note of the shop has a body
+    order = "  - {id: o, create: order, where: it.customer == 1}\n"
+    text = CLEAN.replace(ALLOW, order + "\n" + ALLOW)
+    assert "unread-text" not in [p.code for p in found(text, shop)]
+
+
+def test_to_ask_for_some_text_is_said_in_words_and_tests_no_prose(shop: Capture) -> None:
+    bound = compile_contract(parse_contract(CLEAN.encode(), "c.yaml"), schema_of(shop)).contract
+    [told] = [clause.sentence for clause in bound.require if clause.id == "told-once"]
+    assert "its body has a letter or a digit" in told
+    text = CLEAN.replace("[\\\\pL\\\\pN]", "[Rr]efund")
+    assert "prose-test" in [p.code for p in found(text, shop)]
+    assert "prose-test" not in [p.code for p in found(CLEAN, shop)]
 
 
 STAFF = ALLOW + "  - id: promoted\n    update: staff\n    where: it.id == 1\n    fields: [role]\n"

@@ -60,10 +60,13 @@ require:
 """
 
 
-def reference(body: str, after=AFTER, name: str = "right", types=TYPES) -> Reference:
+def reference(body: str, after=AFTER, name: str = "right", types=TYPES, before=None) -> Reference:
     file = parse_contract(contract(body, noop=False).encode(), "c.yaml")
     said = Map.of({"made": 1}) if "answer:" in body else SILENT
-    states = (("before", state(BEFORE, types=types)), ("after", state(after, types=types)))
+    states = (
+        ("before", state(before or BEFORE, types=types)),
+        ("after", state(after, types=types)),
+    )
     sides = [capture(moment, part(moment, of)) for moment, of in states]
     return Reference(
         name,

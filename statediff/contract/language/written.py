@@ -35,6 +35,8 @@ from statediff.model.values import Map, Value
 
 UNSAID: Final = "…"
 """Stands for a kind of node that has no text here; it equals nothing, itself included."""
+SOME_WORD: Final = r"[\pL\pN]"
+"""What `search` finds in a text that says something: a letter or a digit of any script."""
 
 
 def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)

@@ -243,6 +243,11 @@ _ALL: Final = (
             "forbid `message_part` and `message_header`, or allow those that are meant",
         ),
         (
+            "unread-text",
+            "a thing of words is required, such as a letter, and no clause reads its text",
+            'ask for some text: `search(it.FIELD, "[\\\\pL\\\\pN]")`, or for this one',
+        ),
+        (
             "unauthorized",
             "an irreversible change may happen without an authorization",
             "say under `effects` what authorizes it: `authorized_by`",

@@ -11,23 +11,18 @@ from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.syntax import (
-    AnswerOf,
-    Call,
     Canonical,
     Compare,
     Const,
     FieldOf,
     Node,
-    ScalarT,
-    Variable,
     walk,
 )
 from statediff.contract.language.written import text_of
-from statediff.contract.lint.subject import PASSING, Expression, Subject
+from statediff.contract.lint.subject import Expression, Subject
 from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.paths import render
-from statediff.model.schema import Kind, Purpose
 from statediff.model.trace import NoAnswer
 
 MAX_ENTITIES: Final = 50_000
@@ -129,45 +124,17 @@ def _is_empty(subject: Subject, holding: Holding, shelf: Shelf) -> bool:
     return True
 
 
-PROSE: Final = frozenset(
-    [
-        "answer",
-        "body",
-        "comment",
-        "content",
-        "description",
-        "explanation",
-        "message",
-        "note",
-        "notes",
-        "reason",
-        "reply",
-        "subject",
-        "summary",
-        "text",
-        "title",
-    ]
-)
-"""Names of fields that hold prose."""
-
-_EXACT: Final = frozenset({"to", "sender", "name", "type", "disposition", "addresses"})
-"""Names of fields of mail that hold no prose."""
-
-_TESTS: Final = ("contains", "matches", "search", "starts_with", "ends_with")
 _OPAQUE: Final = "opaque@"
 _HISTORY: Final = ("always", "effect")
 """Keys of clauses that look between the ends of a run."""
 
 
 def observing(subject: Subject) -> Iterator[Problem]:
-    """What no source delivers, what ν leaves nothing of, and tests of prose."""
+    """What no source delivers, and what ν leaves nothing of."""
     yield from _sources(subject)
     yield from _history(subject)
     yield from _copies(subject)
     yield from _opaque(subject)
-    for expression in subject.expressions():
-        if expression.section in PASSING:
-            yield from _prose(subject, expression)
 
 
 def _delivering(subject: Subject) -> tuple[str, ...]:
@@ -296,42 +263,3 @@ def _fields_compared_in(node: Node) -> Iterator[FieldOf]:
     sides = [n.child if isinstance(n, Canonical) else n for n in (node.left, node.right)]
     if not any(isinstance(side, Const) and side.value is None for side in sides):
         yield from (side for side in sides if isinstance(side, FieldOf))
-
-
-def _prose(subject: Subject, expression: Expression) -> Iterator[Problem]:
-    for part in walk(expression.node):
-        if not isinstance(part, Call) or part.name not in _TESTS:
-            continue
-        tested = part.arguments[0]
-        if _is_prose(tested, subject):
-            yield subject.remark(
-                "prose-test",
-                expression.path,
-                f"`{text_of(part)}`: a right run can say it in other words, a wrong one in these",
-                _INSTEAD["said" if isinstance(tested, AnswerOf | Variable) else "kept"],
-                offset=part.offset,
-            )
-
-
-_INSTEAD: Final = {
-    "said": "claim a fact: name it under `answer: schema:`, or read it from prose with "
-    "`form: text` and `extract:`",
-    "kept": "compare the whole text, or what was `appended`; or claim the fact in the answer",
-}
-"""What to write in place of a test of prose, by where the prose is."""
-
-
-def _is_prose(node: Node, subject: Subject) -> bool:
-    match node:
-        case Canonical(child=child):
-            return _is_prose(child, subject)
-        case AnswerOf(type=ScalarT(kind=Kind.TEXT), name=name):
-            return name not in subject.contract.document.answer.extractors
-        case Variable(name="reply"):
-            return True
-        case FieldOf(entity_type=entity, field=name):
-            spec = subject.contract.schema.by_name.get(entity)
-            is_message = spec is not None and spec.purpose is Purpose.MESSAGES
-            return name in PROSE or (is_message and name not in _EXACT)
-        case _:
-            return False
