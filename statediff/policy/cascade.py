@@ -21,7 +21,7 @@ from typing import Final
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.relations import comparison_key
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, Result, Unknown
-from statediff.model.delta import Delta, Entity, Op
+from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import Cause, cause
 from statediff.model.schema import EntityType, Schema
 from statediff.model.values import ABSENT, Key
@@ -177,30 +177,44 @@ def explained_counters(
     known = [*(d for change in context.changes for d in change.deltas), *created]
     for delta in moved:
         name = counted.get(delta.key)
-        if name is None or not _is_exact(delta, (d for d in known if d.type == name)):
+        ends = _ends(delta)
+        if name is None or ends is None:
             continue
-        waiting = frozenset(
-            cause(doubt.cause)
-            for doubt in context.doubts
-            if doubt.type == name and doubt.path is None
-        )
-        yield delta, KnownMask(TRUE | FALSE if waiting else TRUE, waiting)
+        keys = [d.key for d in known if d.type == name and d.op in COME]
+        doubts = [d for d in context.doubts if d.type == name and d.path is None]
+        possible = (keys, *([*keys, key] for key in _unseen(doubts, ends)))
+        if any(_is_exact(ends, each) for each in possible):
+            waiting = frozenset(cause(doubt.cause) for doubt in doubts)
+            yield delta, KnownMask(TRUE | FALSE if waiting else TRUE, waiting)
 
 
 def _counted(schema: Schema) -> dict[tuple[object, ...], str]:
     return {(t.counter,): t.name for t in schema.types if t.counter is not None}
 
 
-def _is_exact(delta: Delta, others: Iterable[Delta]) -> bool:
-    """Whether the counter is what it was, raised to the highest key that came."""
-    keys = [d.key[0] for d in others if d.op in COME and len(d.key) == 1]
-    numbers = [key for key in keys if type(key) is int]
-    if not numbers or len(numbers) < len(keys):
-        return False
+def _ends(delta: Delta) -> tuple[int, int] | None:
+    """What the counter was and is; None where it is no whole number, or is gone."""
+    before: object = 0
+    after: object = ABSENT
     if delta.op is Op.UPDATE and delta.path == _VALUE and not delta.steps:
         before, after = delta.before, delta.after
     elif delta.op is Op.CREATE and isinstance(delta.after, Entity):
-        before, after = 0, dict(delta.after.fields).get(_VALUE, ABSENT)
-    else:
-        return False
-    return type(before) is int and type(after) is int and after == max(before, *numbers)
+        after = dict(delta.after.fields).get(_VALUE, ABSENT)
+    if type(before) is not int or type(after) is not int:
+        return None
+    return before, after
+
+
+def _is_exact(ends: tuple[int, int], keys: Iterable[Key]) -> bool:
+    """Whether the counter is what it was, raised to the highest key that came."""
+    before, after = ends
+    listed = [key[0] for key in keys if len(key) == 1]
+    numbers = [key for key in listed if type(key) is int]
+    return bool(numbers) and len(numbers) == len(listed) and after == max(before, *numbers)
+
+
+def _unseen(doubts: Iterable[Doubt], ends: tuple[int, int]) -> Iterator[Key]:
+    """The key that the counter stands at, where a row that has it may be there unseen."""
+    highest = (ends[1],)
+    if any(doubt.key in (None, highest) for doubt in doubts):
+        yield highest

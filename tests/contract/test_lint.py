@@ -466,6 +466,19 @@ def test_disjoint_conditions_do_not_overlap(condition: str, shop: Capture) -> No
     assert "contradiction" not in codes
 
 
+def test_what_lint_says_separates_two_clauses_does(shop: Capture) -> None:
+    asked = 'it.id < 9 and (it.status == "open" or it.status == "held")'
+    forbid = f"  - {{id: x, update: order, where: '{asked}'}}\n"
+    allow = "  - id: y\n    update: order\n    where: it.id < 20"
+    text = CLEAN.replace(FORBID, FORBID + forbid)
+    apart = found(text.replace(ALLOW, ALLOW + allow + "\n"), shop)
+    hint = next(p.hint for p in apart if p.code == "allow-forbid-overlap")
+    said = hint.split("`")[1]
+    assert said.startswith("not (")
+    again = found(text.replace(ALLOW, f"{ALLOW}{allow} and {said}\n"), shop)
+    assert "allow-forbid-overlap" not in {p.code for p in again}
+
+
 def test_two_beginnings_of_a_text_are_told_apart(shop: Capture) -> None:
     allow = "  - {id: y, update: note, where: 'starts_with(it.body, \"src/\")'}\n"
     for beginning, overlaps in (("tests/", False), ("src/a/", True), ("s", True)):

@@ -29,6 +29,7 @@ from statediff.contract.language.syntax import (
     Items,
     Node,
     Not,
+    Or,
     ScalarT,
     Variable,
     walk,
@@ -309,9 +310,18 @@ def _overlap(subject: Subject, forbidden: Pattern, other: Pattern) -> Iterator[P
 def _disjoint(a: Pattern, b: Pattern, name: str) -> bool:
     if any(clash(x, y) for x in facts(a, name) for y in facts(b, name)):
         return True
-    one, two = _texts(conditions(a, name)), _texts(conditions(b, name))
-    return any(f"not {text}" in two or f"not ({text})" in two for text in one) or any(
-        f"not {text}" in one or f"not ({text})" in one for text in two
+    one, two = conditions(a, name), conditions(b, name)
+    return _excludes(one, two) or _excludes(two, one)
+
+
+def _excludes(some: tuple[Node, ...], asked: tuple[Node, ...]) -> bool:
+    """Whether one of some conditions is that not all of what is asked holds."""
+    known = _texts(asked)
+    return any(
+        isinstance(node, Not)
+        and _texts(conjuncts(node.child)) <= known
+        and UNSAID not in text_of(node)
+        for node in some
     )
 
 
@@ -341,7 +351,15 @@ def _texts(nodes: tuple[Node, ...]) -> frozenset[str]:
 
 
 def _way_to_separate(forbidden: Pattern, name: str) -> str:
-    asked = " and ".join(sorted(_texts(conditions(forbidden, name))))
+    parts = conditions(forbidden, name)
+    asked = " and ".join(
+        sorted(
+            {
+                f"({text_of(p)})" if isinstance(p, Or) and len(parts) > 1 else text_of(p)
+                for p in parts
+            }
+        )
+    )
     if not asked or UNSAID in asked:
         return "narrow the forbid clause, or name what it forbids in the allow clause's `where`"
     return f"add `not ({asked})` to the allow clause's `where`"

@@ -8,9 +8,13 @@ import pytest
 
 from statediff import api
 from statediff.evaluate import evaluate, parse_contract, replay
+from statediff.meta.reference import rebuild, with_state
+from statediff.model.readings import Capture
+from statediff.model.state import Coverage, Enumeration, State
+from statediff.model.verdict import Verdict
 from statediff.workspace import inputs
 from tests.judged_files import database, judged, sentences
-from tests.judging import DIVERGE, MATCH, contract
+from tests.judging import DIVERGE, INCONCLUSIVE, MATCH, contract
 
 TABLE = 'CREATE TABLE "order" (id INTEGER PRIMARY KEY AUTOINCREMENT, note TEXT)'
 OTHER = "CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT)"
@@ -122,3 +126,29 @@ def test_a_row_that_came_and_went_explains_the_counter_only_where_history_is_ask
     assert replay(done.bundle) == done.judgement
     done = evaluate(parse_contract(contract(body).encode(), "c.yaml"), *captured)
     assert done.judgement.verdict is DIVERGE
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ((), INCONCLUSIVE),
+        (("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'order'",), DIVERGE),
+    ],
+)
+def test_a_row_that_was_not_seen_may_explain_its_counter(
+    more: tuple[str, ...], expected: Verdict, tmp_path: Path
+) -> None:
+    """The listing ended before the row that came: it may have the key that the counter is at."""
+    before = database(tmp_path / "a.db", *SEEDED)
+    after = database(tmp_path / "b.db", *SEEDED, INSERT, INSERT, *more)
+    one, two = inputs.capture_pair([str(before)], [str(after)], inputs.refinements(None, None), [])
+    (part,) = two.parts
+    listed = part.state.tables["order"]
+    rows = [row for _, row in listed.rows()][:-1]
+    cut = rebuild(listed, rows, Enumeration(Coverage.INCOMPLETE, "the listing was cut short"))
+    state = State(part.state.schema, {**part.state.tables, "order": cut})
+    body = "allow:\n  - {id: orders, create: order}\n"
+    file = parse_contract(contract(body).encode(), "c.yaml")
+    done = evaluate(file, one, Capture((with_state(part, state),)))
+    assert done.judgement.verdict is expected
+    assert replay(done.bundle) == done.judgement
