@@ -28,6 +28,7 @@ TASKS = {
     "accounts": "accounts/rotate-role",
     "chat": "chat/announce-change",
     "cloud": "cloud/expire-logs",
+    "erp": "erp/price-from-date",
     "helpdesk": "helpdesk/close-case",
     "office": "office/move-meeting",
     "payments": "payments/refund-once",

@@ -58,6 +58,7 @@ def load(order: Order) -> Serve:
             backends[account][partition]
     settings.INITIAL_NO_AUTH_ACTION_COUNT = 0
     ActionAuthenticatorMixin.request_count = 0
+    rows_of(account)  # what the first look takes time for, each child has from here
     gc.collect()
     gc.freeze()  # so that collecting garbage in a child copies no page of what it was given
 
