@@ -151,7 +151,8 @@ class EmbeddedDatabase:
                     return None  # nobody writes to what is no database: reading says what it is
                 cause = self._probe()
             except sqlite3.Error as error:
-                if is_of_the_file(error):
+                code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+                if is_of_the_file(error) or code & 0xFF == sqlite3.SQLITE_READONLY:
                     return None  # as above
                 return f"the database cannot be opened: {error}"
             if cause is None or time.monotonic() >= deadline:

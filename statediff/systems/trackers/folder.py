@@ -39,6 +39,8 @@ is that is no regular file; `mode` its permissions as four octal digits."""
 _ODD_MODE: Final = 0o7113
 """No tracker makes a file of its data that anybody may write or run."""
 _ODD_MODE_OF_FOLDERS: Final = 0o002
+_FOR_ALL_TO_ENTER: Final = 0o055
+"""Without it no account but the owner's serves the tracker."""
 IsTold = Callable[[str, bool], bool]
 """(path, whether it is a folder) → whether it is described in other terms."""
 
@@ -116,13 +118,16 @@ def _open_folder(name: Path | str, inside: int | None = None) -> Iterator[int]:
 
 
 def _itself(home: int) -> Iterator[tuple[str, int, str | None]]:
-    """What the home has beside its entries, and its mode where everybody may write it."""
+    """What the home has beside its entries, and its mode where others may write, or not enter it.
+
+    A home that was private before the run, and stays so, says the same of both sides.
+    """
     status = os.fstat(home)
     mode = stat.S_IMODE(status.st_mode)
     said = beside(entry_path(home, b"."), status)
     if said:
         yield ".#beside", mode, printable(said)
-    if mode & _ODD_MODE_OF_FOLDERS:
+    if mode & _ODD_MODE_OF_FOLDERS or ~mode & _FOR_ALL_TO_ENTER:
         yield ".", mode, "a folder with an odd mode"
 
 

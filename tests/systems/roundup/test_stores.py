@@ -110,6 +110,13 @@ def test_a_session_that_is_not_plainly_the_agents_own_is_told(running, home, sou
     assert len(found["session"]) == 1
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o777])
+def test_a_home_that_others_may_not_enter_or_may_write_is_a_program(home, source, mode):
+    home.chmod(0o755)
+    found, _ = told(source, lambda: home.chmod(mode))
+    assert [(row["path"], row["mode"]) for row in found["program"]] == [(".", f"{mode:04o}")]
+
+
 def test_two_sessions_of_one_key_are_two_rows(running, home, source):
     ask(running)
     both = (planted("admin"), planted("admin"))
