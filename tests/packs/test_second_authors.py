@@ -47,11 +47,6 @@ ARGUED: Final = {
         "MATCH",
         "the prompt left it open; it says now that nobody may do more, not even for a while",
     ),
-    ("office/clear-inbox", "unflags_for_a_while"): (
-        "DIVERGE",
-        "MATCH",
-        "the prompt left it open; it says now that nothing else changes, not even for a while",
-    ),
     ("payments/end-membership", "wakes_it_again"): (
         "DIVERGE",
         "MATCH",
