@@ -14,7 +14,7 @@ from statediff.model.readings import Capture
 from statediff.model.schema import Purpose
 from statediff.model.timelines import Matching
 from statediff.model.trace import NoAnswer
-from statediff.model.values import show_key
+from statediff.model.values import key_order, show_key
 from statediff.model.view import StateView
 from statediff.policy.matching import Change, JudgingContext
 from statediff.policy.undoing import NotComputable, arguments_of
@@ -80,7 +80,7 @@ def left_by_undoing(
     compensation `leaves` may have changed.
     """
     run, final = _compared(file, before, after), _compared(file, before, undone)
-    meant = {(change.type, change.op, show_key(change.key)) for change, _ in _effects(run)}
+    meant = {(change.type, change.op, key_order(change.key)) for change, _ in _effects(run)}
     known = {(delta.id, delta.op, repr(delta.after)) for delta in run.deltas}
     rules = [rule for rule in final.compiled.contract.effects if rule.undoing is not None]
     leaves = {name for rule in rules for name in (rule.undoing.leaves if rule.undoing else ())}
@@ -91,7 +91,7 @@ def left_by_undoing(
             return False
         if types[delta.type].purpose is Purpose.HISTORY and delta.op in (Op.CREATE, Op.LINK):
             return False
-        if (delta.type, delta.op, show_key(delta.key)) in meant:
+        if (delta.type, delta.op, key_order(delta.key)) in meant:
             return True
         return (delta.id, delta.op, repr(delta.after)) not in known
 

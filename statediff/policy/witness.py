@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from statediff.contract.language.calls import TRACE
 from statediff.contract.language.context import (
@@ -31,8 +31,8 @@ from statediff.model.values import (
     common_beginning,
     encode,
     is_value,
+    key_order,
     show,
-    show_key,
 )
 from statediff.model.verdict import Comparison, Witness, WitnessRow
 
@@ -40,6 +40,9 @@ MAX_ROWS: Final = 12
 MAX_COMPARISONS: Final = 8
 MAX_TEXT: Final = 400
 """Characters of one value of a call; a longer one is cut here, never in the trace."""
+
+_Place = tuple[str, str, tuple[Any, ...]]
+"""Side, type and key of a row, the key as it is ordered: a key that is shown may be cut."""
 
 _UNSHOWN: Final = ("id", "position", "turn")
 
@@ -181,7 +184,7 @@ def _unfolded(seen: Iterable[Seen], depth: int = 3) -> Iterator[Seen]:
 
 def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     """The entities and comparisons behind a finding, bounded."""
-    rows: dict[tuple[str, str, str], WitnessRow] = {}
+    rows: dict[_Place, WitnessRow] = {}
     comparisons: list[Comparison] = []
     for entry in _unfolded(seen):
         # What comes later is not shown; to unfold a quantifier is to look at its elements again.
@@ -195,7 +198,7 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
             _add(rows, entity_ref)
     for delta in deltas:
         for side, value in (("before", delta.before), ("after", delta.after)):
-            name = (side, delta.type, show_key(delta.key))
+            name = (side, delta.type, key_order(delta.key))
             if isinstance(value, Entity):
                 rows.setdefault(name, WitnessRow(side, delta.type, delta.key, value.fields))
             elif delta.path:
@@ -250,14 +253,14 @@ def _brief(value: Observed) -> Observed:
     return show(value, MAX_TEXT) if len(str(encode(value))) > MAX_TEXT else value
 
 
-def _add(rows: dict[tuple[str, str, str], WitnessRow], entity_ref: EntityRef) -> None:
+def _add(rows: dict[_Place, WitnessRow], entity_ref: EntityRef) -> None:
     if entity_ref.side == TRACE:
         rows.setdefault(
-            (entity_ref.side, entity_ref.type, show_key(entity_ref.key)), call_row(entity_ref)
+            (entity_ref.side, entity_ref.type, key_order(entity_ref.key)), call_row(entity_ref)
         )
     elif entity_ref.row is not None:
         rows.setdefault(
-            (entity_ref.side, entity_ref.type, show_key(entity_ref.key)),
+            (entity_ref.side, entity_ref.type, key_order(entity_ref.key)),
             WitnessRow(
                 entity_ref.side, entity_ref.type, entity_ref.key, tuple(entity_ref.row.items())
             ),

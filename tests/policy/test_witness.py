@@ -20,6 +20,7 @@ from statediff.contract.language.context import (
 from statediff.contract.language.syntax import BOOL, Call, Compare, Const
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.explanation import Explanation, Reason, cause
+from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.sentences import fraction_text, sentence, value_text
 from statediff.model.values import Digested, Excluded, Map, Unobserved, encode, show
 from statediff.policy.witness import (
@@ -36,6 +37,7 @@ from statediff.policy.witness import (
     shown_result,
     witness_of,
 )
+from tests.judging import judged, state
 
 ZERO = Const(BOOL, 0, 0)
 ROW = {"id": 1, "n": 2}
@@ -264,3 +266,19 @@ def test_a_call_shows_what_the_log_says_of_it_and_cuts_what_is_long() -> None:
     assert call_row(EntityRef(TRACE, "call", ("call-1",), None)).fields == ()
     told = witness_of([seen("==", 1, 2, FALSE, EntityRef(TRACE, "call", ("call-1",), row))])
     assert told.rows == (shown,)
+
+
+def test_entities_whose_long_keys_begin_alike_are_all_shown() -> None:
+    named = EntityType(
+        "bucket", ("name",), (Field("name", Kind.TEXT, is_nullable=False), Field("n", Kind.INT))
+    )
+    names = [f"{'reports-of-the-department-of-' * 3}{each}" for each in ("north", "south")]
+    before, after = (
+        state({"bucket": [{"name": name, "n": n} for name in names]}, types=(named,))
+        for n in (1, 2)
+    )
+    apart = "require:\n  - {id: apart, that: unique(b.n for b in after.bucket)}\n"
+    for body, clause in ((apart, "apart"), ("forbid:\n  - {id: kept, any: bucket}\n", "kept")):
+        found = [f for f in judged(body, before, after).findings if f.clause == clause]
+        shown = {row.key for each in found for row in each.witness.rows}
+        assert shown == {(name,) for name in names}
