@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -92,7 +93,8 @@ def test_it_is_for_async_code_too(database: Path) -> None:
             execute(database, "DELETE FROM user WHERE id = 1")
         return len(run.changes)
 
-    assert asyncio.run(act()) == 1
+    with ThreadPoolExecutor(1) as apart:  # whatever loop a test before this one left running
+        assert apart.submit(lambda: asyncio.run(act())).result() == 1
 
 
 def test_tables_in_json_keep_what_they_were_before(tmp_path: Path) -> None:
