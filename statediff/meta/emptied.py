@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from typing import Final
 
+from statediff.contract.language.written import has_words
 from statediff.contract.lint.prose import HEADINGS, is_text_for_people
 from statediff.meta.faults import AS_MANY, MAX_PER_FIELD
 from statediff.meta.reference import is_known
@@ -60,7 +61,7 @@ def is_free_text(entity: EntityType, field: Field, text: str) -> bool:
     if field.reference is not None or field.kind not in (Kind.TEXT, Kind.ANY):
         return False
     nested = as_nested(text)
-    if isinstance(nested, Map) or not any(map(str.isalnum, text)):
+    if isinstance(nested, Map) or not has_words(text):
         return False
     words = [word for word in text.split() if any(map(str.isalpha, word))]
     is_prose = len(words) >= _WORDS and not isinstance(nested, tuple)

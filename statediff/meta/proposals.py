@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from statediff.contract.authoring.inferring import Inferred, Run
 from statediff.contract.authoring.requiring import expression, path_key, yaml_value
-from statediff.contract.language.written import SOME_WORD
+from statediff.contract.language.written import has_words, says_something
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError
 from statediff.evaluate import ContractFile, parse_contract
@@ -141,18 +141,14 @@ def _worded(entity: EntityType, old: Delta, new: Delta) -> Iterator[Proposal]:
         return
     was, now = old.after.as_row(), new.after.as_row()
     for field in entity.fields:
-        is_lost = _has_words(was.get(field.name)) and not _has_words(now.get(field.name))
+        is_lost = has_words(was.get(field.name)) and not has_words(now.get(field.name))
         if not is_lost or now.get(field.name) is ABSENT:
             continue
-        said = f"search(it.{field.name}, {json.dumps(SOME_WORD)})"
+        said = says_something(f"it.{field.name}", is_nullable=False)
         null = f"it.{field.name} == null or " if field.is_nullable else ""
         name = f"no-empty-{entity.name}-{field.name}".replace(".", "-").replace("_", "-")
         lines = (f"create: {entity.name}", "where: >-", f"  {null}not {said}")
         yield Proposal("forbid", "whatever it says, it says something", name, lines)
-
-
-def _has_words(value: Observed) -> bool:
-    return isinstance(value, str) and any(map(str.isalnum, value))
 
 
 def _pinned(

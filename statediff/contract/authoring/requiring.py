@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Final
 
 from statediff.contract.authoring.inferring import Inferred, Run, random_form
-from statediff.contract.language.written import SOME_WORD
+from statediff.contract.language.written import has_words, says_something
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.json_values import as_nested, write_json
 from statediff.model.paths import Steps, leaves, render
@@ -79,12 +79,12 @@ class _Saying:
             self.pins.append((path, written))
             if isinstance(value, str) and not steps and not isinstance(nested, Map | tuple):
                 self.texts.append(f"{self.of}.{name} == {expression(value)}")
-        elif isinstance(value, str) and any(map(str.isalnum, value)):
+        elif has_words(value):
             # Too long or too odd to be written out: that it says something can be.
             read = expression_path(self.of, name, steps)
             if read is not None:
-                guard = f"{read} != null and " if spec is None or spec.is_nullable else ""
-                self.conditions.append(f"{guard}search({read}, {json.dumps(SOME_WORD)})")
+                is_nullable = spec is None or spec.is_nullable
+                self.conditions.append(says_something(read, is_nullable=is_nullable))
         elif (
             isinstance(value, float)
             and (near := _near(value))

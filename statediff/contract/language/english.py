@@ -40,7 +40,7 @@ from statediff.contract.language.syntax import (
     Variable,
     walk,
 )
-from statediff.contract.language.written import SOME_WORD, UNSAID, text_of
+from statediff.contract.language.written import UNSAID, asks_for_words, text_of
 from statediff.model.paths import Item, Step
 from statediff.model.schema import Kind
 from statediff.model.values import printable, show
@@ -406,7 +406,7 @@ def _call(node: Call, own: str) -> str:
             return f"there is {first}"
         case "len":
             return f"the length of {first}"
-        case "search" if _is_any_text(node.arguments[1]):
+        case "search" if asks_for_words(node):
             return f"{first} has a letter or a digit"
         case "within":
             return (
@@ -419,10 +419,6 @@ def _call(node: Call, own: str) -> str:
     if said is None or len(node.arguments) > 2:
         return f"{node.name}({', '.join(phrase(a, own) for a in node.arguments)})"
     return said.format(first, *(phrase(a, own) for a in node.arguments[1:]))
-
-
-def _is_any_text(pattern: Node) -> bool:
-    return isinstance(pattern, Const) and pattern.value == SOME_WORD
 
 
 _OF_ALL: Final = {"sum": "total", "min": "least", "max": "greatest"}

@@ -39,6 +39,23 @@ SOME_WORD: Final = r"[\pL\pN]"
 """What `search` finds in a text that says something: a letter or a digit of any script."""
 
 
+def says_something(read: str, *, is_nullable: bool) -> str:
+    """The condition that the text which an expression reads says something."""
+    guard = f"{read} != null and " if is_nullable else ""
+    return f"{guard}search({read}, {json.dumps(SOME_WORD)})"
+
+
+def asks_for_words(call: Call) -> bool:
+    """Whether the call asks that a text says something, and not what."""
+    pattern = call.arguments[-1]
+    return call.name == "search" and isinstance(pattern, Const) and pattern.value == SOME_WORD
+
+
+def has_words(value: object) -> bool:
+    """Whether it is a text that says something."""
+    return isinstance(value, str) and any(map(str.isalnum, value))
+
+
 def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
     """The expression in the contract language. A reference is written as its field."""
     match node:

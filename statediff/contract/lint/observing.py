@@ -19,14 +19,11 @@ from statediff.contract.language.syntax import (
     walk,
 )
 from statediff.contract.language.written import text_of
-from statediff.contract.lint.subject import Expression, Subject
+from statediff.contract.lint.subject import MAX_ENTITIES, Expression, Subject
 from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.paths import render
 from statediff.model.trace import NoAnswer
-
-MAX_ENTITIES: Final = 50_000
-"""Of a larger type the base state is not searched; lint stays quick."""
 
 
 def reading(subject: Subject) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -11,22 +10,19 @@ from statediff.contract.language.syntax import (
     AnswerOf,
     Call,
     Canonical,
-    Const,
     FieldOf,
     Node,
     ScalarT,
     Variable,
     walk,
 )
-from statediff.contract.language.written import SOME_WORD, text_of
-from statediff.contract.lint.subject import PASSING, Expression, Subject
+from statediff.contract.language.written import asks_for_words, says_something, text_of
+from statediff.contract.lint.subject import MAX_ENTITIES, PASSING, Expression, Subject
 from statediff.errors import Problem
 from statediff.model.delta import Op
 from statediff.model.schema import EntityType, Field, Kind, Purpose
 from statediff.model.verdict import Stage
 
-MAX_ENTITIES: Final = 50_000
-"""Of a larger type the base state is not searched; lint stays quick."""
 HEADINGS: Final = frozenset({"subject", "summary", "title"})
 """Names of fields that head a text."""
 TEXTS: Final = frozenset(
@@ -73,12 +69,6 @@ def prose(subject: Subject) -> Iterator[Problem]:
             yield from _unread(subject, pattern, read)
 
 
-def says_something(of: str, field: str, is_nullable: bool) -> str:
-    """The condition that the field of the entity holds a letter or a digit, of any script."""
-    guard = f"{of}.{field} != null and " if is_nullable else ""
-    return f"{guard}search({of}.{field}, {json.dumps(SOME_WORD)})"
-
-
 def is_text_for_people(entity: EntityType, field: Field) -> bool:
     """Whether the field, by its name and kind, holds what somebody is to read."""
     is_free = field.name not in entity.key and field.reference is None
@@ -90,7 +80,7 @@ def is_text_for_people(entity: EntityType, field: Field) -> bool:
 
 def _tested(subject: Subject, expression: Expression) -> Iterator[Problem]:
     for part in walk(expression.node):
-        if not isinstance(part, Call) or part.name not in _TESTS or _asks_for_any(part):
+        if not isinstance(part, Call) or part.name not in _TESTS or asks_for_words(part):
             continue
         tested = part.arguments[0]
         if _is_prose(tested, subject):
@@ -101,12 +91,6 @@ def _tested(subject: Subject, expression: Expression) -> Iterator[Problem]:
                 _INSTEAD["said" if isinstance(tested, AnswerOf | Variable) else "kept"],
                 offset=part.offset,
             )
-
-
-def _asks_for_any(call: Call) -> bool:
-    """Whether the test is that there is text, whatever it says."""
-    pattern = call.arguments[1]
-    return call.name == "search" and isinstance(pattern, Const) and pattern.value == SOME_WORD
 
 
 def _is_prose(node: Node, subject: Subject) -> bool:
@@ -158,14 +142,14 @@ def _unread(subject: Subject, pattern: Pattern, read: set[tuple[str, str]]) -> I
             continue
         meant = [each for each in texts if _is_meant(subject, entity, each)]
         if meant:
-            said = " or ".join(each.name for each in meant)
+            said, first = " or ".join(each.name for each in meant), meant[0]
+            asked = says_something(f"it.{first.name}", is_nullable=first.is_nullable)
             yield subject.remark(
                 "unread-text",
                 subject.path(pattern.id),
                 f"`{pattern.id}` requires a {name}, and no clause reads its {said}: one that says "
                 "nothing passes",
-                f"add `{says_something('it', meant[0].name, meant[0].is_nullable)}` to `where`, "
-                f"or pin the text under `set`",
+                f"add `{asked}` to `where`, or pin the text under `set`",
             )
 
 

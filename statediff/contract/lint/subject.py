@@ -24,6 +24,8 @@ from statediff.model.view import View
 
 PASSING: Final = frozenset(kind.name for kind in KINDS if kind.must_hold)
 """Kinds whose clauses must hold; in the others, undefined decides nothing."""
+MAX_ENTITIES: Final = 50_000
+"""Of a larger type the base state is not searched; lint stays quick."""
 
 _KIND_OF: Final = {section: kind for kind in KINDS for section in kind.sections}
 _ATTRIBUTES: Final = {name: key for kind in KINDS for name, key in kind.attributes.items()}

@@ -35,7 +35,7 @@ from statediff.contract.language.syntax import (
     walk,
 )
 from statediff.contract.language.written import UNSAID, conjuncts, text_of
-from statediff.contract.lint.subject import Subject, branch_of
+from statediff.contract.lint.subject import MAX_ENTITIES, Subject, branch_of
 from statediff.errors import Problem
 from statediff.model.delta import Op
 from statediff.model.schema import MAIL_TYPES, Kind
@@ -366,9 +366,6 @@ def _way_to_separate(forbidden: Pattern, name: str) -> str:
 
 
 # ---------------------------------------------------------------- truth
-
-MAX_ENTITIES: Final = 50_000
-"""Of a larger type the base state is not searched; lint stays quick."""
 
 
 def truth(subject: Subject) -> Iterator[Problem]:
