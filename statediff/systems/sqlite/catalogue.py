@@ -35,7 +35,7 @@ ROW_IDS: Final = ("rowid", "_rowid_", "oid")
 _BY_ROW_ID: Final = re.compile(r"\b(?:rowid|_rowid_|oid)\b|\bcontent\s*=", re.IGNORECASE)
 _WITHOUT_ROW_IDS: Final = re.compile(r"\bWITHOUT\s+ROWID\b", re.IGNORECASE)
 _DESCENDING: Final = re.compile(r"\bPRIMARY\s+KEY\s+DESC\b", re.IGNORECASE)
-_TREE: Final = re.compile(r"\bUSING\s+(rtree|rtree_i32)\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
+_TREE: Final = re.compile(r"\bUSING\s+(?:rtree|rtree_i32)\s*\(", re.IGNORECASE)
 _VIRTUAL_COLUMN: Final = 2  # `hidden` in PRAGMA table_xinfo
 _STORED_COLUMN: Final = 3
 _SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "user_version")
@@ -215,9 +215,11 @@ def _know_nodes(tables: dict[str, TableEntry], lines: Iterable[tuple[Any, ...]])
     """The tables that hold the nodes of R-trees say how long a cell is: 8 bytes, and 4 a side."""
     cells: dict[str, int] = {}
     for _, name, _, root, definition in lines:
-        tree = None if root or definition is None else _TREE.search(_text(definition))
+        text = "" if root or definition is None else _QUOTED.sub(" ", _text(definition))
+        tree = _TREE.search(text)
         if tree is not None:
-            sides = [column for column in tree[2].split(",") if not column.lstrip().startswith("+")]
+            columns = text[tree.end() : text.rfind(")")].split(",")
+            sides = [column for column in columns if not column.lstrip().startswith("+")]
             cells[f"{folded(_text(name))}_node"] = 4 + 4 * len(sides)
     for name, table in tables.items():
         if table.node_cell_bytes != cells.get(name):

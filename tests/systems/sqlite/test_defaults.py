@@ -169,6 +169,19 @@ def test_what_is_left_behind_the_last_cell_of_an_r_tree_is_no_state(
     assert verdict(tmp_path, (*SEED, *ROOMS), *run) == found
 
 
+def test_what_a_comment_says_of_r_trees_is_nothing_and_costs_nothing(tmp_path: Path) -> None:
+    said = "/* " + "USING rtree( " * 70_000 + "*/"
+    seed = (
+        *SEED,
+        f"CREATE VIRTUAL TABLE rooms {said} USING fts4",
+        "CREATE TABLE rooms_node (nodeno INTEGER PRIMARY KEY, data BLOB)",
+        "INSERT INTO rooms_node VALUES (1, x'0000000001020304')",
+    )
+    hidden = "UPDATE rooms_node SET data = x'0000000009090909'"
+    assert verdict(tmp_path, seed) == "MATCH"
+    assert verdict(tmp_path, seed, hidden) == "DIVERGE"
+
+
 def test_a_table_in_its_place_is_seen(tmp_path: Path) -> None:
     run = ("DROP TABLE found", "CREATE TABLE found (body)", "INSERT INTO found VALUES ('x')")
     assert verdict(tmp_path, (*SEED, *FTS), *run) == "DIVERGE"
