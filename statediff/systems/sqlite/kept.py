@@ -55,15 +55,13 @@ from statediff.systems.sqlite.preserved import (
     has_maps,
     map_pages,
 )
-from statediff.systems.sqlite.records import FEW_ROWS, RowReader, row_reader
+from statediff.systems.sqlite.records import MANY, RowReader, are_few, row_reader
 from statediff.systems.sqlite.scan import Scan, prepare
 from statediff.systems.sqlite.wal import Commit
 
 MAX_KEPT_BYTES: Final = 512 * 1024 * 1024
 """A larger database is scanned."""
 _MOST_PAGES: Final = 64
-_MANY: Final = 4
-"""Where more than this part of a file or table changed, and than a few, it is read whole."""
 _NODES_KEPT: Final = 2000
 _SCHEMA_ROOT: Final = 1
 _NOT_TABLES: Final = OBJECT_NAMES - {each.name for each in OBJECT_TYPES if each.table}
@@ -99,7 +97,7 @@ class KeptPages:
 
         Raises `Uncertain`, `Tangled`, `sqlite3.Error`, `OSError`.
         """
-        most = max(_MOST_PAGES, len(self.content) // self.page_size // _MANY)
+        most = max(_MOST_PAGES, len(self.content) // self.page_size // MANY)
         commit = self.difference(connection, most)
         if commit is None:
             return self.state
@@ -316,8 +314,7 @@ class _After:
     # Rows
 
     def _table(self, before: Table, difference: Difference) -> Table:
-        count = len(difference.gone) + len(difference.new)
-        if count <= max(FEW_ROWS, before.row_count // _MANY):
+        if are_few(difference, before):
             found = self._patched(before, difference)
             if found is not None:
                 return found

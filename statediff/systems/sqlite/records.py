@@ -18,15 +18,13 @@ from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain
 from statediff.systems.sqlite.preserved import Difference, Stored
 from statediff.systems.sqlite.scan import Query, stored_text
 
-FEW_ROWS: Final = 64
+_FEW_ROWS: Final = 64
 """So many rows are read from their records however small the table is."""
+MANY: Final = 4
+"""Where more than this part of a file or table changed, and than a few, it is read whole."""
 _ROW_ID: Final = -1
 _MOST_BYTES: Final = 64 * 1024
 """Of a row that is read from its record."""
-
-
-MANY: Final = 4
-"""Where more than this part of a table changed, and than a few, it is read whole."""
 
 
 class FewRows:
@@ -52,8 +50,7 @@ class FewRows:
             each, difference = table.type, by_name.get(folded(table.type.source_table))
             if difference is None or not table.enumeration.is_complete:
                 continue
-            count = len(difference.gone) + len(difference.new)
-            if count > max(FEW_ROWS, table.row_count // MANY):
+            if not are_few(difference, table):
                 continue
             if each.name not in readers:
                 readers[each.name] = row_reader(each, catalogue, difference.table)
@@ -71,6 +68,12 @@ class FewRows:
                 come = reader.rows(difference.new, self._read, self._usable)
                 found[table.type.name] = patched(table, gone, come, store)
         return found
+
+
+def are_few(difference: Difference, table: Table) -> bool:
+    """Whether so few rows of the table are others that it need not be read whole."""
+    count = len(difference.gone) + len(difference.new)
+    return count <= max(_FEW_ROWS, table.row_count // MANY)
 
 
 def row_reader(each: EntityType, catalogue: Catalogue, table: TableIndexes) -> RowReader | None:
