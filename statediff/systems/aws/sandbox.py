@@ -122,8 +122,8 @@ class EmbeddedAccount:
             time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def unplug(self, source: str) -> None:
-        """The server is killed."""
-        self.process.kill()
+        """The server has ended."""
+        self.process.withdraw()
 
     def _asked(self, question: dict[str, Any]) -> dict[str, Any] | None:
         return self.process.question(question, _ASK_SECONDS)

@@ -169,6 +169,13 @@ class ForkedServer(ServerProcess):
         """The server of the last trial has ended; nothing serves until the next `serve`."""
         self._forked({"halt": True}, STOP_SECONDS)
 
+    def withdraw(self) -> None:
+        """Nothing serves, whatever its state; `serve` forks another, of the program if it lives."""
+        try:
+            self.halt()
+        except SandboxError:
+            self.kill()
+
     def prepare(self, order: dict[str, Any]) -> None:
         """One more server is on its way; `serve` and another `prepare` drop it."""
         self._forked({"prepare": order}, ANSWER_SECONDS)

@@ -157,8 +157,8 @@ class EmbeddedCalendars:
             time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def unplug(self, source: str) -> None:
-        """Its server is killed, and its store removed."""
-        self.server.kill()
+        """Its server has ended, and its store is removed."""
+        self.server.withdraw()
         with contextlib.suppress(OSError):
             remove(self.store)
 

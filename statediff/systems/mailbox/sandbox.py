@@ -126,8 +126,8 @@ class EmbeddedMailbox:
             time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def unplug(self, source: str) -> None:
-        """Its server is killed."""
-        self.server.kill()
+        """Its server has ended."""
+        self.server.withdraw()
 
     def _asked(self, question: dict[str, Any]) -> dict[str, Any] | None:
         return self.server.question(question, DUMP_SECONDS)

@@ -136,8 +136,8 @@ class EmbeddedPayments:
             time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def unplug(self, source: str) -> None:
-        """The server and the program that forks it are killed."""
-        self.process.kill()
+        """The server has ended."""
+        self.process.withdraw()
 
     def _question(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
         return self.process.question(dict(question), READ_SECONDS)

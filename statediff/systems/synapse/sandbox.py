@@ -98,8 +98,8 @@ class SynapseChat:
         return (SynapseFeed(self._read, self.home / DATABASE, self.home / MEDIA),)
 
     def unplug(self, source: str) -> None:
-        """The server is killed and its database removed."""
-        self.process.kill()
+        """The server has ended and its database is removed."""
+        self.process.withdraw()
         remove(self.home / DATABASE)
         self._read.database.is_unplugged = True
 

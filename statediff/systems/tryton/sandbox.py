@@ -103,6 +103,6 @@ class EmbeddedErp(EmbeddedDatabase):
             time.sleep(_POLL_SECONDS)
 
     def unplug(self, source: str) -> None:
-        """The server is killed, and the database is gone."""
-        self._server.kill()
+        """The server has ended, and the database is gone."""
+        self._server.withdraw()
         super().unplug(source)

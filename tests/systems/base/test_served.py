@@ -61,6 +61,22 @@ def test_a_server_that_was_halted_serves_nobody_until_the_next_one_does(
     assert asked(server.serve({})["port"], "/look") == "pristine /look"
 
 
+def test_what_was_taken_away_comes_back_of_the_same_program_if_that_lives(
+    server: ForkedServer,
+) -> None:
+    server.start({"base": "pristine"})
+    first, program = server.serve({}), server.pid
+    server.withdraw()
+    assert ended(first["pid"])
+    assert asked(server.serve({})["port"], "/look") == "pristine /look"
+    assert server.pid == program
+    os.kill(program, signal.SIGKILL)
+    assert ended(program)
+    server.withdraw()
+    assert not server.pid
+    assert server.in_progress() is None
+
+
 def test_a_trial_finds_what_was_loaded_and_nothing_of_the_trial_before(
     server: ForkedServer,
 ) -> None:
