@@ -35,12 +35,10 @@ from statediff.capture.take import unobserved_state
 from statediff.model.batches import batch_rows, encode_rows
 from statediff.model.columns import table_changes
 from statediff.model.readings import Capture, SourceCapture, Transaction
-from statediff.model.schema import EntityType
+from statediff.model.schema import COUNTERS, EntityType
 from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import ABSENT, Key, Observed, Unobserved, key_order
 
-COUNTERS: Final = "db.sequence"
-"""Numbers that a table gave out: what both took from one is in the rows."""
 IN_TURNS: Final = "the agent and others wrote it in turns"
 BETWEEN: Final = (
     "unsettled: others changed it while the agent worked, and when it is read decides the verdict"
@@ -345,7 +343,7 @@ def _rows(
             field.name,
             beside.get(field.name, ABSENT),
             is_amount=(of.name, field.name) in amounts,
-            is_counter=of.name == COUNTERS,
+            is_counter=of.name == COUNTERS,  # what both took from one is in the rows
         )
         for field in of.fields
     }

@@ -18,7 +18,7 @@ from statediff.evaluate import compile_contract, schema_of
 from statediff.meta.reference import MAX_ROWS, Change, Reference, Rows, differs, is_known
 from statediff.model.batches import Row
 from statediff.model.delta import key_name
-from statediff.model.schema import EntityType, Field, Kind, Purpose, marks_deletion
+from statediff.model.schema import COUNT, COUNTERS, EntityType, Field, Kind, Purpose, marks_deletion
 from statediff.model.values import Key, Map, Observed, Value, is_value, same
 from statediff.model.verdict import Judgement, Verdict
 
@@ -265,7 +265,31 @@ class World:
         self, operator: str, target: str, sentence: str, changes: Mapping[str, Change]
     ) -> Fault:
         """As `fault`, for types whose names are no identifiers."""
-        return Fault(operator, target, sentence, self.reference.edited(changes))
+        whole = {**self._counting(changes), **changes}
+        return Fault(operator, target, sentence, self.reference.edited(whole))
+
+    def _counting(self, changes: Mapping[str, Change]) -> dict[str, Change]:
+        """Moves the counters as inserts of these rows would: else they give every fault away."""
+        highest: dict[Key, int] = {}
+        types = self.reference.types
+        for name, change in changes.items():
+            if name in types and types[name].counter is not None and COUNTERS in types:
+                rows, before = dict(self.reference.rows(name)), self.reference.rows_before(name)
+                change(rows)
+                came = [key[0] for key in rows if key not in before]
+                numbers = [number for number in came if isinstance(number, int)]
+                highest[(types[name].counter,)] = max(numbers, default=0)
+        was = self.reference.rows_before(COUNTERS) if highest else {}
+
+        def count(rows: Rows) -> None:
+            for key, number in highest.items():
+                stood = was[key][COUNT] if key in was else 0
+                if key in rows and isinstance(stood, int):
+                    rows[key] = {**rows[key], COUNT: max(stood, number)}
+                if key not in was and not number:
+                    rows.pop(key, None)
+
+        return {COUNTERS: count} if highest else {}
 
 
 def put(key: Key, row: Row) -> Change:

@@ -192,6 +192,10 @@ def marks_deletion(cell: Observed) -> bool:
 
 SCHEMA_OBJECT_PREFIXES = ("db.", "git.", "source.")
 """Reserved beginnings of type names: schema objects and repository objects."""
+COUNTERS = "db.sequence"
+"""The type of a system's counters, one entity each, by name."""
+COUNT = "value"
+"""The field of a counter that holds what it stands at."""
 
 
 def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:

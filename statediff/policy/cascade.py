@@ -16,20 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.relations import comparison_key
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, Result, Unknown
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import Cause, cause
-from statediff.model.schema import EntityType, Schema
+from statediff.model.schema import COUNT, COUNTERS, EntityType, Schema
 from statediff.model.values import ABSENT, Key
 from statediff.policy.findings import doubt_causes, relevant
 from statediff.policy.matching import COME, GONE, Change, JudgingContext, Match, both, field_of
-
-_COUNTER: Final = "db.sequence"
-_VALUE: Final = "value"
 
 
 @dataclass(frozen=True)
@@ -170,7 +166,7 @@ def explained_counters(
 
     `created` are deltas beside the context's own: those outside Ω, and of transactions.
     """
-    moved = [d for change in context.changes for d in change.deltas if d.type == _COUNTER]
+    moved = [d for change in context.changes for d in change.deltas if d.type == COUNTERS]
     if not moved:
         return
     counted = _counted(context.after.schema)
@@ -196,10 +192,10 @@ def _ends(delta: Delta) -> tuple[int, int] | None:
     """What the counter was and is; None where it is no whole number, or is gone."""
     before: object = 0
     after: object = ABSENT
-    if delta.op is Op.UPDATE and delta.path == _VALUE and not delta.steps:
+    if delta.op is Op.UPDATE and delta.path == COUNT and not delta.steps:
         before, after = delta.before, delta.after
     elif delta.op is Op.CREATE and isinstance(delta.after, Entity):
-        after = dict(delta.after.fields).get(_VALUE, ABSENT)
+        after = dict(delta.after.fields).get(COUNT, ABSENT)
     if type(before) is not int or type(after) is not int:
         return None
     return before, after

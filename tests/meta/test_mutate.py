@@ -7,7 +7,7 @@ from statediff.evaluate import parse_contract
 from statediff.meta.mutate import AT_ONCE, FAULTS, TWINS, Argued, MutationReport, mutate
 from statediff.meta.reference import Reference
 from statediff.meta.world import World
-from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.schema import COUNT, COUNTERS, EntityType, Field, Kind
 from statediff.model.trace import Trace
 from statediff.model.values import Map
 from tests.histories import seen, told
@@ -217,6 +217,21 @@ def test_the_frame_over_a_required_history_catches_transient_writes_of_every_typ
     found = mutate([watched(TIGHT + "evidence: {db: {history: required}}\n")], 0, {})
     assert {o.fault.target.partition(".")[0] for o in transients(found)} >= {"doc", "item", "log"}
     assert all(o.is_as_it_should for o in transients(found))
+    assert found.diverged == ()
+
+
+def test_a_counter_that_follows_the_rows_gives_no_fault_away():
+    counters = EntityType(COUNTERS, ("name",), (Field("name", Kind.TEXT), Field(COUNT, Kind.INT)))
+    types = (*TYPES[:2], replace(ITEM, counter="item"), *TYPES[3:], counters)
+    before = {**BEFORE, COUNTERS: [{"name": "item", COUNT: 3}]}
+    after = {**AFTER, COUNTERS: [{"name": "item", COUNT: 4}]}
+    loose = "require:\n  - {id: made, create: item, count: {min: 1}}\n"
+    right = reference(loose, {**after, "item": [*BEFORE["item"], item(4)]}, "", types, before)
+    found = mutate([right], 7, {})
+    assert {"duplicate item", "extra-create item"} <= {s.id for s in found.survivors}
+    alone = [o for o in found.outcomes if COUNTERS in o.fault.target]
+    assert alone
+    assert all(o.is_as_it_should for o in alone)
     assert found.diverged == ()
 
 

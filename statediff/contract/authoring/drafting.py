@@ -16,7 +16,7 @@ from keyword import iskeyword
 from typing import Final
 
 from statediff.contract.authoring.inferring import Inferred, Run
-from statediff.contract.authoring.requiring import COUNTERS, derivations, requirements
+from statediff.contract.authoring.requiring import derivations, requirements
 from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
@@ -24,6 +24,7 @@ from statediff.model.delta import Delta, Op
 from statediff.model.instants import NO_FORM, form_of_all, has_offset, spelling_of
 from statediff.model.json_values import as_nested
 from statediff.model.schema import (
+    COUNTERS,
     MAIL_TYPES,
     SCHEMA_OBJECT_PREFIXES,
     EntityType,

@@ -19,13 +19,12 @@ from statediff.contract.language.written import has_words, says_something
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.json_values import as_nested, write_json
 from statediff.model.paths import Steps, leaves, render
-from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.schema import COUNTERS, EntityType, Field, Kind
 from statediff.model.values import ABSENT, Key, Map, Observed, is_value, printable
 
 MAX_TEXT: Final = 4000
 """Characters of a text that is pinned; a longer one is named, not written out."""
 MAX_KEYS: Final = 200
-COUNTERS: Final = "db.sequence"
 _RAISED: Final = "(it.value == null or new.value > it.value)"
 _COME: Final = (Op.CREATE, Op.LINK)
 _GONE: Final = (Op.DELETE, Op.UNLINK)

@@ -26,6 +26,7 @@ from statediff.capture.feed import Seen
 from statediff.capture.guard import Doubt, Established
 from statediff.capture.source import Clock, SourceUnavailable, SourceUnfollowed, replayed
 from statediff.model.readings import Transaction
+from statediff.model.schema import COUNTERS
 from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import printable
 from statediff.systems.mariadb.catalogue import OBJECT_NAMES
@@ -42,7 +43,6 @@ from statediff.systems.mariadb.log import (
 from statediff.systems.mariadb.replay import (
     ACCOUNTS,
     GIVES_RIGHTS,
-    NUMBERS,
     Accounts,
     Look,
     Replay,
@@ -240,7 +240,7 @@ class MariaDbFeed:
 
 def _gave_numbers(entry: Logged, before: State, end: State) -> bool:
     """Whether the log shows rows of the transaction wherever numbers were given out."""
-    earlier, later = before.tables.get(NUMBERS), end.tables.get(NUMBERS)
+    earlier, later = before.tables.get(COUNTERS), end.tables.get(COUNTERS)
     if earlier is None or later is None:
         return False
     written = {rows.table for rows in entry.rows if rows.kind is Kind.WRITE}

@@ -33,7 +33,7 @@ import pymysql
 
 from statediff.model.batches import Row
 from statediff.model.explanation import by_run
-from statediff.model.schema import EntityType
+from statediff.model.schema import COUNTERS, EntityType
 from statediff.model.state import ChunkStore, State, Table, build_table
 from statediff.model.values import Unobserved, key_order, printable, same
 from statediff.systems.mariadb.catalogue import OBJECT_NAMES, Catalogue, rows_of
@@ -152,7 +152,6 @@ def _literal(value: Any) -> str:
     return f"X'{value.hex()}'" if isinstance(value, bytes) else literal(str(value))
 
 
-NUMBERS: Final = "db.sequence"
 ACCOUNT: Final = re.compile(
     r"\s*(GRANT|REVOKE|SET\s+PASSWORD|SET\s+DEFAULT\s+ROLE"
     r"|(CREATE|DROP|ALTER|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE))\b",
@@ -285,7 +284,7 @@ class Replay:
         entity_type = self._types.get(rows.table)
         if entity_type is None:
             # A sequence, or a table made in the run, whose rows are known from its making on.
-            self._doubts.add(NUMBERS, number, "no history: sequences give out numbers unlogged")
+            self._doubts.add(COUNTERS, number, "no history: sequences give out numbers unlogged")
             return
         name, found = entity_type.name, None
         if name in state and name not in self._doubts.first:
@@ -373,7 +372,7 @@ class Replay:
         last = self._forwards[-1]
         return sorted(
             name
-            for name in last.keys() & end.tables.keys() - {NUMBERS}
+            for name in last.keys() & end.tables.keys() - {COUNTERS}
             if last[name].chunks != end.tables[name].chunks
         )
 
@@ -399,7 +398,7 @@ class Replay:
         tables: dict[str, Table] = {}
         forwards, backwards = self._forwards[number], self._backwards.get(number, {})
         for name in self._before.tables.keys() | end.tables.keys():
-            if name == NUMBERS:
+            if name == COUNTERS:
                 continue
             known = forwards.get(name) or backwards.get(name)
             if known is not None:
@@ -407,11 +406,11 @@ class Replay:
             elif name in self._before.tables or number >= self._doubts.first[name]:
                 known = self._before.tables.get(name) or end.tables[name]
                 tables[name] = self._unobserved(known)
-        if NUMBERS in self._before.tables:
+        if COUNTERS in self._before.tables:
             is_last = number == len(self._logged)
-            if not is_last and NUMBERS not in self._open:
-                self._open[NUMBERS] = self._numbers(end.tables[NUMBERS])
-            tables[NUMBERS] = end.tables[NUMBERS] if is_last else self._open[NUMBERS]
+            if not is_last and COUNTERS not in self._open:
+                self._open[COUNTERS] = self._numbers(end.tables[COUNTERS])
+            tables[COUNTERS] = end.tables[COUNTERS] if is_last else self._open[COUNTERS]
         base = self._before.schema if number < max(self._redefined, default=0) else end.schema
         schema = replace(
             with_types(base, {name: table.type for name, table in tables.items()}),
@@ -429,8 +428,8 @@ class Replay:
 
     def _numbers(self, end: Table) -> Table:
         """The numbers that tables give out next, between the ends."""
-        table = self._before.tables[NUMBERS]
-        if NUMBERS in self._doubts.first:
+        table = self._before.tables[COUNTERS]
+        if COUNTERS in self._doubts.first:
             return self._unobserved(table)
         after = {key_order(key): row for key, row in end.rows()}
         open_value = Unobserved("no history: numbers are given out without being logged")

@@ -24,7 +24,7 @@ from statediff.capture.feed import Seen
 from statediff.capture.source import SourceUnavailable, gap_of
 from statediff.model.explanation import by_run
 from statediff.model.readings import Transaction
-from statediff.model.schema import EntityType
+from statediff.model.schema import COUNTERS, EntityType
 from statediff.model.state import ChunkStore, State, Table
 from statediff.systems.postgres.catalogue import OBJECT_NAMES
 from statediff.systems.postgres.past import (
@@ -46,7 +46,6 @@ from statediff.systems.relational.structure import STRUCTURE
 MAX_TRANSACTIONS: Final = 2_000
 MAX_READ_BYTES: Final = 64 * 1024 * 1024
 """Of tables that are read whole at moments of the past."""
-SEQUENCES: Final = "db.sequence"
 _NAMES: Final = frozenset({"pg_authid"})
 _BY_ROLES: Final[Mapping[str, frozenset[str]]] = {
     "db.role": frozenset({"pg_authid"}),
@@ -286,14 +285,14 @@ class _Run:
             done, to_come = done & rests_on, to_come & rests_on
         else:
             # Of a sequence the owner, of other objects the extension.
-            is_linked = name in (SEQUENCES, "db.object")
+            is_linked = name in (COUNTERS, "db.object")
             apart = _OF_NO_LISTING - ({"pg_depend"} if is_linked else set())
             done, to_come = done - apart, to_come - apart
         if name == STRUCTURE:
             if earlier == later and not self._delta.catalogue.at_risk:
                 return later
             return self._unknown(each, "indexes are checked at the two ends of a run only")
-        if name == SEQUENCES and self._has_moved:
+        if name == COUNTERS and self._has_moved:
             return self._unknown(each, "a sequence moves without regard to transactions")
         if earlier is not None and not done:
             return earlier
@@ -329,7 +328,7 @@ class _Run:
         A sequence also moves for a transaction that is rolled back, and mostly without a word in
         the log. Of several commits the states in between do not know the sequences at all.
         """
-        earlier, later = (s.tables.get(SEQUENCES) for s in (self._before, self._after))
+        earlier, later = (s.tables.get(COUNTERS) for s in (self._before, self._after))
         if earlier is None or later is None:
             return False
         return len(moved_rows(earlier, later)) <= sum(
@@ -337,7 +336,7 @@ class _Run:
         )
 
     def _sequences_moved(self) -> bool:
-        earlier, later = (s.tables.get(SEQUENCES) for s in (self._before, self._after))
+        earlier, later = (s.tables.get(COUNTERS) for s in (self._before, self._after))
         if earlier is None or later is None or earlier.chunks != later.chunks:
             return True
         files = self._files()
