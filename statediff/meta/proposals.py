@@ -24,6 +24,7 @@ from statediff.model.schema import EntityType, Kind, Schema
 from statediff.model.state import State
 from statediff.model.values import ABSENT, Observed, is_value
 from statediff.model.verdict import Judgement, Verdict
+from statediff.policy.frame import OF_COUNTERS
 
 MAX_KEYS: Final = 50
 MAX_MUTANTS: Final = 12
@@ -121,7 +122,7 @@ def proposals(reference: Reference, old: Judgement, new: Judgement) -> Iterator[
             continue
         by = named.get(delta.id, ())
         entity = reference.types.get(delta.type)
-        if entity is None:
+        if entity is None or OF_COUNTERS in by:  # it follows the rows: they are to be said
             continue
         if delta.id in known or any(
             d.key == delta.key and d.type == delta.type for d in old.deltas

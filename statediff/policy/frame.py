@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Final
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.derive import Derived
@@ -170,12 +171,16 @@ def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMas
     return KnownMask(TRUE | FALSE, causes) if causes else KnownMask(TRUE)
 
 
+OF_COUNTERS: Final = "frame/counter"
+"""What explains a counter that follows the rows: no clause of a contract."""
+
+
 def counter_votes(
     context: JudgingContext, created: Iterable[Delta] = ()
 ) -> Iterator[ExplanationVote]:
     """What the counters of the system need no clause for; see `counters.explained_counters`."""
     for delta, known in explained_counters(context, created):
-        yield ExplanationVote(delta, "frame/counter", known.mask, known.causes)
+        yield ExplanationVote(delta, OF_COUNTERS, known.mask, known.causes)
 
 
 def frame(

@@ -228,7 +228,10 @@ def test_a_counter_that_follows_the_rows_gives_no_fault_away():
     loose = "require:\n  - {id: made, create: item, count: {min: 1}}\n"
     right = reference(loose, {**after, "item": [*BEFORE["item"], item(4)]}, "", types, before)
     found = mutate([right], 7, {})
-    assert {"duplicate item", "extra-create item"} <= {s.id for s in found.survivors}
+    names = {s.id: s for s in found.survivors}
+    assert {"duplicate item", "extra-create item"} <= set(names)
+    assert "count(e for e in created.item) == 1" in names["duplicate item"].closing
+    assert COUNTERS not in names["duplicate item"].closing
     alone = [o for o in found.outcomes if COUNTERS in o.fault.target]
     assert alone
     assert all(o.is_as_it_should for o in alone)
