@@ -48,6 +48,8 @@ MADE_LATER: Final = "bfcl-runs-1.1.0"
 """The same under rules that came later."""
 READ: Final = "bfcl-read"
 """Differences that were read one by one."""
+HOLES: Final = "{suite}-holes"
+"""What a suite's verifier passes and must not, as it was read, and what was our own error."""
 TASKS: Final[Mapping[str, str]] = {
     "agentdojo": (
         "`python -m benchmarks.dojo DIR --attacks` writes the tasks, in the environment that "
@@ -64,7 +66,8 @@ TASKS: Final[Mapping[str, str]] = {
 """Suites that are files of tasks, and where these come from."""
 _HELD_OUT: Final = "The half whose contracts were registered before any run of it was shown,"
 EFFORT: Final = Effort(seed=1, each=2)
-_GROUPS: Final = ("nothing done", "in the task", "beside the task", "evidence removed", "right")
+_RIGHT: Final = "right"
+_GROUPS: Final = ("nothing done", "in the task", "beside the task", "evidence removed", _RIGHT)
 
 
 def collect(cases: Path, jobs: int, effort: Effort, only: str | None = None) -> None:
@@ -183,6 +186,7 @@ _SUITE_COLUMNS: Final = (
     "blind beside the task",
     "passes without evidence",
     "right runs not passed",
+    "wrong runs it says nothing of",
 )
 _JUDGE_COLUMNS: Final = (
     "judge",
@@ -201,6 +205,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     for name in (*SUITES, *TASKS):
         if name in found:
             yield from _suite(name, found[name])
+            yield from _read_holes(found.get(HOLES.format(suite=name), {}))
     if MADE in found:
         yield from _made(_MADE_LEAD, found[MADE])
         yield from ("", found[READ]["note"])
@@ -255,12 +260,38 @@ def _suite(name: str, found: Mapping[str, Any]) -> Iterator[str]:
 def _domain(domain: Mapping[str, Any]) -> tuple[object, ...]:
     groups = {each["group"]: each for each in domain["groups"]}
     shares = (_share(groups.get(group)) for group in _GROUPS)
-    return (domain["name"], domain["tasks"], domain["audited"], *shares)
+    wrong = [each for each in domain["groups"] if each["group"] != _RIGHT]
+    silent = sum(each["silent"] for each in wrong)
+    nothing = _of(silent, silent + sum(each["of"] for each in wrong)) if silent else "–"
+    return (domain["name"], domain["tasks"], domain["audited"], *shares, nothing)
 
 
 def _kind(domains: Sequence[Mapping[str, Any]], group: str, kind: str) -> tuple[str, ...]:
     found = ({(e["group"], e["kind"]): e for e in domain["classes"]} for domain in domains)
     return (f"{kind} ({group})", *(_share(each.get((group, kind))) for each in found))
+
+
+_HOLES_LEAD: Final = """
+All {number} wrong runs that it passes were read, by {by}:
+"""
+_HOLES_ERRORS: Final = """
+{number} runs are counted apart, as `{label}`, and are in no figure above: {why}. They were
+{runs}."""
+
+
+def _read_holes(found: Mapping[str, Any]) -> Iterator[str]:
+    """What the wrong runs are that pass, by what was read in them; then what was our error."""
+    if holes := found.get("read"):
+        yield _HOLES_LEAD.format(number=len(holes), by=found["by"])
+        groups = [group for group in _GROUPS if any(each["group"] == group for each in holes)]
+        number = Counter((each["is"], each["group"]) for each in holes)
+        rows = ((what, *(number[what, g] for g in groups)) for what in found["kinds"])
+        yield from _table(("what passed", *groups), rows)
+    errors = found.get("our errors", ())
+    for why in dict.fromkeys(each["why"] for each in errors):
+        runs = [f"`{e['task']}` ({e['sentence']})" for e in errors if e["why"] == why]
+        label = Cause.OWN_ERROR.value
+        yield _HOLES_ERRORS.format(number=len(runs), label=label, why=why, runs=", ".join(runs))
 
 
 def _judges(found: Mapping[str, Any]) -> Iterator[str]:

@@ -63,7 +63,7 @@ _WORDS: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.INCOMPLETE: "nothing looks at what was changed",
         Cause.EVIDENCE: "a run passes whose state cannot be seen",
         Cause.SILENCE: "the evaluator says nothing of a run that is right",
-        Cause.OWN_ERROR: "our contract is wrong",
+        Cause.OWN_ERROR: "our contract is wrong, or the run is not what we took it for",
         Cause.UNEXPLAINED: "nothing recorded says why; the run has to be read",
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,25 @@ def test_an_interval_is_over_tasks_and_exact_where_all_tasks_agree() -> None:
 def test_the_league_page_is_what_is_stored() -> None:
     assert league.PAGE.read_text(encoding="utf-8") == league.page()
     assert {each["name"] for each in league.stored("tau2")["domains"]} >= {"tau2 retail"}
+
+
+@pytest.mark.parametrize("path", sorted(league.STORED.glob("*-holes.json")), ids=lambda p: p.stem)
+def test_each_hole_that_was_read_is_counted_and_no_error_of_ours_is(path: Path) -> None:
+    stored = league.stored(path.stem.removesuffix("-holes"))
+    read = json.loads(path.read_bytes())
+    assert {each["is"] for each in read["read"]} == set(read["kinds"])
+    counted = {
+        (domain["name"], each["group"], each["kind"]): each["wrong"]
+        for domain in stored["domains"]
+        for each in domain["classes"]
+        if each["group"] != "right" and each["wrong"]
+    }
+    holes = Counter((each["domain"], each["group"], each["kind"]) for each in read["read"])
+    assert holes == counted
+    page = league.page()
+    for each in read["our errors"]:
+        assert each not in read["read"]
+        assert f"`{each['task']}` ({each['sentence']})" in page
 
 
 def test_the_stored_figures_of_judges_are_those_of_the_files(whole: Path) -> None:

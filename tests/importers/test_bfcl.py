@@ -33,7 +33,8 @@ from statediff.importers.bfcl.suite import CATEGORIES, Bfcl, capture_of, half_of
 from statediff.importers.recorded import Half, RecordedRun, RunLine, TaskId, parse, read_lines
 from statediff.importers.rejudge import read_run
 from statediff.meta.sweep import changes_of, reference_of
-from statediff.meta.world import World, drop
+from statediff.meta.world import World, drop, put, some_value
+from statediff.model.schema import Kind
 from statediff.model.trace import NO_REPLY
 from statediff.model.verdict import Judgement, Truth, Verdict
 from tests.importers.conftest import ROOT, SAMPLES
@@ -342,6 +343,27 @@ def test_a_seeded_change_is_shown_to_the_checker(
     world = World(reference, reference.judged(), 0)
     mutant = world.faulty("gone", "door", "a door is gone", {"door": drop(("driver",))}).mutant
     assert suite.reward(run, changes_of(reference, mutant)) is False
+
+
+def test_a_change_that_no_simulator_can_take_is_no_opinion_and_no_part_of_it_is_made(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The benchmark makes a result of an exception, and passed what was never changed."""
+    name, system = "multi_turn_base_66", "VehicleControlAPI"
+    turns = [[call["call"] for call in turn] for turn in checker_task(checker, name)["turns"]]
+    changed = {"fuelLevel": 1.0}
+    assert checker.run(name, turns, patch={system: changed})["official"]["valid"] is False
+    with pytest.raises(AdapterError, match=r"not as the patch says.*no attribute 'wings'"):
+        checker.run(name, turns, patch={system: {**changed, "wings": 2}})
+    monkeypatch.setenv(VARIABLE, str(checker.python))
+    suite = open_cases(SAMPLE)
+    run = suite.minimal(TaskId("base", name))
+    assert run is not None
+    reference = reference_of(suite, run)
+    world = World(reference, reference.judged(), 0)
+    row = {**reference.rows("vehicle")["1",], "rest": some_value(Kind.MAP)}
+    mutant = world.faulty("more", "vehicle.rest", "more", {"vehicle": put(("1",), row)}).mutant
+    assert suite.reward(run, changes_of(reference, mutant)) is None
 
 
 def test_a_run_that_cannot_be_carried_out_says_so(checker: Checker) -> None:

@@ -6,8 +6,8 @@ Reads requests and writes answers, each a line of JSON, and imports nothing of s
 "tasks", "category": NAME}` is answered by each task with its ground truth carried out, then by
 `{"end": true}`. `{"do": "run", "task": ID, "turns": [[CALL, …], …]}` carries out a run, shows it to
 the benchmark's checker and says what both made of it. With `patch`, `{SYSTEM: {ATTRIBUTE: VALUE}}`,
-the attributes are set when the last turn's calls are made. What cannot be answered is
-`{"error": TEXT}`.
+the attributes are set when the last turn's calls are made; where one cannot be, none is. What
+cannot be answered is `{"error": TEXT}`.
 
 A call is a text as a model writes it. An attribute is JSON: a map whose keys are not all texts is
 `{"#": [[key, value], …]}`, a folder `{"folder": name, "holds": {…}}`, a file `{"file": name,
@@ -126,11 +126,14 @@ class Host:
         self.runs += 1
         model = f"statediff{self.runs}"
         prefix = re.sub(r"[-./:]", "_", f"{model}_eval_{name}_")
-        vars(self.utils)[PATCH] = lambda: self.set(prefix, patch or {})
+        failures: list[str] = []
+        vars(self.utils)[PATCH] = lambda: self.set(prefix, patch or {}, failures)
         found: dict[str, Any] = self.checker.multi_turn_checker(
             [[[call] for call in turn] for turn in turns], truth, entry, "", model
         )
         self.forget(re.sub(r"[-./:]", "_", f"{model}_"))
+        if failures:
+            raise ValueError(f"not as the patch says: {failures[0]}")
         answer: dict[str, Any] = {"official": _said(found, len(truth))}
         if request.get("states"):
             session = Session(self, name)
@@ -142,13 +145,24 @@ class Host:
             answer |= {"turns": made, "states": _changes(states)}
         return answer
 
-    def set(self, prefix: str, patch: dict[str, dict[str, Any]]) -> None:
-        """The attributes of the run's systems are what the patch says."""
-        for system, attributes in patch.items():
-            instance = vars(self.utils)[f"{prefix}{system}_instance"]
-            for attribute, value in attributes.items():
-                now = getattr(instance, attribute)
-                setattr(instance, attribute, self.value(value, now, type(instance).__module__))
+    def set(self, prefix: str, patch: dict[str, dict[str, Any]], failures: list[str]) -> None:
+        """The attributes of the run's systems are what the patch says, or why not is noted.
+
+        The benchmark takes an exception for a result of the call, and goes on.
+        """
+        values = []
+        try:
+            for system, attributes in patch.items():
+                instance = vars(self.utils)[f"{prefix}{system}_instance"]
+                for attribute, told in attributes.items():
+                    now = getattr(instance, attribute)
+                    value = self.value(told, now, type(instance).__module__)
+                    values.append((instance, attribute, value))
+        except Exception as error:
+            failures.append(f"{type(error).__name__}: {error}")
+            raise
+        for instance, attribute, value in values:
+            setattr(instance, attribute, value)
 
     def value(self, told: Any, now: Any, module: str) -> Any:
         """The value that the JSON tells, of the kind of what is there now."""
