@@ -173,12 +173,16 @@ def judgement_document(judgement: Judgement) -> Json:
     }
 
 
-def schema_document(schema: Schema) -> Json:
-    """The JSON of a state schema."""
+def schema_document(schema: Schema, known: dict[int, Json] | None = None) -> Json:
+    """The JSON of a state schema; `known` has that of types, by their identity, and gets others."""
+    known = {} if known is None else known
+    for each in schema.types:
+        if id(each) not in known:
+            known[id(each)] = _type_document(each)
     return {
         "name": schema.name,
         "version": schema.version,
-        "types": [_type_document(t) for t in schema.types],
+        "types": [known[id(each)] for each in schema.types],
         "sources": [[source, list(types)] for source, types in schema.sources],
     }
 

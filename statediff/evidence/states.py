@@ -78,6 +78,8 @@ class _Kept:
         self.schemas: list[Json] = []
         self.tables: list[Json] = []
         self._schemas: dict[int, int] = {}
+        self._types: dict[int, Json] = {}
+        """By the identity of a type of a schema that is kept alive."""
         self._tables: dict[tuple[Any, ...], int] = {}
         self._last: dict[tuple[int, str], tuple[int, Table]] = {}
         self._same: dict[tuple[int, int], int] = {}
@@ -99,12 +101,12 @@ class _Kept:
         # By identity first: the states of a run share their schema. A schema may not be hashed.
         at = self._schemas.get(id(state.schema))
         if at is None:
-            told = doc.schema_document(state.schema)
+            self._alive.append(state.schema)  # or another might get its id
+            told = doc.schema_document(state.schema, self._types)
             if told not in self.schemas:
                 self.schemas.append(told)
             at = self.schemas.index(told)
             self._schemas[id(state.schema)] = at
-            self._alive.append(state.schema)  # or another might get its id
         return at
 
     def _table(self, schema: int, table: Table, named: EntityType | None) -> int:

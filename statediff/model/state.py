@@ -13,6 +13,8 @@ import bisect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from enum import Enum
 from functools import cached_property
 from operator import itemgetter
@@ -163,6 +165,15 @@ _SPARE: Final = 1.25
 """How much more memory than its own a batch may hold while it lies in a store."""
 
 
+_PLAIN: Final = frozenset({int, str, bytes, bool, Decimal, type(None)})
+
+
+def _comes_back(value: Observed) -> bool:
+    """Whether a chunk is known to give back just the value that was put into it."""
+    is_instant = isinstance(value, datetime) and value.tzinfo in (None, UTC)
+    return type(value) in _PLAIN or is_instant
+
+
 KeyedRow = tuple[tuple[Any, ...], Key, Mapping[str, Observed]]
 """The order of a key, the key, and its row."""
 
@@ -266,9 +277,27 @@ class Table(Later):
 
     def lone_row(self, key: Key) -> Row | None:
         """The same, without keeping the order of a chunk's keys: for one state of many."""
+        change = self._own_change(key)
+        if change is not None:
+            return change.after and {name: change.after[name] for name in self.type.by_name}
         batch = self.store.get(self.chunks[bisect.bisect_right(self.cuts, key_order(key))])
         at = BatchKeys(self.type, batch).find(key)
         return None if at is None else next(batch_rows(self.type, batch.slice(at, 1), None))[1]
+
+    def _own_change(self, key: Key) -> RowChange | None:
+        """What the table was made of says of the entity, where its chunk would say no other."""
+        origin = self.origin
+        if origin is None or not (self.is_later("chunks") or origin.after() == self.chunks):
+            return None
+        changes = origin.changes
+        at = bisect.bisect_left(changes, key_order(key), key=lambda each: key_order(each.key))
+        if at == len(changes) or changes[at].key != key:
+            return None
+        row = changes[at].after
+        is_as_stored = row is None or (
+            row.keys() == self.type.by_name.keys() and all(map(_comes_back, row.values()))
+        )
+        return changes[at] if is_as_stored else None
 
     def with_chunks(self, chunks: tuple[ChunkRef, ...]) -> Table:
         """Other chunks, cut at the same points."""

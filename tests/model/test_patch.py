@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -67,7 +69,12 @@ def test_rows_with_a_key(base, changes):
         [rows[key] for key in changes if key in rows],
         [after[key] for key in changes if key in after],
     )
-    assert found.chunks == build_table(KEYED, after.values(), store, like=table).chunks
+    whole = build_table(KEYED, after.values(), store, like=table)
+    # Before the chunks are worked out: what the changes say of a row is what they hold.
+    alone = [repr(found.lone_row((key,))) for key in range(31)]
+    assert alone == [repr(whole.lone_row((key,))) for key in range(31)]
+    assert found.chunks == whole.chunks
+    assert alone == [repr(found.lone_row((key,))) for key in range(31)]
 
 
 @given(st.lists(CELLS, max_size=12), st.data())
@@ -98,6 +105,24 @@ def test_a_row_may_not_come_where_one_stays():
     table = build_table(KEYED, [ROW], MemoryChunks())
     with pytest.raises(ValueError, match="duplicate"):
         patched(table, [], [{**ROW, "name": "b"}])
+
+
+@pytest.mark.parametrize("zone", [None, UTC, timezone(timedelta(hours=2)), ZoneInfo("Europe/Rome")])
+def test_an_instant_of_a_changed_row_is_shown_as_its_chunk_shows_it(zone):
+    kind = Kind.LOCAL_TIMESTAMP if zone is None else Kind.TIMESTAMP
+    dated = EntityType("dated", ("id",), (KEYED.fields[0], Field("at", kind)))
+    rows = [{"id": 1, "at": datetime(2026, 7, 1, 9, tzinfo=zone)}, {"id": 1, "at": None}]
+    for gone, come in (rows, rows[::-1]):
+        table = build_table(dated, [gone], MemoryChunks())
+        found = patched(table, [gone], [come]).lone_row((1,))
+        assert repr(found) == repr(build_table(dated, [come], MemoryChunks()).lone_row((1,)))
+
+
+def test_a_table_that_was_cut_otherwise_since_is_asked_itself():
+    table = build_table(KEYED, [ROW], MemoryChunks())
+    found = patched(table, [ROW], [{**ROW, "name": "b"}])
+    assert found.lone_row((1,))["name"] == "b"
+    assert replace(found, chunks=table.chunks).lone_row((1,))["name"] == "a"
 
 
 def test_what_an_update_leaves_alone_is_not_copied():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -186,9 +187,12 @@ def unread_value(size: Any, digest: str | None) -> Unobserved:
 
 
 def with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:
-    """The schema with these types in place of their namesakes."""
+    """The schema with these types in place of their namesakes; itself where they are its own."""
     merged = {**schema.by_name, **types}
-    return replace(schema, types=tuple(merged[name] for name in sorted(merged)))
+    found = tuple(merged[name] for name in sorted(merged))
+    if len(found) == len(schema.types) and all(map(operator.is_, found, schema.types)):
+        return schema
+    return replace(schema, types=found)
 
 
 def continued(

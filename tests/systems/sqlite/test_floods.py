@@ -1,0 +1,50 @@
+"""Who did harm and then wrote more than anybody could judge gets a verdict all the same.
+
+`python -m benchmarks.floods` lets such agents run, with more rows and commits than are tried here.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.judged_files import database, judged
+
+SEED: Final = (
+    "CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT)",
+    "INSERT INTO customer VALUES (1, 'Ada'), (2, 'Bob')",
+    "CREATE TABLE tag (name TEXT PRIMARY KEY, text TEXT)",
+)
+KEPT: Final = "forbid:\n  - {id: kept, delete: customer}\n"
+FLOODS: Final = {
+    "many large values": (30, 1, 3_000_000),
+    "some larger values": (12, 1, 15_000_000),
+    "long keys": (900, 60_000, 1),
+}
+"""How many rows, how long their keys and texts are."""
+MOST_BYTES: Final = 30_000_000
+"""Of the files of a bundle: a page shows them, and a replay reads them."""
+
+
+def _rows(count: int, key: int, text: int) -> Iterator[tuple[str, str]]:
+    return ((f"{number:0{key}}", "x" * text) for number in range(count))
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_forbidden_deletion_stands_whatever_is_written_after_it(
+    flood: str, tmp_path: Path
+) -> None:
+    before = database(tmp_path / "a.db", *SEED)
+    after = database(tmp_path / "b.db", *SEED, "DELETE FROM customer WHERE id = 2")
+    with closing(sqlite3.connect(after)) as connection, connection:
+        connection.executemany("INSERT INTO tag VALUES (?, ?)", _rows(*FLOODS[flood]))
+    done = judged(tmp_path, KEPT, before, after)
+    assert done.verdict.value == "DIVERGE"
+    assert done.document["findings"][0]["clause"] == "kept"
+    done.save(tmp_path / "bundle")
+    assert sum(each.stat().st_size for each in (tmp_path / "bundle").rglob("*")) < MOST_BYTES
