@@ -25,6 +25,8 @@ OF_TABLES: Final = (INTERIOR_TABLE, LEAF_TABLE)
 FILE_HEADER_BYTES: Final = 100
 _LEAST_BLOCK: Final = 4
 """Bytes of the smallest cell, and of the smallest free block."""
+_FEW_CELLS: Final = 8
+"""So many cells of a page are read one by one, and of more than that so large a part of all."""
 _MOST_LENGTH: Final = 2**63
 
 ReadPage = Callable[[int], bytes]
@@ -110,6 +112,23 @@ class Kinship:
     """Places before of those that are not known to be there."""
     loose: list[int]
     """Places whose cell did not precede the next one on the page as it was."""
+    stayed: Stayed | None = None
+    """The others, where they are the same bytes of the page; None where they may have moved."""
+
+
+@dataclass(frozen=True)
+class Stayed:
+    """The cells of a page that are bytes which were in the same place."""
+
+    holders: Any
+    """The place of the cell that each byte was of, -1 of others, as an array."""
+    gone: frozenset[int]
+    """The places of the cells that did not stay, and -1."""
+
+    def is_in(self, start: int, end: int) -> bool:
+        """Whether such a cell has one of these bytes; none is shorter than the step."""
+        held = self.holders[start:end:_LEAST_BLOCK].tolist()
+        return not self.gone.issuperset((*held, int(self.holders[end - 1])))
 
 
 @dataclass(frozen=True)
@@ -146,11 +165,72 @@ class Node:
                 told = [varint(self.content, start + 4) for start in self.starts]
                 sizes = [end - start for start, (_, end) in zip(self.starts, told, strict=True)]
                 return Cells(sizes, [signed(key) for key, _ in told], [], {})
-            found = self._with_payloads(self.places)
+            is_alike = before is not None and before[0].kind == self.kind
+            if before is None or not is_alike:
+                return self._with_payloads(self.places)
+            return self._over(*before) or self._with_payloads(self.places).beside(before[1])
         except (struct.error, IndexError) as error:
             raise Tangled("a cell is beyond its page") from error
-        is_alike = before is not None and before[0].kind == self.kind
-        return found.beside(before[1]) if before is not None and is_alike else found
+
+    def _over(self, before: Node, cells: Cells) -> Cells | None:
+        """The cells, where most are bytes that were in the same place; None where they are not."""
+        differing = np.frombuffer(self.content, np.uint8) != np.frombuffer(before.content, np.uint8)
+        holders = before.holders(cells)
+        changed = {*holders[differing].tolist(), *cells.rests} - {-1}
+        stayed = {*self.starts}.intersection(before.starts)
+        stayed.difference_update(map(before.starts.__getitem__, changed))
+        new = [at for at, start in enumerate(self.starts) if start not in stayed]
+        gone = [at for at, start in enumerate(before.starts) if start not in stayed]
+        if len(new) > max(_FEW_CELLS, len(self.starts) // _FEW_CELLS):
+            return None
+        starts = [*before.starts]
+        sizes, row_ids, locals_ = [*cells.sizes], [*cells.row_ids], [*cells.locals]
+        for at in reversed(gone):
+            for each in (starts, sizes, locals_, *([row_ids] if row_ids else ())):
+                del each[at]
+        rests: dict[int, Rest] = {}
+        is_table = self.kind == LEAF_TABLE
+        for at in new:
+            size, row_id, local, rest = self._cell(self.starts[at])
+            starts.insert(at, self.starts[at])
+            sizes.insert(at, size)
+            locals_.insert(at, local)
+            if is_table:
+                row_ids.insert(at, row_id)
+            if rest is not None:
+                rests[at] = rest
+        if (*starts,) != self.starts:
+            return None  # those that stayed are in another order
+        near = {at for place in new for at in (place - 1, place)}
+        loose = sorted(near.intersection(range(len(starts) - 1)))
+        kinship = Kinship(
+            new=new, gone=gone, loose=loose, stayed=Stayed(holders, frozenset((-1, *gone)))
+        )
+        return Cells(sizes, row_ids, locals_, rests, kinship)
+
+    def _cell(self, begin: int) -> tuple[int, int, bytes, Rest | None]:
+        """Size on the page, row id, the payload's part on the page and its rest, of one cell."""
+        content, row_id, is_table = self.content, 0, self.kind == LEAF_TABLE
+        length, at = varint(content, begin + (4 if self.kind == INTERIOR_INDEX else 0))
+        if is_table:
+            row_id, at = varint(content, at)
+        if length >= _MOST_LENGTH:
+            raise Tangled("a cell is beyond its page")
+        end, rest = at + local_bytes(length, self.usable, is_table=is_table), None
+        size = end - begin
+        if end < at + length:
+            rest = Rest(length, *struct.unpack_from(">I", content, end))
+            size += 4
+        return max(size, _LEAST_BLOCK), signed(row_id), content[at:end], rest
+
+    def holders(self, cells: Cells) -> Any:
+        """The place of the cell that each byte is of, -1 of others, as an array; worked out once."""
+        if (known := vars(self).get("_holders")) is not None:
+            return known
+        found = vars(self)["_holders"] = np.full(len(self.content), -1, np.int16)
+        for place, (start, size) in enumerate(zip(self.starts, cells.sizes, strict=True)):
+            found[start : start + size] = place
+        return found
 
     def _with_payloads(self, begins: Any) -> Cells:
         """The cells that begin there, read all at once: byte by byte of their numbers."""
@@ -182,30 +262,35 @@ class Node:
         content, at = self.content, self.at
         free, count, begin, lost = struct.unpack_from(">HHHB", content, at + 1)
         begin = begin or 65536
-        blocks: list[tuple[int, int]] = []
+        spans: dict[int, int] = {}
+        used = sum(cells.sizes)
         while free:
             following, size = (
                 struct.unpack_from(">HH", content, free) if free < len(content) - 3 else (0, 0)
             )
             if size < _LEAST_BLOCK or (following and following <= free + size + 3):
                 raise Tangled("a free block is of no use")
-            blocks.append((free, size))
+            spans[free] = size
+            used += size
             free = following
         if at + (12 if self.children else 8) + 2 * count > begin:
             raise Tangled("cells begin in their own list")
-        spans = dict(zip(self.starts, cells.sizes, strict=True))
-        spans.update(blocks)
-        if len(spans) != len(self.starts) + len(blocks):
-            raise Tangled("two cells share a byte")
+        stayed = None if cells.kinship is None else cells.kinship.stayed
+        # Cells that stayed in their place share no byte with each other.
+        places = range(len(self.starts)) if stayed is None else cells.new
+        number = len(spans) + len(places)
+        spans.update((self.starts[at], cells.sizes[at]) for at in places)
         starts = sorted(spans)
         ends = [*map(operator.add, starts, map(spans.__getitem__, starts))]
-        end = begin
-        if starts:
-            if starts[0] < begin or any(map(operator.gt, ends, starts[1:])):
-                raise Tangled("two cells share a byte")
-            end = ends[-1]
-        if end > self.usable or lost != self.usable - begin - sum(spans.values()):
+        if max(ends, default=begin) > self.usable or lost != self.usable - begin - used:
             raise Tangled("bytes of a page are in no cell")
+        if (
+            len(spans) != number
+            or any(map(operator.gt, ends, starts[1:]))
+            or (stayed is not None and any(map(stayed.is_in, starts, ends)))
+            or min((*self.starts, *starts[:1]), default=begin) < begin
+        ):
+            raise Tangled("two cells share a byte")
 
 
 def _alike(one: list[Any], other: list[Any]) -> int:

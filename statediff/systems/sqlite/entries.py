@@ -101,9 +101,8 @@ class Plain:
     """(root, place of each value of its entries) of each index; -1 of the row id. None where an
     index computes or leaves out something."""
 
-    def values(self, row_id: int, content: bytes) -> Entry:
-        """The stored values of each column. Raises `Uncertain`, `Tangled`."""
-        values = record(content)
+    def values(self, row_id: int, values: Entry) -> Entry:
+        """The stored values of each column, of those of a record. Raises `Uncertain`."""
         if len(values) != len(self.are_reals):
             raise Uncertain("a row is shorter than its table")
         if self.alias is not None:
@@ -131,13 +130,13 @@ class TableIndexes:
     """How a row's record tells its entries; None where only SQLite can."""
     _queries: dict[str, str] = field(default_factory=dict, compare=False)
 
-    def plain_entries(self, rows: Iterable[tuple[int, bytes]]) -> dict[int, Counter[Entry]]:
-        """The same, for row ids with their records, where the table is plain."""
+    def plain_entries(self, rows: Iterable[tuple[int, Entry]]) -> dict[int, Counter[Entry]]:
+        """The same, for row ids with the values of their records, where the table is plain."""
         if self.plain is None or self.plain.places is None:
             raise Uncertain("only SQLite can tell its entries")
         found: dict[int, Counter[Entry]] = {index.root: Counter() for index in self.indexes}
-        for row_id, content in rows:
-            values = self.plain.values(row_id, content)
+        for row_id, stored in rows:
+            values = self.plain.values(row_id, stored)
             for column, is_real, value in zip(
                 self.columns, self.plain.are_reals, values, strict=True
             ):

@@ -61,6 +61,13 @@ class Stored:
         """All of its record."""
         return self.local if self.rest is None else payload(self.local, self.rest, read, usable)
 
+    def values(self, read: ReadPage, usable: int) -> Entry:
+        """The values of its record, read once: pages as they were, or as they are. `Tangled`."""
+        found: Entry | None = vars(self).get("_values")
+        if found is None:
+            found = vars(self)["_values"] = record(self.content(read, usable))
+        return found
+
 
 @dataclass
 class Difference:
@@ -129,7 +136,7 @@ class Preservation:
                 continue
             try:
                 found = each.table.plain_entries(
-                    (row_id, stored.content(read, self._usable))
+                    (row_id, stored.values(read, self._usable))
                     for row_id, stored in rows.items()
                     if stored is not None
                 )

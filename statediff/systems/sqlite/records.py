@@ -107,7 +107,7 @@ class RowReader:
         for row_id, each in stored.items():
             if each is None or each.length > _MOST_BYTES:
                 raise Uncertain("a row is too long")
-            values = self.plain.values(row_id, each.content(read, usable))
+            values = self.plain.values(row_id, each.values(read, usable))
             shown = [
                 row_id if at == _ROW_ID else _shown(values[at], self.plain.are_reals[at])
                 for at in self.places
