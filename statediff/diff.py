@@ -375,9 +375,15 @@ class _Comparison:
         """Its deletion and creation where its identity was replaced, else one delta a field."""
         raw = self._view.whole(before), self._view.whole(after)
         canonical = self._view.canonical(raw[0]), self._view.canonical(raw[1])
+        fields = self._view.fields
+        if not self._view.has_rules:  # what is the same as captured is the same
+            fields = tuple([
+                name for name in fields
+                if not same(raw[0][name], raw[1][name]) or isinstance(raw[0][name], Unobserved)
+            ])  # fmt: skip
         # Rules look at one row: what is of one content is of one canonical content.
         compared = [
-            name for name in self._view.fields
+            name for name in fields
             if name not in self._view.excluded and not told_apart(raw[0][name], raw[1][name])
         ]  # fmt: skip
         unknown = [name for name in compared if _is_unobserved(canonical, name)]
@@ -408,7 +414,7 @@ class _Comparison:
             return
         for name in unknown:
             yield self._doubt(key, None if is_open else name, _cause(canonical, name))
-        for name in self._view.fields:
+        for name in fields:
             if name in unknown or (is_open and name in differing):
                 continue
             if name not in differing and same(raw[0][name], raw[1][name]):

@@ -32,6 +32,8 @@ __all__ = [
 class Verdict(Enum):
     """The answer to a trial; see `policy.judge.fold`."""
 
+    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
+
     MATCH = "MATCH"
     DIVERGE = "DIVERGE"
     INCONCLUSIVE = "INCONCLUSIVE"
@@ -39,6 +41,8 @@ class Verdict(Enum):
 
 class Result(Enum):
     """The three results beside the verdict [TV §3.6]; each folds its own clauses."""
+
+    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
 
     TOOL = "tool"
     TASK = "task"

@@ -177,12 +177,13 @@ class Node:
         differing = np.frombuffer(self.content, np.uint8) != np.frombuffer(before.content, np.uint8)
         holders = before.holders(cells)
         changed = {*holders[differing].tolist(), *cells.rests} - {-1}
-        stayed = {*self.starts}.intersection(before.starts)
-        stayed.difference_update(map(before.starts.__getitem__, changed))
-        new = [at for at, start in enumerate(self.starts) if start not in stayed]
-        gone = [at for at, start in enumerate(before.starts) if start not in stayed]
-        if len(new) > max(_FEW_CELLS, len(self.starts) // _FEW_CELLS):
+        begins, began = {*self.starts}, before.begins
+        rewritten = {before.starts[at] for at in changed}
+        fresh = begins.difference(began - rewritten)
+        if len(fresh) > max(_FEW_CELLS, len(begins) // _FEW_CELLS):
             return None
+        new = sorted(map(self.starts.index, fresh))
+        gone = sorted(changed.union(map(before.starts.index, began - begins)))
         starts = [*before.starts]
         sizes, row_ids, locals_ = [*cells.sizes], [*cells.row_ids], [*cells.locals]
         for at in reversed(gone):
@@ -223,8 +224,13 @@ class Node:
             size += 4
         return max(size, _LEAST_BLOCK), signed(row_id), content[at:end], rest
 
+    @cached_property
+    def begins(self) -> frozenset[int]:
+        """Where its cells begin."""
+        return frozenset(self.starts)
+
     def holders(self, cells: Cells) -> Any:
-        """The place of the cell that each byte is of, -1 of others, as an array; worked out once."""
+        """The place of the cell that each byte is of, -1 of others, as an array."""
         if (known := vars(self).get("_holders")) is not None:
             return known
         found = vars(self)["_holders"] = np.full(len(self.content), -1, np.int16)
@@ -390,13 +396,31 @@ NULL: Final[Value] = (0, 0)
 _WHOLE_BYTES: Final = (0, 1, 2, 3, 4, 6, 8)
 _FLOAT: Final = 7
 _CONSTANTS: Final = {0: NULL, 8: (1, 0), 9: (1, 1)}
+_RESERVED: Final = frozenset({10, 11})
+"""Types of values that SQLite keeps for itself."""
+_SIZES: Final = (*_WHOLE_BYTES, 8, 0, 0, 0, 0, *(size for size in range(58) for _ in range(2)))
+"""Bytes of a value of each type below 128."""
 
 
 def record(content: bytes) -> tuple[Value, ...]:
     """The values of a record that has no byte too many. Raises `Tangled`."""
+    found: list[Value] = []
+    serials = content[1 : content[0]] if content else b""
+    place = len(serials) + 1
+    if (  # as in most, each number is one byte
+        content
+        and serials.isascii()
+        and content[0] == place < 128
+        and place + sum(map(_SIZES.__getitem__, serials)) == len(content)
+        and _RESERVED.isdisjoint(serials)
+    ):
+        for serial in serials:
+            end = place + _SIZES[serial]
+            found.append(_value(serial, content[place:end]))
+            place = end
+        return tuple(found)
     try:
         begin, at = varint(content, 0)
-        found: list[Value] = []
         place = begin
         while at < begin:
             serial, at = varint(content, at)
@@ -432,7 +456,7 @@ def serial_bytes(serial: int) -> int:
     """The size of a value of that type. Raises `Tangled`."""
     if serial >= 12:
         return (serial - 12) // 2
-    if serial in (10, 11):
+    if serial in _RESERVED:
         raise Tangled("a value is of a type that SQLite keeps for itself")
     return 8 if serial == _FLOAT else 0 if serial > _FLOAT else _WHOLE_BYTES[serial]
 

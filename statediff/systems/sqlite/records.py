@@ -73,7 +73,7 @@ class FewRows:
 def are_few(difference: Difference, table: Table) -> bool:
     """Whether so few rows of the table are others that it need not be read whole."""
     count = len(difference.gone) + len(difference.new)
-    return count <= max(_FEW_ROWS, table.row_count // MANY)
+    return count <= _FEW_ROWS or count <= table.row_count // MANY
 
 
 def row_reader(each: EntityType, catalogue: Catalogue, table: TableIndexes) -> RowReader | None:

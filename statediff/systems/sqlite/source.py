@@ -165,7 +165,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one call, one answer
             raise SourceRuined(f"{printable(path.name)} is not a file")
-        if not (os.access(path, os.R_OK) and os.access(path.parent, os.X_OK)):
+        if not os.access(path, os.R_OK):
             raise SourceRuined(f"{printable(path.name)} cannot be opened: Permission denied")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
