@@ -402,7 +402,9 @@ def _folded(trial: _Trial, decided: _Decided) -> Judgement:
 
     # Where reads are noted, what the numbers read is noted now.
     are_now = trial.evidence.reuse is None
-    named = trial.evidence.moments.named({i for f in ordered for i in f.deltas})
+    moments = trial.evidence.moments
+    is_followed = any(moments.commits.values())
+    named = moments.named({i for f in ordered for i in f.deltas}) if is_followed else ()
     judgement = Judgement(
         verdict=fold(clauses),
         tool=_result(cleared(clauses, decided.findings), Result.TOOL),
@@ -412,11 +414,11 @@ def _folded(trial: _Trial, decided: _Decided) -> Judgement:
         findings=ordered,
         metrics=numbers() if are_now else NO_METRICS,
         deltas=diff.deltas,
-        explained_by=tuple((e.delta.id, e.by) for e in explanations),
         hidden=diff.hidden,
         doubts=diff.doubts,
         during=context.attribution.named(named),
     )
+    later(judgement, "explained_by", lambda: tuple([(e.delta.id, e.by) for e in explanations]))
     return judgement if are_now else later(judgement, "metrics", numbers)
 
 
@@ -460,13 +462,15 @@ def fold(clauses: Iterable[ClauseTruth]) -> Verdict:
     return _VERDICTS[_kleene([entry.truth for entry in entries])]
 
 
-def cleared(clauses: Iterable[ClauseTruth], findings: Iterable[Finding]) -> tuple[ClauseTruth, ...]:
+def cleared(clauses: Sequence[ClauseTruth], findings: Iterable[Finding]) -> Sequence[ClauseTruth]:
     """The clauses without those that hold only as far as the log goes: they clear no call."""
+    if not any(clause.result is Result.TOOL for clause in clauses):
+        return clauses
     loose = {f.clause for f in findings if f.explanation.reason is Reason.NOTHING_ADMITTED}
     return tuple(clause for clause in clauses if clause.clause not in loose)
 
 
-def _result(clauses: tuple[ClauseTruth, ...], result: Result) -> Verdict | None:
+def _result(clauses: Sequence[ClauseTruth], result: Result) -> Verdict | None:
     own = [c for c in clauses if c.result is result]
     return fold(own) if own else None
 

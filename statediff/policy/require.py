@@ -105,7 +105,7 @@ def _required(pattern: Pattern, context: JudgingContext, by_id: Mapping[str, Pat
     shared = _shares(pattern, context, by_id)
     if shared is not None:
         return shared
-    return holds(pattern.id, _STAGE, _names(definite) or Reason.AS_REQUIRED(), deltas)
+    return holds(pattern.id, _STAGE, lambda: _names(definite) or Reason.AS_REQUIRED(), deltas)
 
 
 def _counted(
@@ -123,7 +123,7 @@ def _counted(
             pattern.id,
             FindingCode.TOO_MANY_CHANGES,
             _STAGE,
-            Reason.TOO_MANY(
+            lambda: Reason.TOO_MANY(
                 number=number,
                 types=pattern.types,
                 most=pattern.high,

@@ -209,12 +209,9 @@ class Backed:
     """A source that, while it cannot be asked, is known to deliver what the other side delivers."""
 
     def __init__(self, source: Source, other: Source) -> None:
+        self.name = source.name
         self._source = source
         self._other = other
-
-    @property
-    def name(self) -> str:
-        return self._source.name
 
     def schema(self) -> Schema:
         try:

@@ -280,11 +280,8 @@ class _PagesBeside:
     """A database whose pages are compared with kept ones; a scan tells what they do not tell."""
 
     def __init__(self, source: SqliteSource, reader: SqlitePages) -> None:
+        self.name = source.name
         self._source, self._reader = source, reader
-
-    @property
-    def name(self) -> str:
-        return self._source.name
 
     def schema(self) -> Schema:
         return self._source.schema()
