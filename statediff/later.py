@@ -1,7 +1,8 @@
 """Fields of a frozen object that are worked out when they are first asked for.
 
 Most judgements of a run never ask for the chunks of a changed table, for the digest of a state, for
-the witness of a finding, or for the bundle. Nobody who asks can tell the difference: comparing, `replace` and pickling ask.
+the witness of a finding, or for the bundle. Nobody who asks can tell the difference: comparing,
+`replace` and pickling ask.
 """
 
 from __future__ import annotations

@@ -118,7 +118,8 @@ def _counted(
     number = len(definite)
     more = further(pattern, matches, doubts)
     most = None if more is None else number + len(possible) + more
-    if pattern.high is not None and number > pattern.high:
+    high = pattern.high
+    if high is not None and number > high:
         return fails(
             pattern.id,
             FindingCode.TOO_MANY_CHANGES,
@@ -126,7 +127,7 @@ def _counted(
             lambda: Reason.TOO_MANY(
                 number=number,
                 types=pattern.types,
-                most=pattern.high,
+                most=high,
                 entities=_some(_names(definite)),
             ),
             named(pattern, definite),

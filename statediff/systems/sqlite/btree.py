@@ -168,7 +168,8 @@ class Node:
             is_alike = before is not None and before[0].kind == self.kind
             if before is None or not is_alike:
                 return self._with_payloads(self.places)
-            return self._over(*before) or self._with_payloads(self.places).beside(before[1])
+            found = self._over(*before) or self._shifted(*before)
+            return found or self._with_payloads(self.places).beside(before[1])
         except (struct.error, IndexError) as error:
             raise Tangled("a cell is beyond its page") from error
 
@@ -177,6 +178,8 @@ class Node:
         differing = np.frombuffer(self.content, np.uint8) != np.frombuffer(before.content, np.uint8)
         holders = before.holders(cells)
         changed = {*holders[differing].tolist(), *cells.rests} - {-1}
+        if len(changed) > max(_FEW_CELLS, len(self.starts) // _FEW_CELLS):
+            return None
         begins, began = {*self.starts}, before.begins
         rewritten = {before.starts[at] for at in changed}
         fresh = begins.difference(began - rewritten)
@@ -185,28 +188,48 @@ class Node:
         new = sorted(map(self.starts.index, fresh))
         gone = sorted(changed.union(map(before.starts.index, began - begins)))
         starts = [*before.starts]
+        for at in reversed(gone):
+            del starts[at]
+        for at in new:
+            starts.insert(at, self.starts[at])
+        if (*starts,) != self.starts:
+            return None  # those that stayed are in another order
+        return self._instead(cells, new, gone, Stayed(holders, frozenset((-1, *gone))))
+
+    def _shifted(self, before: Node, cells: Cells) -> Cells | None:
+        """The cells, where all but a few side by side are bytes that were anywhere on the page."""
+        if cells.rests:
+            return None
+        old, sizes, content = before.parts(cells), cells.sizes, self.content
+        ends = zip(self.starts, sizes, strict=False)
+        first = _alike(old, [content[start : start + size] for start, size in ends])
+        most = min(len(old), len(self.starts)) - first
+        ends = zip(self.starts[::-1][:most], sizes[::-1], strict=False)
+        last = _alike(old[::-1], [content[start : start + size] for start, size in ends])
+        new = [*range(first, len(self.starts) - last)]
+        gone = [*range(first, len(old) - last)]
+        return self._instead(cells, new, gone, None) if len(new) <= _FEW_CELLS else None
+
+    def _instead(
+        self, cells: Cells, new: list[int], gone: list[int], stayed: Stayed | None
+    ) -> Cells:
+        """The cells of the page as it was, but for these, whose order is the same."""
         sizes, row_ids, locals_ = [*cells.sizes], [*cells.row_ids], [*cells.locals]
         for at in reversed(gone):
-            for each in (starts, sizes, locals_, *([row_ids] if row_ids else ())):
+            for each in (sizes, locals_, *([row_ids] if row_ids else ())):
                 del each[at]
         rests: dict[int, Rest] = {}
-        is_table = self.kind == LEAF_TABLE
         for at in new:
             size, row_id, local, rest = self._cell(self.starts[at])
-            starts.insert(at, self.starts[at])
             sizes.insert(at, size)
             locals_.insert(at, local)
-            if is_table:
+            if self.kind == LEAF_TABLE:
                 row_ids.insert(at, row_id)
             if rest is not None:
                 rests[at] = rest
-        if (*starts,) != self.starts:
-            return None  # those that stayed are in another order
         near = {at for place in new for at in (place - 1, place)}
-        loose = sorted(near.intersection(range(len(starts) - 1)))
-        kinship = Kinship(
-            new=new, gone=gone, loose=loose, stayed=Stayed(holders, frozenset((-1, *gone)))
-        )
+        loose = sorted(near.intersection(range(len(sizes) - 1)))
+        kinship = Kinship(new=new, gone=gone, loose=loose, stayed=stayed)
         return Cells(sizes, row_ids, locals_, rests, kinship)
 
     def _cell(self, begin: int) -> tuple[int, int, bytes, Rest | None]:
@@ -229,14 +252,24 @@ class Node:
         """Where its cells begin."""
         return frozenset(self.starts)
 
+    def parts(self, cells: Cells) -> list[bytes]:
+        """The bytes of each cell."""
+        known: list[bytes] | None = vars(self).get("_parts")
+        if known is None:
+            ends = zip(self.starts, cells.sizes, strict=True)
+            known = [self.content[start : start + size] for start, size in ends]
+            vars(self)["_parts"] = known
+        return known
+
     def holders(self, cells: Cells) -> Any:
         """The place of the cell that each byte is of, -1 of others, as an array."""
-        if (known := vars(self).get("_holders")) is not None:
-            return known
-        found = vars(self)["_holders"] = np.full(len(self.content), -1, np.int16)
-        for place, (start, size) in enumerate(zip(self.starts, cells.sizes, strict=True)):
-            found[start : start + size] = place
-        return found
+        known = vars(self).get("_holders")
+        if known is None:
+            known = np.full(len(self.content), -1, np.int16)
+            for place, (start, size) in enumerate(zip(self.starts, cells.sizes, strict=True)):
+                known[start : start + size] = place
+            vars(self)["_holders"] = known
+        return known
 
     def _with_payloads(self, begins: Any) -> Cells:
         """The cells that begin there, read all at once: byte by byte of their numbers."""
@@ -283,9 +316,11 @@ class Node:
             raise Tangled("cells begin in their own list")
         stayed = None if cells.kinship is None else cells.kinship.stayed
         # Cells that stayed in their place share no byte with each other.
-        places = range(len(self.starts)) if stayed is None else cells.new
-        number = len(spans) + len(places)
-        spans.update((self.starts[at], cells.sizes[at]) for at in places)
+        placed = [*zip(self.starts, cells.sizes, strict=True)]
+        if stayed is not None:
+            placed = [placed[at] for at in cells.new]
+        number = len(spans) + len(placed)
+        spans.update(placed)
         starts = sorted(spans)
         ends = [*map(operator.add, starts, map(spans.__getitem__, starts))]
         if max(ends, default=begin) > self.usable or lost != self.usable - begin - used:
