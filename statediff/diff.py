@@ -47,7 +47,7 @@ from statediff.model.nested import (
     step_order,
 )
 from statediff.model.paths import Steps, at
-from statediff.model.schema import marks_deletion
+from statediff.model.schema import EntityType, Schema, marks_deletion
 from statediff.model.state import Coverage, Enumeration, RowChange, State, Table
 from statediff.model.values import (
     ABSENT,
@@ -155,21 +155,33 @@ class Scope:
     rule_names: RuleNames | None
     evidence: EvidenceIds
     options: DiffOptions = DEFAULTS
-    _views: dict[str, ComparisonView] = field(default_factory=dict)
+    _views: dict[str, tuple[EntityType, EntityType, ComparisonView]] = field(default_factory=dict)
+    _sources: dict[str, tuple[Schema, Schema, str]] = field(default_factory=dict)
 
     def over(self, evidence: EvidenceIds) -> Scope:
         """The same, of other readings."""
-        return Scope(
-            self.canonicalizer, self.boundary, self.rule_names, evidence, self.options, self._views
-        )
+        given = self.canonicalizer, self.boundary, self.rule_names
+        return Scope(*given, evidence, self.options, self._views, self._sources)
 
-    def view(self, name: str, fields: tuple[str, ...]) -> ComparisonView:
-        """The type as it is compared."""
-        known = self._views.get(name)
-        if known is None or known.fields != fields:
-            known = ComparisonView(name, fields, self.canonicalizer, self.boundary, self.rule_names)
-            self._views[name] = known
-        return known
+    def view(self, before: EntityType, after: EntityType) -> ComparisonView:
+        """A type as it is compared."""
+        known = self._views.get(after.name)
+        if known is None or known[0] is not before or known[1] is not after:
+            fields = dict.fromkeys((*before.by_name, *after.by_name))
+            view = ComparisonView(
+                after.name, fields, self.canonicalizer, self.boundary, self.rule_names
+            )
+            known = self._views[after.name] = before, after, view
+        return known[2]
+
+    def source(self, name: str, before: Schema, after: Schema) -> str:
+        """The one source that delivers the type; empty where several do, or none."""
+        known = self._sources.get(name)
+        if known is None or known[0] is not before or known[1] is not after:
+            found = {*before.sources_of(name), *after.sources_of(name)}
+            one = next(iter(found)) if len(found) == 1 else ""
+            known = self._sources[name] = before, after, one
+        return known[2]
 
 
 def _delta_order(delta: Delta) -> tuple[Any, ...]:
@@ -198,8 +210,7 @@ def changes_of(
     left, right = before.tables.get(name), after.tables.get(name)
     if rows is None and left is not None and right is not None and _is_still(left, right, scope):
         return
-    sources = {*before.schema.sources_of(name), *after.schema.sources_of(name)}
-    source = next(iter(sources)) if len(sources) == 1 else ""
+    source = scope.source(name, before.schema, after.schema)
     gaps = [_enumeration(table) for table in (left, right)]
     if scope.boundary is None or scope.boundary.excludes(name) is None:
         for gap in gaps:
@@ -207,7 +218,7 @@ def changes_of(
                 yield Doubt(name, None, None, gap.cause or "not enumerated", _STAGE, source)
     if left is None or right is None or any(g.coverage is Coverage.UNOBSERVED for g in gaps):
         return
-    view = scope.view(name, tuple(dict.fromkeys((*left.type.by_name, *right.type.by_name))))
+    view = scope.view(left.type, right.type)
     if left.type.key == right.type.key:
         yield from _Comparison(left, right, view, scope, source, rows).found()
     elif view.outside is None:
@@ -256,8 +267,7 @@ class _Comparison:
         self._options = scope.options
         ids = scope.evidence.get(self._name, ((), ()))
         self._evidence = tuple(dict.fromkeys((*ids[0], *ids[1])))
-        fields = (*before.type.fields, *after.type.fields)
-        self._immutable = frozenset(f.name for f in fields if f.is_immutable)
+        self._immutable = before.type.immutable | after.type.immutable
         self._deleted_when = after.type.deleted_when or before.type.deleted_when
         self._places_left = MAX_PLACES_OF_TYPE
 
@@ -375,9 +385,15 @@ class _Comparison:
         """Its deletion and creation where its identity was replaced, else one delta a field."""
         raw = self._view.whole(before), self._view.whole(after)
         canonical = self._view.canonical(raw[0]), self._view.canonical(raw[1])
+        fields = self._view.fields
+        if not self._view.has_rules:  # what is the same as captured is the same
+            fields = tuple([
+                name for name in fields
+                if not same(raw[0][name], raw[1][name]) or isinstance(raw[0][name], Unobserved)
+            ])  # fmt: skip
         # Rules look at one row: what is of one content is of one canonical content.
         compared = [
-            name for name in self._view.fields
+            name for name in fields
             if name not in self._view.excluded and not told_apart(raw[0][name], raw[1][name])
         ]  # fmt: skip
         unknown = [name for name in compared if _is_unobserved(canonical, name)]
@@ -408,7 +424,7 @@ class _Comparison:
             return
         for name in unknown:
             yield self._doubt(key, None if is_open else name, _cause(canonical, name))
-        for name in self._view.fields:
+        for name in fields:
             if name in unknown or (is_open and name in differing):
                 continue
             if name not in differing and same(raw[0][name], raw[1][name]):

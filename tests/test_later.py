@@ -29,7 +29,7 @@ def waiting(asked):
 
 
 def work_of(found):
-    return vars(found).get("_later")
+    return vars(found).get("_later") or None
 
 
 def test_it_is_worked_out_once_and_only_when_it_is_asked_for():
@@ -43,6 +43,13 @@ def test_it_is_worked_out_once_and_only_when_it_is_asked_for():
     assert work_of(found) is None
     assert other.is_later("total")
     assert not NOW.is_later("total")
+
+
+def test_several_fields_of_one_object_wait_each_for_itself():
+    found = later(waiting([]), "name", lambda: "other")
+    assert (found.total, found.is_later("name"), found.is_later("total")) == (7, True, False)
+    assert (copy(found).name, found.is_later("name"), found.name) == ("other", True, "other")
+    assert work_of(found) is None
 
 
 @pytest.mark.parametrize(

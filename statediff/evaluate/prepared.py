@@ -244,6 +244,8 @@ class _Base:
     schemas: dict[int, Schema] = field(default_factory=dict)
     """Schemas that are equal to one of the state before."""
     evidence: dict[tuple[str, ...], _Evidence] = field(default_factory=dict)
+    admitted: dict[Any, bool] = field(default_factory=dict)
+    """Whether readings may be used, by what decides that."""
     layouts: Layouts = field(default_factory=Layouts)
 
     # --- whether this applies ---
@@ -258,7 +260,22 @@ class _Base:
             if not self._is_alike(one.state, two.state):
                 return False
         rules = self.compiled.contract.evidence
-        return not admit(self.before.readings, after.readings, timeline, rules, facts.sources)
+        if timeline is not None:
+            return not admit(self.before.readings, after.readings, timeline, rules, facts.sources)
+        # Without a timeline it is the same of all readings that are alike in this.
+        place = (
+            facts.sources,
+            *(
+                (r.source, r.was_read, r.is_agent_influenced, r.acknowledgement)
+                for r in after.readings
+            ),
+        )
+        known = self.admitted.get(place)
+        if known is None:
+            known = not admit(self.before.readings, after.readings, None, rules, facts.sources)
+            if len(self.admitted) < _KEPT:
+                self.admitted[place] = known
+        return known
 
     def _is_alike(self, one: State, two: State) -> bool:
         """Whether the two states have equal schemas, and tables of the same types."""

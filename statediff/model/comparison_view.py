@@ -50,6 +50,11 @@ class ComparisonView:
             rules = ((name, boundary.excludes(type_name, name)) for name in self.fields)
             self.excluded = {name: rule for name, rule in rules if rule is not None}
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether ν may change its rows."""
+        return self._nu is not None
+
     def whole(self, row: Row) -> Row:
         """The row with every field of both schemas; one that its own schema lacks is absent."""
         return {name: row.get(name, ABSENT) for name in self.fields}

@@ -62,7 +62,7 @@ def patched(
             places.setdefault(at, ([], []))[side].append(entries[order])
     patch = _Patch(table, places, table.store if store is None else store)
     orders = sorted({*removed, *added})
-    are_observed = all(ref.is_fully_observed for ref in table.chunks) and not any(
+    are_observed = table.is_fully_observed and not any(
         isinstance(cell, Unobserved) for _, row in added.values() for cell in row.values()
     )
     origin = Origin(

@@ -139,6 +139,11 @@ class EntityType:
     def by_name(self) -> dict[str, Field]:
         return {f.name: f for f in self.fields}
 
+    @cached_property
+    def immutable(self) -> frozenset[str]:
+        """The fields that no entity changes."""
+        return frozenset(f.name for f in self.fields if f.is_immutable)
+
     def kept_bytes(self, field: Field, most: int) -> int:
         """How long a value of the field may be to be captured itself; identities always are."""
         if field.digest_above_bytes is None or field.name in self.key or field.reference:

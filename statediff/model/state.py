@@ -307,9 +307,14 @@ class Table(Later):
 
     def changed_by(self, origin: Origin, store: ChunkStore) -> Table:
         """What the changes make of the table, its chunks worked out when they are asked for."""
-        table = replace(self, chunks=(), store=store, origin=origin)
+        table = Table(self.type, (), self.partition, store, self.enumeration, origin)
         vars(table)["cuts"] = self.cuts
         return later(table, "chunks", origin.after)
+
+    @cached_property
+    def is_fully_observed(self) -> bool:
+        """Whether no cell of it is `Unobserved`."""
+        return all(ref.is_fully_observed for ref in self.chunks)
 
     @cached_property
     def cuts(self) -> list[tuple[Any, ...]]:

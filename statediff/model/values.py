@@ -146,6 +146,8 @@ def same(a: Observed, b: Observed) -> bool:
     """
     if type(a) is not type(b):
         return False
+    if type(a) in _EXACT:
+        return a == b
     if isinstance(a, float) and isinstance(b, float):
         return a.hex() == b.hex()
     if isinstance(a, Decimal) and isinstance(b, Decimal):
@@ -159,6 +161,10 @@ def same(a: Observed, b: Observed) -> bool:
             ka == kb and same(va, vb) for (ka, va), (kb, vb) in zip(a.items, b.items, strict=True)
         )
     return a == b
+
+
+_EXACT: Final = frozenset({str, int, bool, type(None), bytes})
+"""Kinds whose equal values are the same."""
 
 
 def told_apart(a: object, b: object) -> bool | None:
@@ -286,6 +292,8 @@ def order_key(value: Value) -> tuple[Any, ...]:
     """A total order over values of all kinds: numbers, text by code point, then others."""
     if type(value) is str:  # as most are
         return (4, value)
+    if type(value) is int:
+        return (2, value, "i")
     match value:
         case None:
             return (0,)
@@ -319,7 +327,7 @@ def order_key(value: Value) -> tuple[Any, ...]:
 
 def key_order(key: Key) -> tuple[Any, ...]:
     """The order in which entities of a type are stored and reported."""
-    return tuple(order_key(part) for part in key)
+    return (order_key(key[0]),) if len(key) == 1 else tuple([order_key(part) for part in key])
 
 
 def show(observed: Observed, limit: int = 60) -> str:
@@ -398,6 +406,8 @@ def _window(text: str, begin: int, limit: int) -> str:
 
 def printable(text: str) -> str:
     """The text with every control, bidirectional and zero-width character spelled out."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(
         c
         if (c.isprintable() and c not in "\u200b\u200c\u200d\u2060\ufeff") or c == " "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from fractions import Fraction
 
@@ -32,6 +32,8 @@ __all__ = [
 class Verdict(Enum):
     """The answer to a trial; see `policy.judge.fold`."""
 
+    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
+
     MATCH = "MATCH"
     DIVERGE = "DIVERGE"
     INCONCLUSIVE = "INCONCLUSIVE"
@@ -39,6 +41,8 @@ class Verdict(Enum):
 
 class Result(Enum):
     """The three results beside the verdict [TV §3.6]; each folds its own clauses."""
+
+    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
 
     TOOL = "tool"
     TASK = "task"
@@ -85,7 +89,7 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Later):
     """What a clause yielded.
 
     `code` is stable (docs/findings.md); `holds` where nothing is wrong. `causes` names each
@@ -99,9 +103,9 @@ class Finding:
     truth: Truth
     explanation: Explanation
     _: KW_ONLY
-    deltas: tuple[str, ...] = ()
-    evidence: tuple[str, ...] = ()
-    witness: Witness = Witness()
+    deltas: tuple[str, ...] = field(default_factory=tuple)
+    evidence: tuple[str, ...] = field(default_factory=tuple)
+    witness: Witness = field(default_factory=Witness)
     causes: tuple[Explanation, ...] = ()
     rank: int = 0
     """Order among findings of one stage: irreversible before conditional before reversible."""
@@ -164,7 +168,7 @@ class Judgement(Later):
     findings: tuple[Finding, ...]
     metrics: Metrics
     deltas: tuple[Delta, ...]
-    explained_by: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    explained_by: tuple[tuple[str, tuple[str, ...]], ...] = field(default_factory=tuple)
     """(delta id, clauses that explain it), in delta order."""
     hidden: tuple[HiddenDelta, ...] = ()
     doubts: tuple[Doubt, ...] = ()

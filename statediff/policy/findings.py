@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import outcomes
@@ -17,6 +18,7 @@ from statediff.contract.language.context import (
     Seen,
     TooCostly,
 )
+from statediff.later import later
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Label, Op
 from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
@@ -32,6 +34,11 @@ from statediff.policy.matching import (
     selected,
 )
 from statediff.policy.witness import cause_code, witness_of
+
+Said: TypeAlias = Explanation | Callable[[], Explanation]
+"""An explanation, or what makes it of deltas alone: it reads no view."""
+
+_NOT_YET: Final = Reason.AS_ASKED()
 
 _RISK = {Label.IRREVERSIBLE: 0, Label.CONDITIONAL: 1, Label.REVERSIBLE: 2}
 
@@ -55,22 +62,17 @@ def fails(
     clause: str,
     code: FindingCode,
     stage: Stage,
-    explanation: Explanation,
+    explanation: Said,
     deltas: tuple[Delta, ...] = (),
     seen: Iterable[Seen] = (),
 ) -> Finding:
     """The finding of a violated clause."""
-    return Finding(
-        clause,
-        code,
-        stage,
-        Truth.FAILS,
-        explanation,
-        deltas=tuple(d.id for d in deltas),
-        evidence=evidence_of(deltas),
-        witness=witness_of(seen, deltas),
-        rank=risk(deltas),
-    )
+    trail = tuple(seen)
+    found = _finding(clause, code, stage, Truth.FAILS, explanation, deltas)
+    later(found, "witness", lambda: witness_of(trail, deltas))
+    if any(entry.looked is not None for entry in trail):
+        found.witness  # noqa: B018 - what it looks at is noted now
+    return found
 
 
 def unknown(
@@ -108,19 +110,29 @@ def undecided(
     return replace(found, code=FindingCode.UNDEFINED, explanation=cause(reason))
 
 
-def holds(
-    clause: str, stage: Stage, explanation: Explanation, deltas: tuple[Delta, ...] = ()
-) -> Finding:
+def holds(clause: str, stage: Stage, explanation: Said, deltas: tuple[Delta, ...] = ()) -> Finding:
     """The finding of a clause with which nothing is wrong."""
-    return Finding(
-        clause,
-        FindingCode.HOLDS,
-        stage,
-        Truth.HOLDS,
-        explanation,
-        deltas=tuple(d.id for d in deltas),
-        evidence=evidence_of(deltas),
-    )
+    return _finding(clause, FindingCode.HOLDS, stage, Truth.HOLDS, explanation, deltas)
+
+
+def _finding(
+    clause: str,
+    code: FindingCode,
+    stage: Stage,
+    truth: Truth,
+    explanation: Said,
+    deltas: tuple[Delta, ...],
+) -> Finding:
+    """A finding without a witness; what few ask of it waits until somebody does."""
+    said = explanation if isinstance(explanation, Explanation) else _NOT_YET
+    rank = risk(deltas) if truth is Truth.FAILS else 0
+    found = Finding(clause, code, stage, truth, said, rank=rank)
+    if not isinstance(explanation, Explanation):
+        later(found, "explanation", explanation)
+    if deltas:
+        later(found, "deltas", lambda: tuple(d.id for d in deltas))
+        later(found, "evidence", lambda: evidence_of(deltas))
+    return found
 
 
 def over_the_run(at_ends: Finding, within: Iterable[Finding], gaps: Iterable[Cause]) -> Finding:

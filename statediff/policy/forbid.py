@@ -96,7 +96,7 @@ def _forbidden(
             pattern.id,
             FindingCode.FORBIDDEN_CHANGE,
             Stage.FORBID,
-            first_change(deltas),
+            lambda: first_change(deltas),
             deltas,
             trail,
         )

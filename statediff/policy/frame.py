@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -195,7 +196,7 @@ def frame(
             groups.setdefault((d.type, key_order(d.key), d.op), []).append(d)
     for group in groups.values():
         deltas = tuple(group)
-        why = first_change(deltas)
+        why = partial(first_change, deltas)
         findings.append(fails("frame", FindingCode.UNEXPLAINED_CHANGE, Stage.FRAME, why, deltas))
     unsure = [e for e in explanations if e.truth is Truth.UNKNOWN]
     causes: set[Cause] = {
@@ -213,7 +214,7 @@ def frame(
     if causes:
         findings.append(unknown("frame", Stage.FRAME, causes, (), tuple(e.delta for e in unsure)))
     if not findings:
-        deltas = tuple(e.delta for e in explanations)
+        deltas = tuple([e.delta for e in explanations])
         explained = Reason.ALL_EXPLAINED(number=len(deltas))
         findings.append(holds("frame", Stage.FRAME, explained, deltas))
     return tuple(findings)

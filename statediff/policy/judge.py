@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.conduct import Asserted
@@ -68,7 +70,7 @@ NO_TRACE = Trace()
 NO_METRICS = Metrics(None, None, Fraction(0))
 NO_INTERMEDIATE_STATES = IntermediateStates()
 LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
-_STAGES = list(Stage)
+_STAGES = {stage: at for at, stage in enumerate(Stage)}
 _TRUTHS = {Truth.FAILS: 0, Truth.UNKNOWN: 1, Truth.HOLDS: 2}
 _VERDICTS = {
     Truth.FAILS: Verdict.DIVERGE,
@@ -107,8 +109,14 @@ class _Trial:
     context: JudgingContext
     everything: tuple[Change, ...]
     """The changes with those that ν hides; what Ω excludes is not judged."""
-    run: CallContext
     clauses: ClauseRunner
+
+    @cached_property
+    def run(self) -> CallContext:
+        """The calls, beside the states that they left."""
+        moments, trace = self.evidence.moments, self.evidence.trace
+        after_calls = with_states_after_calls(moments, trace, self.context.attribution.claims)
+        return CallContext(self.context, trace, after_calls)
 
 
 def judge(contract: Contract, evidence: Evidence) -> Judgement:
@@ -167,14 +175,12 @@ def _trial(contract: Contract, evidence: Evidence) -> _Trial:
     # ν may not hide what Γ matches or what lacks authorization.
     unseen = tuple(h.delta for h in diff.hidden if not h.by_boundary)
     everything = changes((*diff.deltas, *unseen)) if unseen else context.changes
-    after_calls = with_states_after_calls(evidence.moments, evidence.trace, who.claims)
     return _Trial(
         contract=contract,
         evidence=evidence,
         diff=diff,
         context=context,
         everything=everything,
-        run=CallContext(context, evidence.trace, after_calls),
         clauses=ClauseRunner(context, everything, evidence.moments, evidence.begin),
     )
 
@@ -306,7 +312,10 @@ def _must_report(refusal: Refusal) -> Finding:
 
 def _conduct(trial: _Trial) -> list[Finding]:
     """The findings of steps, turns and actions, in this order."""
-    contract, run = trial.contract, trial.run
+    contract = trial.contract
+    if not (contract.steps or contract.turns or contract.actions):
+        return []
+    run = trial.run
 
     def begin(clause: Asserted) -> None:
         trial.evidence.begin(clause.id)
@@ -393,7 +402,9 @@ def _folded(trial: _Trial, decided: _Decided) -> Judgement:
 
     # Where reads are noted, what the numbers read is noted now.
     are_now = trial.evidence.reuse is None
-    named = trial.evidence.moments.named({i for f in ordered for i in f.deltas})
+    moments = trial.evidence.moments
+    is_followed = any(moments.commits.values())
+    named = moments.named({i for f in ordered for i in f.deltas}) if is_followed else ()
     judgement = Judgement(
         verdict=fold(clauses),
         tool=_result(cleared(clauses, decided.findings), Result.TOOL),
@@ -403,39 +414,41 @@ def _folded(trial: _Trial, decided: _Decided) -> Judgement:
         findings=ordered,
         metrics=numbers() if are_now else NO_METRICS,
         deltas=diff.deltas,
-        explained_by=tuple((e.delta.id, e.by) for e in explanations),
         hidden=diff.hidden,
         doubts=diff.doubts,
         during=context.attribution.named(named),
     )
+    later(judgement, "explained_by", lambda: tuple([(e.delta.id, e.by) for e in explanations]))
     return judgement if are_now else later(judgement, "metrics", numbers)
 
 
 def _clauses(contract: Contract, findings: Iterable[Finding]) -> tuple[ClauseTruth, ...]:
     """The truth of each clause, in the order of their first findings."""
     of_clause: dict[str, list[Finding]] = {}
+    about_calls = contract.about_calls
     for finding in findings:
         of_clause.setdefault(finding.clause, []).append(finding)
     return tuple(
-        ClauseTruth(
-            clause, own[0].stage, _kleene(f.truth for f in own), clause in contract.about_calls
-        )
+        _clause(clause, own[0].stage, _kleene([f.truth for f in own]), clause in about_calls)
         for clause, own in of_clause.items()
     )
+
+
+_clause: Final = lru_cache(4096)(ClauseTruth)
+"""The same clauses have the same truths in most runs."""
 
 
 def report_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings as reports show them; those of branches follow what they are part of."""
 
     def order(finding: Finding) -> tuple[int, bool, int, int]:
-        stage = _STAGES.index(finding.stage)
+        stage = _STAGES[finding.stage]
         return _TRUTHS[finding.truth], "/" in finding.clause, stage, finding.rank
 
     return tuple(sorted(findings, key=order))
 
 
-def _kleene(truths: Iterable[Truth]) -> Truth:
-    present = list(truths)
+def _kleene(present: Sequence[Truth]) -> Truth:
     if Truth.FAILS in present:
         return Truth.FAILS
     return Truth.UNKNOWN if Truth.UNKNOWN in present else Truth.HOLDS
@@ -446,16 +459,18 @@ def fold(clauses: Iterable[ClauseTruth]) -> Verdict:
     entries = list(clauses)
     if not entries:
         return Verdict.INCONCLUSIVE
-    return _VERDICTS[_kleene(entry.truth for entry in entries)]
+    return _VERDICTS[_kleene([entry.truth for entry in entries])]
 
 
-def cleared(clauses: Iterable[ClauseTruth], findings: Iterable[Finding]) -> tuple[ClauseTruth, ...]:
+def cleared(clauses: Sequence[ClauseTruth], findings: Iterable[Finding]) -> Sequence[ClauseTruth]:
     """The clauses without those that hold only as far as the log goes: they clear no call."""
+    if not any(clause.result is Result.TOOL for clause in clauses):
+        return clauses
     loose = {f.clause for f in findings if f.explanation.reason is Reason.NOTHING_ADMITTED}
     return tuple(clause for clause in clauses if clause.clause not in loose)
 
 
-def _result(clauses: tuple[ClauseTruth, ...], result: Result) -> Verdict | None:
+def _result(clauses: Sequence[ClauseTruth], result: Result) -> Verdict | None:
     own = [c for c in clauses if c.result is result]
     return fold(own) if own else None
 

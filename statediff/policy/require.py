@@ -105,7 +105,7 @@ def _required(pattern: Pattern, context: JudgingContext, by_id: Mapping[str, Pat
     shared = _shares(pattern, context, by_id)
     if shared is not None:
         return shared
-    return holds(pattern.id, _STAGE, _names(definite) or Reason.AS_REQUIRED(), deltas)
+    return holds(pattern.id, _STAGE, lambda: _names(definite) or Reason.AS_REQUIRED(), deltas)
 
 
 def _counted(
@@ -118,15 +118,16 @@ def _counted(
     number = len(definite)
     more = further(pattern, matches, doubts)
     most = None if more is None else number + len(possible) + more
-    if pattern.high is not None and number > pattern.high:
+    high = pattern.high
+    if high is not None and number > high:
         return fails(
             pattern.id,
             FindingCode.TOO_MANY_CHANGES,
             _STAGE,
-            Reason.TOO_MANY(
+            lambda: Reason.TOO_MANY(
                 number=number,
                 types=pattern.types,
-                most=pattern.high,
+                most=high,
                 entities=_some(_names(definite)),
             ),
             named(pattern, definite),

@@ -79,8 +79,11 @@ class StateFile:
     """Why it could not even be copied: its source is unobserved."""
 
     @staticmethod
-    def parse(text: str) -> StateFile:
-        """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing."""
+    def parse(text: str, likely: Sequence[StateReader] = ()) -> StateFile:
+        """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing.
+
+        The `likely` readers are asked first whether they read a path.
+        """
         found = None if _exists(text) else _NAMED.fullmatch(text)
         name, place = (found[1], found[2]) if found else ("", text)
         path, reader = Path(place), None
@@ -93,7 +96,7 @@ class StateFile:
             raise UsageError(
                 f"{printable(str(path))}: expected a state, found nothing; check the path"
             )
-        reader = reader or state_reader(path)
+        reader = reader or state_reader(path, likely)
         return StateFile(name or reader.name, path, reader)
 
     def read_by(self, refinement: Refinement | None) -> Source:
@@ -206,12 +209,9 @@ class Backed:
     """A source that, while it cannot be asked, is known to deliver what the other side delivers."""
 
     def __init__(self, source: Source, other: Source) -> None:
+        self.name = source.name
         self._source = source
         self._other = other
-
-    @property
-    def name(self) -> str:
-        return self._source.name
 
     def schema(self) -> Schema:
         try:
@@ -372,9 +372,13 @@ def _history(
     return history_of(source, Seen(tuple(transactions)), after, offline_clock, first)
 
 
-def distinct_states(states: Sequence[str | StateFile], where: str) -> tuple[StateFile, ...]:
+def distinct_states(
+    states: Sequence[str | StateFile], where: str, likely: Sequence[StateReader] = ()
+) -> tuple[StateFile, ...]:
     """The states named, sorted by source; `UsageError` where two have one name."""
-    parsed = (each if isinstance(each, StateFile) else StateFile.parse(each) for each in states)
+    parsed = [
+        each if isinstance(each, StateFile) else StateFile.parse(each, likely) for each in states
+    ]
     files = tuple(sorted(parsed, key=lambda f: f.source))
     for one, other in itertools.pairwise(files):
         if one.source == other.source:

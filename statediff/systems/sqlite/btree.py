@@ -25,6 +25,8 @@ OF_TABLES: Final = (INTERIOR_TABLE, LEAF_TABLE)
 FILE_HEADER_BYTES: Final = 100
 _LEAST_BLOCK: Final = 4
 """Bytes of the smallest cell, and of the smallest free block."""
+_FEW_CELLS: Final = 8
+"""So many cells of a page are read one by one, and of more than that so large a part of all."""
 _MOST_LENGTH: Final = 2**63
 
 ReadPage = Callable[[int], bytes]
@@ -110,6 +112,23 @@ class Kinship:
     """Places before of those that are not known to be there."""
     loose: list[int]
     """Places whose cell did not precede the next one on the page as it was."""
+    stayed: Stayed | None = None
+    """The others, where they are the same bytes of the page; None where they may have moved."""
+
+
+@dataclass(frozen=True)
+class Stayed:
+    """The cells of a page that are bytes which were in the same place."""
+
+    holders: Any
+    """The place of the cell that each byte was of, -1 of others, as an array."""
+    gone: frozenset[int]
+    """The places of the cells that did not stay, and -1."""
+
+    def is_in(self, start: int, end: int) -> bool:
+        """Whether such a cell has one of these bytes; none is shorter than the step."""
+        held = self.holders[start:end:_LEAST_BLOCK].tolist()
+        return not self.gone.issuperset((*held, int(self.holders[end - 1])))
 
 
 @dataclass(frozen=True)
@@ -146,11 +165,111 @@ class Node:
                 told = [varint(self.content, start + 4) for start in self.starts]
                 sizes = [end - start for start, (_, end) in zip(self.starts, told, strict=True)]
                 return Cells(sizes, [signed(key) for key, _ in told], [], {})
-            found = self._with_payloads(self.places)
+            is_alike = before is not None and before[0].kind == self.kind
+            if before is None or not is_alike:
+                return self._with_payloads(self.places)
+            found = self._over(*before) or self._shifted(*before)
+            return found or self._with_payloads(self.places).beside(before[1])
         except (struct.error, IndexError) as error:
             raise Tangled("a cell is beyond its page") from error
-        is_alike = before is not None and before[0].kind == self.kind
-        return found.beside(before[1]) if before is not None and is_alike else found
+
+    def _over(self, before: Node, cells: Cells) -> Cells | None:
+        """The cells, where most are bytes that were in the same place; None where they are not."""
+        differing = np.frombuffer(self.content, np.uint8) != np.frombuffer(before.content, np.uint8)
+        holders = before.holders(cells)
+        changed = {*holders[differing].tolist(), *cells.rests} - {-1}
+        if len(changed) > max(_FEW_CELLS, len(self.starts) // _FEW_CELLS):
+            return None
+        begins, began = {*self.starts}, before.begins
+        rewritten = {before.starts[at] for at in changed}
+        fresh = begins.difference(began - rewritten)
+        if len(fresh) > max(_FEW_CELLS, len(begins) // _FEW_CELLS):
+            return None
+        new = sorted(map(self.starts.index, fresh))
+        gone = sorted(changed.union(map(before.starts.index, began - begins)))
+        starts = [*before.starts]
+        for at in reversed(gone):
+            del starts[at]
+        for at in new:
+            starts.insert(at, self.starts[at])
+        if (*starts,) != self.starts:
+            return None  # those that stayed are in another order
+        return self._instead(cells, new, gone, Stayed(holders, frozenset((-1, *gone))))
+
+    def _shifted(self, before: Node, cells: Cells) -> Cells | None:
+        """The cells, where all but a few side by side are bytes that were anywhere on the page."""
+        if cells.rests:
+            return None
+        old, sizes, content = before.parts(cells), cells.sizes, self.content
+        ends = zip(self.starts, sizes, strict=False)
+        first = _alike(old, [content[start : start + size] for start, size in ends])
+        most = min(len(old), len(self.starts)) - first
+        ends = zip(self.starts[::-1][:most], sizes[::-1], strict=False)
+        last = _alike(old[::-1], [content[start : start + size] for start, size in ends])
+        new = [*range(first, len(self.starts) - last)]
+        gone = [*range(first, len(old) - last)]
+        return self._instead(cells, new, gone, None) if len(new) <= _FEW_CELLS else None
+
+    def _instead(
+        self, cells: Cells, new: list[int], gone: list[int], stayed: Stayed | None
+    ) -> Cells:
+        """The cells of the page as it was, but for these, whose order is the same."""
+        sizes, row_ids, locals_ = [*cells.sizes], [*cells.row_ids], [*cells.locals]
+        for at in reversed(gone):
+            for each in (sizes, locals_, *([row_ids] if row_ids else ())):
+                del each[at]
+        rests: dict[int, Rest] = {}
+        for at in new:
+            size, row_id, local, rest = self._cell(self.starts[at])
+            sizes.insert(at, size)
+            locals_.insert(at, local)
+            if self.kind == LEAF_TABLE:
+                row_ids.insert(at, row_id)
+            if rest is not None:
+                rests[at] = rest
+        near = {at for place in new for at in (place - 1, place)}
+        loose = sorted(near.intersection(range(len(sizes) - 1)))
+        kinship = Kinship(new=new, gone=gone, loose=loose, stayed=stayed)
+        return Cells(sizes, row_ids, locals_, rests, kinship)
+
+    def _cell(self, begin: int) -> tuple[int, int, bytes, Rest | None]:
+        """Size on the page, row id, the payload's part on the page and its rest, of one cell."""
+        content, row_id, is_table = self.content, 0, self.kind == LEAF_TABLE
+        length, at = varint(content, begin + (4 if self.kind == INTERIOR_INDEX else 0))
+        if is_table:
+            row_id, at = varint(content, at)
+        if length >= _MOST_LENGTH:
+            raise Tangled("a cell is beyond its page")
+        end, rest = at + local_bytes(length, self.usable, is_table=is_table), None
+        size = end - begin
+        if end < at + length:
+            rest = Rest(length, *struct.unpack_from(">I", content, end))
+            size += 4
+        return max(size, _LEAST_BLOCK), signed(row_id), content[at:end], rest
+
+    @cached_property
+    def begins(self) -> frozenset[int]:
+        """Where its cells begin."""
+        return frozenset(self.starts)
+
+    def parts(self, cells: Cells) -> list[bytes]:
+        """The bytes of each cell."""
+        known: list[bytes] | None = vars(self).get("_parts")
+        if known is None:
+            ends = zip(self.starts, cells.sizes, strict=True)
+            known = [self.content[start : start + size] for start, size in ends]
+            vars(self)["_parts"] = known
+        return known
+
+    def holders(self, cells: Cells) -> Any:
+        """The place of the cell that each byte is of, -1 of others, as an array."""
+        known = vars(self).get("_holders")
+        if known is None:
+            known = np.full(len(self.content), -1, np.int16)
+            for place, (start, size) in enumerate(zip(self.starts, cells.sizes, strict=True)):
+                known[start : start + size] = place
+            vars(self)["_holders"] = known
+        return known
 
     def _with_payloads(self, begins: Any) -> Cells:
         """The cells that begin there, read all at once: byte by byte of their numbers."""
@@ -182,30 +301,37 @@ class Node:
         content, at = self.content, self.at
         free, count, begin, lost = struct.unpack_from(">HHHB", content, at + 1)
         begin = begin or 65536
-        blocks: list[tuple[int, int]] = []
+        spans: dict[int, int] = {}
+        used = sum(cells.sizes)
         while free:
             following, size = (
                 struct.unpack_from(">HH", content, free) if free < len(content) - 3 else (0, 0)
             )
             if size < _LEAST_BLOCK or (following and following <= free + size + 3):
                 raise Tangled("a free block is of no use")
-            blocks.append((free, size))
+            spans[free] = size
+            used += size
             free = following
         if at + (12 if self.children else 8) + 2 * count > begin:
             raise Tangled("cells begin in their own list")
-        spans = dict(zip(self.starts, cells.sizes, strict=True))
-        spans.update(blocks)
-        if len(spans) != len(self.starts) + len(blocks):
-            raise Tangled("two cells share a byte")
+        stayed = None if cells.kinship is None else cells.kinship.stayed
+        # Cells that stayed in their place share no byte with each other.
+        placed = [*zip(self.starts, cells.sizes, strict=True)]
+        if stayed is not None:
+            placed = [placed[at] for at in cells.new]
+        number = len(spans) + len(placed)
+        spans.update(placed)
         starts = sorted(spans)
         ends = [*map(operator.add, starts, map(spans.__getitem__, starts))]
-        end = begin
-        if starts:
-            if starts[0] < begin or any(map(operator.gt, ends, starts[1:])):
-                raise Tangled("two cells share a byte")
-            end = ends[-1]
-        if end > self.usable or lost != self.usable - begin - sum(spans.values()):
+        if max(ends, default=begin) > self.usable or lost != self.usable - begin - used:
             raise Tangled("bytes of a page are in no cell")
+        if (
+            len(spans) != number
+            or any(map(operator.gt, ends, starts[1:]))
+            or (stayed is not None and any(map(stayed.is_in, starts, ends)))
+            or min((*self.starts, *starts[:1]), default=begin) < begin
+        ):
+            raise Tangled("two cells share a byte")
 
 
 def _alike(one: list[Any], other: list[Any]) -> int:
@@ -305,13 +431,31 @@ NULL: Final[Value] = (0, 0)
 _WHOLE_BYTES: Final = (0, 1, 2, 3, 4, 6, 8)
 _FLOAT: Final = 7
 _CONSTANTS: Final = {0: NULL, 8: (1, 0), 9: (1, 1)}
+_RESERVED: Final = frozenset({10, 11})
+"""Types of values that SQLite keeps for itself."""
+_SIZES: Final = (*_WHOLE_BYTES, 8, 0, 0, 0, 0, *(size for size in range(58) for _ in range(2)))
+"""Bytes of a value of each type below 128."""
 
 
 def record(content: bytes) -> tuple[Value, ...]:
     """The values of a record that has no byte too many. Raises `Tangled`."""
+    found: list[Value] = []
+    serials = content[1 : content[0]] if content else b""
+    place = len(serials) + 1
+    if (  # as in most, each number is one byte
+        content
+        and serials.isascii()
+        and content[0] == place < 128
+        and place + sum(map(_SIZES.__getitem__, serials)) == len(content)
+        and _RESERVED.isdisjoint(serials)
+    ):
+        for serial in serials:
+            end = place + _SIZES[serial]
+            found.append(_value(serial, content[place:end]))
+            place = end
+        return tuple(found)
     try:
         begin, at = varint(content, 0)
-        found: list[Value] = []
         place = begin
         while at < begin:
             serial, at = varint(content, at)
@@ -347,7 +491,7 @@ def serial_bytes(serial: int) -> int:
     """The size of a value of that type. Raises `Tangled`."""
     if serial >= 12:
         return (serial - 12) // 2
-    if serial in (10, 11):
+    if serial in _RESERVED:
         raise Tangled("a value is of a type that SQLite keeps for itself")
     return 8 if serial == _FLOAT else 0 if serial > _FLOAT else _WHOLE_BYTES[serial]
 

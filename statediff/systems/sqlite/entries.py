@@ -101,9 +101,8 @@ class Plain:
     """(root, place of each value of its entries) of each index; -1 of the row id. None where an
     index computes or leaves out something."""
 
-    def values(self, row_id: int, content: bytes) -> Entry:
-        """The stored values of each column. Raises `Uncertain`, `Tangled`."""
-        values = record(content)
+    def values(self, row_id: int, values: Entry) -> Entry:
+        """The stored values of each column, of those of a record. Raises `Uncertain`."""
         if len(values) != len(self.are_reals):
             raise Uncertain("a row is shorter than its table")
         if self.alias is not None:
@@ -131,13 +130,13 @@ class TableIndexes:
     """How a row's record tells its entries; None where only SQLite can."""
     _queries: dict[str, str] = field(default_factory=dict, compare=False)
 
-    def plain_entries(self, rows: Iterable[tuple[int, bytes]]) -> dict[int, Counter[Entry]]:
-        """The same, for row ids with their records, where the table is plain."""
+    def plain_entries(self, rows: Iterable[tuple[int, Entry]]) -> dict[int, Counter[Entry]]:
+        """The same, for row ids with the values of their records, where the table is plain."""
         if self.plain is None or self.plain.places is None:
             raise Uncertain("only SQLite can tell its entries")
         found: dict[int, Counter[Entry]] = {index.root: Counter() for index in self.indexes}
-        for row_id, content in rows:
-            values = self.plain.values(row_id, content)
+        for row_id, stored in rows:
+            values = self.plain.values(row_id, stored)
             for column, is_real, value in zip(
                 self.columns, self.plain.are_reals, values, strict=True
             ):
@@ -226,18 +225,21 @@ def _kind_of(column: tuple[str, str, bool]) -> str:
 
 def _check_kind(column: tuple[str, str, bool], told: Any) -> None:
     """Raises `Uncertain` where a value might be one that its column may not have."""
-    name, allowed, is_required = column
     if isinstance(told, tuple):
         is_fine = _LIKE_A_NUMBER.fullmatch(told[1]) is None
     else:
-        kind = bytes(told).decode()
-        is_fine = kind != "null" or not is_required
-        if allowed == "words":
-            is_fine &= kind not in ("integer", "real")
-        elif allowed not in ("numeric", "any"):
-            is_fine &= kind in (allowed, "null")
+        is_fine = _is_allowed(column, bytes(told).decode())
     if not is_fine:
-        raise Uncertain(f"a value of {name} may be of a wrong kind")
+        raise Uncertain(f"a value of {column[0]} may be of a wrong kind")
+
+
+def _is_allowed(column: tuple[str, str, bool], kind: str) -> bool:
+    _, allowed, is_required = column
+    if kind == "null":
+        return not is_required
+    if allowed == "words":
+        return kind not in ("integer", "real")
+    return allowed in ("numeric", "any", kind)
 
 
 def _check_stored(column: tuple[str, str, bool], is_real: bool, value: Value) -> None:
@@ -245,11 +247,13 @@ def _check_stored(column: tuple[str, str, bool], is_real: bool, value: Value) ->
     kind, content = value
     if kind == 2 and column[1] == "numeric":
         _check_kind(column, value)
-    elif kind == 1:
-        is_float = is_real or isinstance(content, float)
-        _check_kind(column, b"real" if is_float else b"integer")
-    else:
-        _check_kind(column, (b"null", b"", b"text", b"blob")[kind])
+        return
+    is_float = kind == 1 and (is_real or isinstance(content, float))
+    if not _is_allowed(column, "real" if is_float else _KINDS[kind]):
+        raise Uncertain(f"a value of {column[0]} may be of a wrong kind")
+
+
+_KINDS: Final = ("null", "integer", "text", "blob")
 
 
 def _as_text(content: bytes) -> tuple[int, bytes]:

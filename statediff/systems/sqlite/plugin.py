@@ -41,15 +41,19 @@ def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
 
 
 def _is_database(path: Path) -> bool:
-    """By its first bytes or, where it is empty or damaged, by its suffix."""
+    """By its suffix, as it may be empty or damaged, or else by its first bytes.
+
+    Closing a file drops all locks that this process has on it, so that few are opened.
+    """
+    if path.suffix in _SUFFIXES:
+        return not path.is_dir()
     if not path.is_file():
-        return path.suffix in _SUFFIXES and not path.is_dir()
+        return False
     try:
         with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
+            return file.read(len(_MAGIC)) == _MAGIC
     except OSError as error:
         raise InputError(f"{printable(str(path))}: cannot be read: {error.strerror}") from error
-    return start == _MAGIC or path.suffix in _SUFFIXES
 
 
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:

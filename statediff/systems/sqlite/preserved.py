@@ -61,6 +61,13 @@ class Stored:
         """All of its record."""
         return self.local if self.rest is None else payload(self.local, self.rest, read, usable)
 
+    def values(self, read: ReadPage, usable: int) -> Entry:
+        """The values of its record, read once: pages as they were, or as they are. `Tangled`."""
+        found: Entry | None = vars(self).get("_values")
+        if found is None:
+            found = vars(self)["_values"] = record(self.content(read, usable))
+        return found
+
 
 @dataclass
 class Difference:
@@ -125,11 +132,11 @@ class Preservation:
             if each.table.hidden_by is not None:
                 raise Uncertain(each.table.hidden_by)
             rows = each.new if sign > 0 else each.gone
-            if not rows:
-                continue
+            if not rows or (sign < 0 and not each.table.indexes):
+                continue  # of rows that are gone, only their entries matter
             try:
                 found = each.table.plain_entries(
-                    (row_id, stored.content(read, self._usable))
+                    (row_id, stored.values(read, self._usable))
                     for row_id, stored in rows.items()
                     if stored is not None
                 )
@@ -195,7 +202,11 @@ class Preservation:
         for row_id, row in new.items():
             if old.get(row_id) != row:
                 stored = found.new[row_id] = _stored(row)
-                check_shape(stored.local, stored.length, len(found.table.columns))
+                most = len(found.table.columns)
+                if stored.rest is not None:
+                    check_shape(stored.local, stored.length, most)
+                elif len(stored.values(self._after, self._usable)) > most:
+                    raise Tangled("a record has more values than its table has columns")
 
     def _rows(self, tree: Tree, page: int, places: list[int]) -> Iterable[tuple[int, _Row]]:
         """Row id → the row on its page; where there is a rest, with what is equal where that is."""

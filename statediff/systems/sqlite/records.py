@@ -73,7 +73,7 @@ class FewRows:
 def are_few(difference: Difference, table: Table) -> bool:
     """Whether so few rows of the table are others that it need not be read whole."""
     count = len(difference.gone) + len(difference.new)
-    return count <= max(_FEW_ROWS, table.row_count // MANY)
+    return count <= _FEW_ROWS or count <= table.row_count // MANY
 
 
 def row_reader(each: EntityType, catalogue: Catalogue, table: TableIndexes) -> RowReader | None:
@@ -107,7 +107,7 @@ class RowReader:
         for row_id, each in stored.items():
             if each is None or each.length > _MOST_BYTES:
                 raise Uncertain("a row is too long")
-            values = self.plain.values(row_id, each.content(read, usable))
+            values = self.plain.values(row_id, each.values(read, usable))
             shown = [
                 row_id if at == _ROW_ID else _shown(values[at], self.plain.are_reals[at])
                 for at in self.places

@@ -165,7 +165,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one call, one answer
             raise SourceRuined(f"{printable(path.name)} is not a file")
-        if not (os.access(path, os.R_OK) and os.access(path.parent, os.X_OK)):
+        if not os.access(path, os.R_OK):
             raise SourceRuined(f"{printable(path.name)} cannot be opened: Permission denied")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -280,11 +280,8 @@ class _PagesBeside:
     """A database whose pages are compared with kept ones; a scan tells what they do not tell."""
 
     def __init__(self, source: SqliteSource, reader: SqlitePages) -> None:
+        self.name = source.name
         self._source, self._reader = source, reader
-
-    @property
-    def name(self) -> str:
-        return self._source.name
 
     def schema(self) -> Schema:
         return self._source.schema()
