@@ -275,8 +275,8 @@ _HOLES_LEAD: Final = """
 All {number} wrong runs that it passes were read, by {by}:
 """
 _HOLES_ERRORS: Final = """
-{number} runs are counted apart, as `{label}`, and are in no figure above: {why}. They were
-{runs}."""
+{number} runs more are counted apart, as `{label}`, and as passed in no figure above: {why}.
+They were {runs}."""
 
 
 def _read_holes(found: Mapping[str, Any]) -> Iterator[str]:
