@@ -9,7 +9,7 @@ import itertools
 import math
 import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -82,8 +82,9 @@ class Cells:
     def beside(self, before: Cells) -> Cells:
         """The same cells, compared with those of the page as it was."""
         old, new = before.contents, self.contents
-        first = _alike(old, new)
-        last = _alike(old[: first - len(old) - 1 : -1], new[: first - len(new) - 1 : -1])
+        most = min(len(old), len(new))
+        first = _alike(old, new, most)
+        last = min(_alike(reversed(old), reversed(new), most), most - first)
         past_old, past_new = len(old) - last, len(new) - last
         place_of = {content: place for place, content in enumerate(old[first:past_old], first)}
         middle = [place_of.get(content, -1) for content in new[first:past_new]]
@@ -200,12 +201,11 @@ class Node:
         """The cells, where all but a few side by side are bytes that were anywhere on the page."""
         if cells.rests:
             return None
-        old, sizes, content = before.parts(cells), cells.sizes, self.content
-        ends = zip(self.starts, sizes, strict=False)
-        first = _alike(old, [content[start : start + size] for start, size in ends])
-        most = min(len(old), len(self.starts)) - first
-        ends = zip(self.starts[::-1][:most], sizes[::-1], strict=False)
-        last = _alike(old[::-1], [content[start : start + size] for start, size in ends])
+        old, starts, sizes = before.parts(cells), self.starts, cells.sizes
+        most = min(len(old), len(starts))
+        first = _alike(old, _slices(self.content, starts, sizes), most)
+        ends = _slices(self.content, starts[::-1], sizes[::-1])
+        last = min(_alike(reversed(old), ends, most), most - first)
         new = [*range(first, len(self.starts) - last)]
         gone = [*range(first, len(old) - last)]
         return self._instead(cells, new, gone, None) if len(new) <= _FEW_CELLS else None
@@ -256,9 +256,7 @@ class Node:
         """The bytes of each cell."""
         known: list[bytes] | None = vars(self).get("_parts")
         if known is None:
-            ends = zip(self.starts, cells.sizes, strict=True)
-            known = [self.content[start : start + size] for start, size in ends]
-            vars(self)["_parts"] = known
+            known = vars(self)["_parts"] = [*_slices(self.content, self.starts, cells.sizes)]
         return known
 
     def holders(self, cells: Cells) -> Any:
@@ -334,11 +332,15 @@ class Node:
             raise Tangled("two cells share a byte")
 
 
-def _alike(one: list[Any], other: list[Any]) -> int:
-    """How many are equal at the beginning."""
-    most = min(len(one), len(other))
-    differing = enumerate(map(operator.ne, one, other))
-    return next((place for place, are_others in differing if are_others), most)
+def _alike(one: Iterable[Any], other: Iterable[Any], most: int) -> int:
+    """How many are equal at the beginning, of so many."""
+    differing = map(operator.ne, one, other)
+    return next(itertools.compress(itertools.count(), differing), most)
+
+
+def _slices(content: bytes, starts: Sequence[int], sizes: Sequence[int]) -> Iterable[bytes]:
+    """The parts of so many bytes that begin there."""
+    return map(content.__getitem__, map(slice, starts, map(operator.add, starts, sizes)))
 
 
 def node_of(content: bytes, page: int, usable: int) -> Node:
