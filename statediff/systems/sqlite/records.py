@@ -14,7 +14,7 @@ from statediff.model.state import ChunkStore, Table
 from statediff.systems.relational.schema import is_key
 from statediff.systems.sqlite.btree import ReadPage, Tangled, Value
 from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
-from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain
+from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, search_index
 from statediff.systems.sqlite.preserved import Difference, Stored
 from statediff.systems.sqlite.scan import Query, stored_text
 
@@ -81,6 +81,8 @@ def row_reader(each: EntityType, catalogue: Catalogue, table: TableIndexes) -> R
     entry = catalogue.tables.get(folded(each.source_table))
     has_limits = any(f.digest_above_bytes is not None for f in each.fields)
     if entry is None or table.plain is None or has_limits:
+        return None
+    if search_index(catalogue, folded(each.source_table)) is not None:
         return None
     query = Query(each, entry, False, None)
     at_of = {folded(column.name): at for at, column in enumerate(entry.columns)}

@@ -28,6 +28,10 @@ INSERT INTO b SELECT printf('k%03d', id), x FROM a WHERE id < 60;
 INSERT INTO c VALUES (1, zeroblob(5000)), (1, zeroblob(5000)), (NULL, 'x');
 INSERT INTO d (a) VALUES (1), (2);
 """
+SEARCHED = f"""{BASE}
+CREATE VIRTUAL TABLE f USING fts5(t, u);
+INSERT INTO f SELECT y, x FROM a;
+"""
 SERIES = "WITH RECURSIVE s(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM s WHERE n < {count})"
 STATEMENTS = (
     f"{SERIES} INSERT OR REPLACE INTO a SELECT {{at}} + n, n, printf('%.{{size}}c', 'z') FROM s",
@@ -75,9 +79,20 @@ STATEMENTS = (
     "RELEASE s",
     "blob",
 )
+SEARCHES = (
+    "INSERT INTO f VALUES ('word{at} {size}', {count})",
+    "DELETE FROM f WHERE rowid % 5 = {at} % 5",
+    "UPDATE f SET t = t WHERE rowid < {at}",
+    "INSERT INTO f (f) VALUES ('optimize')",
+    "UPDATE f_idx SET pgno = pgno + 2 WHERE segid = {at} % 3",
+    "DELETE FROM f_config",
+    "ALTER TABLE f RENAME TO g",
+    "DROP TABLE f",
+)
+"""Refused where there is no search index."""
 STEPS = st.tuples(
     st.integers(0, 1),
-    st.sampled_from(("BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", *STATEMENTS)),
+    st.sampled_from(("BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", *STATEMENTS, *SEARCHES)),
     st.integers(1, 130),
     st.integers(1, 150),
     st.sampled_from((1, 30, 480, 4000)),
@@ -100,16 +115,17 @@ def execute(connection, statement, at, count, size):
     st.sampled_from((512, 4096)),
     st.sampled_from((0, 1, 2)),
     st.sampled_from((8, state.CHUNK_KEYS)),
+    st.sampled_from((BASE, SEARCHED)),
 )
 def test_the_states_of_the_feed_are_those_of_scans_after_every_step(
-    tmp_path_factory, steps, page_size, auto_vacuum, chunk_keys
+    tmp_path_factory, steps, page_size, auto_vacuum, chunk_keys, base
 ):
     with patch.object(state, "CHUNK_KEYS", chunk_keys):
-        states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum)
+        states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum, base)
 
 
-def states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum):
-    path = database(tmp_path_factory.mktemp("db") / "a.db", BASE, page_size, auto_vacuum)
+def states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum, base):
+    path = database(tmp_path_factory.mktemp("db") / "a.db", base, page_size, auto_vacuum)
     source, feed, store = SqliteSource("db", path), SqliteFeed("db", path), MemoryChunks()
     feed.attach()
     before = source.read(store, clock, None).state
