@@ -352,21 +352,22 @@ class Scan:
     def _index_rows(self, index: SearchIndex) -> list[tuple[int, bytes]] | None:
         left = MAX_INDEX_BYTES
 
-        def read(part: str, columns: str, kinds: tuple[type, ...], where: str = "") -> list[Any]:
+        def read(part: str, columns: str, kinds: tuple[type, ...], rest: str) -> list[Any]:
             nonlocal left
             table, found = quoted(self._catalogue.tables[f"{index.name}_{part}"].name), []
-            text = f"SELECT {columns} FROM main.{table} NOT INDEXED {where}"  # noqa: S608 - quoted
-            for row in self._connection.execute(text):
+            text = f"SELECT {columns} FROM main.{table} NOT INDEXED {rest}"  # noqa: S608 - quoted
+            for *row, kind in self._connection.execute(text):
                 left -= sum(len(each) if isinstance(each, bytes) else 8 for each in row)
-                if tuple(map(type, row)) != kinds or left < 0:
+                # A text that is not UTF-8 is shown as bytes, and is found in another place.
+                if tuple(map(type, row)) != kinds or kind == "text" or left < 0:
                     raise ValueError
-                found.append(row)
+                found.append(tuple(row))
             return found
 
         try:
-            version = read("config", "v", (int,), "WHERE +k = 'version'")
-            data = read("data", "id, block", (int, bytes), "ORDER BY +id")
-            idx = read("idx", "segid, term, pgno", (int, bytes, int))
+            version = read("config", "v, typeof(v)", (int,), "WHERE +k = 'version'")
+            data = read("data", "id, block, typeof(block)", (int, bytes), "ORDER BY +id")
+            idx = read("idx", "segid, term, pgno, typeof(term)", (int, bytes, int), "")
         except (ValueError, sqlite3.Error):
             return None
         content = index_content(index, data, idx) if version == [(INDEX_VERSION,)] else None

@@ -45,6 +45,10 @@ HARMS: Final = {
     "a page begins before its first term": (
         f"UPDATE found_idx SET term = substr(term, 1, length(term) - 1) WHERE pgno = {LAST}",
     ),
+    "terms are texts": ("UPDATE found_idx SET term = CAST(term AS TEXT)",),
+    "a term is a text that is none": (
+        f"UPDATE found_idx SET term = CAST(term || x'ff' AS TEXT) WHERE pgno = {LAST}",
+    ),
     "a page is not named": (f"DELETE FROM found_idx WHERE pgno = {LAST}",),
     "a byte of a page": (
         ("UPDATE found_data SET block = substr(block, 1, 90) || x'7f' || substr(block, 92) "
