@@ -370,14 +370,14 @@ def _plain(
     )
     return Plain(
         key[0] if is_alias else None,
-        tuple(_is_real(row[2]) for row in described),
+        tuple(is_real(row[2]) for row in described),
         tuple((index.root, tuple(at_of[term] for term in index.terms)) for index in indexes)
         if is_simple
         else None,
     )
 
 
-def _is_real(declared: str) -> bool:
+def is_real(declared: str) -> bool:
     """Whether a column of that type has the affinity of reals."""
     name = declared.upper()
     if any(word in name for word in ("INT", "CHAR", "CLOB", "TEXT", "BLOB")):
