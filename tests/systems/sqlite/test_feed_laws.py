@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from unittest.mock import patch
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from statediff.model import state
@@ -197,3 +197,55 @@ def test_only_the_chunks_a_commit_wrote_are_read_and_these_all(
     assert len(seen.transactions) == 2
     assert seen.transactions[1].state == source.read(store, clock, before).state
     assert read
+
+
+WITHOUT_ROW_IDS = (
+    "CREATE TABLE w (a REAL, b TEXT, c, d NUMERIC, e DECIMAL(10,2), f BLOB, PRIMARY KEY (b, a))",
+    "CREATE TABLE w (a REAL, b TEXT COLLATE NOCASE, c, d, e, f, PRIMARY KEY (b DESC))",
+    "CREATE TABLE w (a, b, c DOUBLE, d BOOLEAN, e DATETIME, f, PRIMARY KEY (a, b), UNIQUE (c))",
+)
+VALUES = (
+    0, 1, 2**40, 1.0, 1.5, -0.0, 1e300, "x", "Xy", "é", "1.0", b"\xff", "2024-01-01 10:00:00",
+    '{"a": 1}', None, "long" * 2000,
+)  # fmt: skip
+CHANGES = (
+    "INSERT OR REPLACE INTO w VALUES (:0, :1, :2, :3, :4, :5)",
+    "UPDATE w SET c = :0 WHERE a = :1",
+    "UPDATE w SET a = :0 WHERE b = :1",
+    "UPDATE w SET b = upper(b) WHERE length(b) < 9",
+    "DELETE FROM w WHERE b = :0",
+)
+MOMENTS = st.lists(
+    st.tuples(st.sampled_from(CHANGES), st.lists(st.sampled_from(VALUES), min_size=6, max_size=6)),
+    min_size=20,
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("definition", WITHOUT_ROW_IDS)
+def test_rows_of_a_table_without_row_ids_are_those_of_scans(tmp_path_factory, definition):
+    @settings(max_examples=settings.default.max_examples // 4)
+    @given(MOMENTS)
+    def law(moments):
+        path = tmp_path_factory.mktemp("db") / "a.db"
+        database(path, f"{definition} WITHOUT ROWID", 512, 0)
+        source, feed, store = SqliteSource("db", path), SqliteFeed("db", path), MemoryChunks()
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            before, scans = None, []
+            for number, (statement, values) in enumerate(moments):
+                with suppress(sqlite3.Error):
+                    db.execute(statement, {str(at): value for at, value in enumerate(values)})
+                if number == 10:
+                    feed.attach()
+                    before = source.read(store, clock, None).state
+                elif before is not None:
+                    scans.append(source.read(store, clock, before).state.digest())
+            seen = feed.finish(store, clock, before)
+        feed.detach()
+        assert seen.gap is None
+        told = [before.digest(), *(t.state.digest() for t in seen.transactions)]
+        distinct = [now for was, now in itertools.pairwise(told) if now != was]
+        wanted = [now for was, now in itertools.pairwise([told[0], *scans]) if now != was]
+        assert distinct == wanted
+
+    law()
