@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from statediff.systems.relational.schema import quoted
 from statediff.systems.sqlite.btree import NULL, Tangled, Value, record
-from statediff.systems.sqlite.catalogue import folded
+from statediff.systems.sqlite.catalogue import Catalogue, folded, kind_of
+from statediff.systems.sqlite.stored import SearchIndex, search_index_of
 
 Entry = tuple[Value, ...]
 _EXPRESSION: Final = -2
@@ -373,14 +374,14 @@ def _plain(
     )
     return Plain(
         key[0] if is_alias else None,
-        tuple(_is_real(row[2]) for row in described),
+        tuple(is_real(row[2]) for row in described),
         tuple((index.root, tuple(at_of[term] for term in index.terms)) for index in indexes)
         if is_simple
         else None,
     )
 
 
-def _is_real(declared: str) -> bool:
+def is_real(declared: str) -> bool:
     """Whether a column of that type has the affinity of reals."""
     name = declared.upper()
     if any(word in name for word in ("INT", "CHAR", "CLOB", "TEXT", "BLOB")):
@@ -455,6 +456,43 @@ def _pieces(sql: str) -> Iterator[str]:
     for match in _TOKEN.finditer(sql):
         piece = match[0]
         yield " " if piece.startswith(("--", "/*")) else piece
+
+
+_SEARCH: Final = re.compile(
+    r"""CREATE VIRTUAL TABLE\s+(?:\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|`[^`]*`|\[[^\]]*\])"""
+    r"""\s+USING\s+fts5\s*\(.*""",
+    re.IGNORECASE | re.DOTALL,
+)
+_SEARCHED: Final = {
+    "data": ("id", "block"),
+    "idx": ("segid", "term", "pgno"),
+    "config": ("k", "v"),
+}
+"""The parts of an index of FTS5 that say what it holds, with their columns."""
+
+
+def search_index(catalogue: Catalogue, table: str) -> SearchIndex | None:
+    """The search index that a table, by its folded name, is such a part of.
+
+    None also where it is defined or kept otherwise than is known here: then it is any table.
+    """
+    name, _, part = table.rpartition("_")
+    lines = catalogue.lines.get(name, ()) if part in _SEARCHED else ()
+    if len(lines) != 1:
+        return None
+    kind, _, _, root, sql = lines[0]
+    is_known = not root and kind_of(kind) == "table" and isinstance(sql, str)
+    if not is_known or _SEARCH.fullmatch(sql) is None or "--" in sql or "/*" in sql:
+        return None
+    for each, columns in _SEARCHED.items():
+        entry = catalogue.tables.get(f"{name}_{each}")
+        if entry is None or tuple(column.name for column in entry.columns) != columns:
+            return None
+    try:
+        arguments, condition = parts_of(sql)
+    except Uncertain:
+        return None
+    return None if condition else search_index_of(name, arguments)
 
 
 def _allowed(declared: str) -> str:

@@ -41,6 +41,7 @@ from statediff.systems.sqlite.entries import (
     TableIndexes,
     Uncertain,
     read_indexes,
+    search_index,
 )
 from statediff.systems.sqlite.moves import Moves, follow_moves
 from statediff.systems.sqlite.order import Tree
@@ -229,6 +230,8 @@ class _After:
             tables |= self._objects()
         for root in moves.rewritten:
             table = self._layout.indexes[root]
+            if search_index(self._kept.catalogue, folded(table.name)) is not None:
+                raise Uncertain("the parts of a search index are read together")
             for name in self._layout.types.get(root, ()):
                 difference = preservation.differences[table.name]
                 if difference.gone or difference.new:

@@ -11,10 +11,10 @@ from statediff.model.batches import Row
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, Table
-from statediff.systems.relational.schema import is_key
-from statediff.systems.sqlite.btree import ReadPage, Tangled, Value
+from statediff.systems.relational.schema import is_key, quoted
+from statediff.systems.sqlite.btree import ReadPage, Tangled, Value, record
 from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
-from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain
+from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, is_real, search_index
 from statediff.systems.sqlite.preserved import Difference, Stored
 from statediff.systems.sqlite.scan import Query, stored_text
 
@@ -80,16 +80,27 @@ def row_reader(each: EntityType, catalogue: Catalogue, table: TableIndexes) -> R
     """What tells the rows of a type from their records; None where a scan has to."""
     entry = catalogue.tables.get(folded(each.source_table))
     has_limits = any(f.digest_above_bytes is not None for f in each.fields)
-    if entry is None or table.plain is None or has_limits:
+    if entry is None or has_limits or search_index(catalogue, folded(each.source_table)):
         return None
     query = Query(each, entry, False, None)
     at_of = {folded(column.name): at for at, column in enumerate(entry.columns)}
+    if table.plain is not None:
+        are_reals = table.plain.are_reals
+    elif table.primary is None or any(column.hidden for column in entry.columns):
+        return None
+    else:  # its rows are entries, with the columns of the key first
+        terms = {quoted(column.name): folded(column.name) for column in entry.columns}
+        order = [terms.get(term, "") for term in table.primary.terms]
+        if set(order) != at_of.keys() or len(order) != len(at_of):
+            return None
+        are_reals = tuple(is_real(entry.columns[at_of[name]].declared) for name in order)
+        at_of = {name: at for at, name in enumerate(order)}
     row_id = dict.fromkeys(ROW_IDS, _ROW_ID) if entry.has_row_ids else {}
-    if len(at_of) != len(table.plain.are_reals) or not {*each.key} <= {*query.names}:
+    if len(at_of) != len(are_reals) or not {*each.key} <= {*query.names}:
         return None
     columns = (folded(each.by_name[name].source_column) for name in query.names)
     places = tuple((row_id | at_of)[column] for column in columns)
-    return RowReader(query, table.plain, places)
+    return RowReader(query, table.plain, are_reals, places)
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,9 @@ class RowReader:
     """Rows of one type as a scan shows them, read from their records."""
 
     query: Query
-    plain: Plain
+    plain: Plain | None
+    """None for a table without row ids, whose rows are the entries themselves."""
+    are_reals: tuple[bool, ...]
     places: tuple[int, ...]
     """Of each of the columns that the query names, in a record; `_ROW_ID` of the row id."""
 
@@ -105,11 +118,9 @@ class RowReader:
         """The rows. Raises `Uncertain` where only a scan can tell."""
         found: list[Row] = []
         for row_id, each in stored.items():
-            if each is None or each.length > _MOST_BYTES:
-                raise Uncertain("a row is too long")
-            values = self.plain.values(row_id, each.values(read, usable))
+            values = self._values(row_id, each, read, usable)
             shown = [
-                row_id if at == _ROW_ID else _shown(values[at], self.plain.are_reals[at])
+                row_id if at == _ROW_ID else _shown(values[at], self.are_reals[at])
                 for at in self.places
             ]
             row = self.query.row(shown, None)
@@ -117,6 +128,19 @@ class RowReader:
                 raise Uncertain("a key is none")
             found.append(row)
         return found
+
+    def _values(
+        self, row_id: Any, stored: Stored | None, read: ReadPage, usable: int
+    ) -> tuple[Value, ...]:
+        length = len(row_id) if stored is None else stored.length
+        if length > _MOST_BYTES:
+            raise Uncertain("a row is too long")
+        if self.plain is not None and stored is not None:
+            return self.plain.values(row_id, stored.values(read, usable))
+        values = record(row_id)
+        if self.plain is not None or len(values) != len(self.are_reals):
+            raise Uncertain("a row is shorter than its table")
+        return values
 
 
 def _shown(value: Value, is_real: bool) -> Any:

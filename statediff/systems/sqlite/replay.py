@@ -33,7 +33,7 @@ from statediff.systems.relational.structure import STRUCTURE, is_established
 from statediff.systems.sqlite.btree import Tangled, node_of, signed, varint
 from statediff.systems.sqlite.catalogue import OBJECT_NAMES, Catalogue, folded, kind_of
 from statediff.systems.sqlite.copy import DatabaseCopy, without_log
-from statediff.systems.sqlite.entries import TableIndexes, Uncertain, read_indexes
+from statediff.systems.sqlite.entries import TableIndexes, Uncertain, read_indexes, search_index
 from statediff.systems.sqlite.order import RowIds, Tree, check_order
 from statediff.systems.sqlite.owners import PageOwners, Rewritten
 from statediff.systems.sqlite.preserved import Preservation, check_places
@@ -256,9 +256,13 @@ class Replay:
             self._next = {}
         found: dict[EntityType, _Chunks] = {}
         for root in roots & layout.tables.keys():
+            name = layout.tables[root]
+            index = search_index(layout.catalogue, name)
+            names = {name} if index is None else {name, index.data, index.idx}
             for each in self._state.schema.types:
-                if folded(each.source_table) == layout.tables[root]:
-                    chunks = self._chunks(each, layout, self._rewritten[root], commit)
+                if folded(each.source_table) in names:
+                    is_alone, nodes = index is None, self._rewritten[root]
+                    chunks = self._chunks(each, layout, nodes, commit) if is_alone else None
                     found[each] = chunks
                     self._spend(layout.owners.size(root), each, chunks)
         return found
@@ -417,7 +421,11 @@ class Replay:
         same = {
             name
             for name, root in self._left_alone.items()
-            if layout.tables.get(root) == name and name in one and one[name] == two.get(name)
+            if layout.tables.get(root) == name
+            and name in one
+            and one[name] == two.get(name)
+            # Its parts are read together.
+            and search_index(layout.catalogue, name) is None
         }
         return {
             name: table

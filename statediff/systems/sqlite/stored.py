@@ -1,4 +1,4 @@
-"""What a stored value of a SQLite column means: decimals of NUMERIC columns, nodes of R-trees.
+"""What stored values of SQLite mean: decimals of NUMERIC columns, nodes of R-trees, search indexes.
 
 A column declared DECIMAL or NUMERIC has NUMERIC affinity: SQLite keeps 98.70 as the double nearest
 to it, and 100.00 as an integer. What people wrote is the shortest decimal that names this double,
@@ -8,14 +8,25 @@ double, which is what their type says.
 
 SQLite leaves bytes in such a column as they are. Programs that bind a decimal as the ASCII bytes of
 its digits, as Python's are advised to, keep it exactly: it is read as that decimal.
+
+An index of FTS5 is kept in segments, which depend on when its rows came and went. What it says is
+which term is at which places of which rows; decision 34 says how that is found out.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
+
+import blake3
 
 from statediff.model.schema import Field, Kind
 from statediff.systems.base.rows import Convert, converter
@@ -86,3 +97,93 @@ def tree_node(stored: Any, cell_bytes: int) -> Any:
         return stored
     end = 4 + int.from_bytes(stored[2:4], "big") * cell_bytes
     return stored[:end] + bytes(max(0, len(stored) - end))
+
+
+@dataclass(frozen=True)
+class SearchIndex:
+    """An index of FTS5, as its definition says it is kept."""
+
+    name: str
+    """The folded name of its table; its parts are called like it, and by what they hold."""
+    columns: int
+    detail: str
+
+    @property
+    def data(self) -> str:
+        """The part with its segments."""
+        return f"{self.name}_data"
+
+    @property
+    def idx(self) -> str:
+        """The part that says on which page of a segment a term is."""
+        return f"{self.name}_idx"
+
+
+INDEX_VERSION: Final = 4
+"""Of the form in which an index is kept; a later one may hold more."""
+AVERAGES: Final = 1
+SEGMENTS: Final = 10
+"""The records of the part with the segments that count terms, and that name the segments."""
+MAX_INDEX_BYTES: Final = 1024 * 1024
+"""A larger index is shown as it is stored: to find out what it says takes about a second a MiB."""
+_COLUMN: Final = re.compile(
+    r"""\s*(?:\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|`[^`]*`|\[[^\]]*\])(?:\s+UNINDEXED)?\s*""",
+    re.IGNORECASE,
+)
+_OPTION: Final = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*", re.DOTALL)
+_OPTIONS: Final = frozenset({"content", "content_rowid", "tokenize", "columnsize", "detail"})
+"""Those that add nothing else to the index; `prefix` does."""
+_DETAILS: Final = frozenset({"full", "column", "none"})
+
+
+def search_index_of(name: str, arguments: Iterable[str]) -> SearchIndex | None:
+    """The index that these arguments of FTS5 make; None where it may hold more than its terms.
+
+    >>> search_index_of("found", ["title", " body UNINDEXED", " content='note'"])
+    SearchIndex(name='found', columns=2, detail='full')
+    >>> search_index_of("found", ["title", "prefix='2 3'"])
+    """
+    columns, detail = 0, "full"
+    for argument in arguments:
+        option = _OPTION.fullmatch(argument)
+        if option is None and _COLUMN.fullmatch(argument):
+            columns += 1
+        elif option is None or option[1].lower() not in _OPTIONS:
+            return None
+        elif option[1].lower() == "detail":
+            detail = option[2].strip("'\"").lower()
+    return SearchIndex(name, columns, detail) if columns and detail in _DETAILS else None
+
+
+def index_content(
+    index: SearchIndex, data: Iterable[tuple[int, bytes]], idx: Iterable[tuple[int, bytes, int]]
+) -> bytes | None:
+    """A digest of every place of every term, as FTS5 itself tells it of these rows.
+
+    None where it finds its index damaged, or finds a term otherwise when it is searched for. It is
+    asked in a database in memory, in which there is nothing else.
+    """
+    names = ", ".join(f"c{at}" for at in range(index.columns))
+    digest = blake3.blake3()
+    try:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+            db.text_factory = bytes
+            db.execute(
+                f"CREATE VIRTUAL TABLE f USING fts5({names}, content='', detail={index.detail})"
+            )
+            db.execute("DELETE FROM f_data")
+            db.execute("DELETE FROM f_idx")
+            db.executemany("INSERT INTO f_data VALUES (?, ?)", data)
+            db.executemany("INSERT INTO f_idx VALUES (?, ?, ?)", idx)
+            db.execute("INSERT INTO f (f) VALUES ('integrity-check')")
+            db.execute("CREATE VIRTUAL TABLE said USING fts5vocab(f, instance)")
+            told = db.execute("SELECT * FROM said").fetchall()
+            for term, places in groupby(told, itemgetter(0)):
+                own = list(places)
+                found = db.execute("SELECT * FROM said WHERE term = CAST(? AS TEXT)", (term,))
+                if found.fetchall() != own:
+                    return None
+                digest.update(repr(own).encode())
+    except (sqlite3.Error, OverflowError):
+        return None
+    return digest.digest()

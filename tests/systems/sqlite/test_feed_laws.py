@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from unittest.mock import patch
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from statediff.model import state
@@ -27,6 +27,10 @@ INSERT INTO a SELECT n, n % 7, printf('row %d', n) FROM s;
 INSERT INTO b SELECT printf('k%03d', id), x FROM a WHERE id < 60;
 INSERT INTO c VALUES (1, zeroblob(5000)), (1, zeroblob(5000)), (NULL, 'x');
 INSERT INTO d (a) VALUES (1), (2);
+"""
+SEARCHED = f"""{BASE}
+CREATE VIRTUAL TABLE f USING fts5(t, u);
+INSERT INTO f SELECT y, x FROM a;
 """
 SERIES = "WITH RECURSIVE s(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM s WHERE n < {count})"
 STATEMENTS = (
@@ -75,9 +79,20 @@ STATEMENTS = (
     "RELEASE s",
     "blob",
 )
+SEARCHES = (
+    "INSERT INTO f VALUES ('word{at} {size}', {count})",
+    "DELETE FROM f WHERE rowid % 5 = {at} % 5",
+    "UPDATE f SET t = t WHERE rowid < {at}",
+    "INSERT INTO f (f) VALUES ('optimize')",
+    "UPDATE f_idx SET pgno = pgno + 2 WHERE segid = {at} % 3",
+    "DELETE FROM f_config",
+    "ALTER TABLE f RENAME TO g",
+    "DROP TABLE f",
+)
+"""Refused where there is no search index."""
 STEPS = st.tuples(
     st.integers(0, 1),
-    st.sampled_from(("BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", *STATEMENTS)),
+    st.sampled_from(("BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", *STATEMENTS, *SEARCHES)),
     st.integers(1, 130),
     st.integers(1, 150),
     st.sampled_from((1, 30, 480, 4000)),
@@ -100,16 +115,17 @@ def execute(connection, statement, at, count, size):
     st.sampled_from((512, 4096)),
     st.sampled_from((0, 1, 2)),
     st.sampled_from((8, state.CHUNK_KEYS)),
+    st.sampled_from((BASE, SEARCHED)),
 )
 def test_the_states_of_the_feed_are_those_of_scans_after_every_step(
-    tmp_path_factory, steps, page_size, auto_vacuum, chunk_keys
+    tmp_path_factory, steps, page_size, auto_vacuum, chunk_keys, base
 ):
     with patch.object(state, "CHUNK_KEYS", chunk_keys):
-        states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum)
+        states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum, base)
 
 
-def states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum):
-    path = database(tmp_path_factory.mktemp("db") / "a.db", BASE, page_size, auto_vacuum)
+def states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum, base):
+    path = database(tmp_path_factory.mktemp("db") / "a.db", base, page_size, auto_vacuum)
     source, feed, store = SqliteSource("db", path), SqliteFeed("db", path), MemoryChunks()
     feed.attach()
     before = source.read(store, clock, None).state
@@ -181,3 +197,55 @@ def test_only_the_chunks_a_commit_wrote_are_read_and_these_all(
     assert len(seen.transactions) == 2
     assert seen.transactions[1].state == source.read(store, clock, before).state
     assert read
+
+
+WITHOUT_ROW_IDS = (
+    "CREATE TABLE w (a REAL, b TEXT, c, d NUMERIC, e DECIMAL(10,2), f BLOB, PRIMARY KEY (b, a))",
+    "CREATE TABLE w (a REAL, b TEXT COLLATE NOCASE, c, d, e, f, PRIMARY KEY (b DESC))",
+    "CREATE TABLE w (a, b, c DOUBLE, d BOOLEAN, e DATETIME, f, PRIMARY KEY (a, b), UNIQUE (c))",
+)
+VALUES = (
+    0, 1, 2**40, 1.0, 1.5, -0.0, 1e300, "x", "Xy", "é", "1.0", b"\xff", "2024-01-01 10:00:00",
+    '{"a": 1}', None, "long" * 2000,
+)  # fmt: skip
+CHANGES = (
+    "INSERT OR REPLACE INTO w VALUES (:0, :1, :2, :3, :4, :5)",
+    "UPDATE w SET c = :0 WHERE a = :1",
+    "UPDATE w SET a = :0 WHERE b = :1",
+    "UPDATE w SET b = upper(b) WHERE length(b) < 9",
+    "DELETE FROM w WHERE b = :0",
+)
+MOMENTS = st.lists(
+    st.tuples(st.sampled_from(CHANGES), st.lists(st.sampled_from(VALUES), min_size=6, max_size=6)),
+    min_size=20,
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("definition", WITHOUT_ROW_IDS)
+def test_rows_of_a_table_without_row_ids_are_those_of_scans(tmp_path_factory, definition):
+    @settings(max_examples=settings.default.max_examples // 4)
+    @given(MOMENTS)
+    def law(moments):
+        path = tmp_path_factory.mktemp("db") / "a.db"
+        database(path, f"{definition} WITHOUT ROWID", 512, 0)
+        source, feed, store = SqliteSource("db", path), SqliteFeed("db", path), MemoryChunks()
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            before, scans = None, []
+            for number, (statement, values) in enumerate(moments):
+                with suppress(sqlite3.Error):
+                    db.execute(statement, {str(at): value for at, value in enumerate(values)})
+                if number == 10:
+                    feed.attach()
+                    before = source.read(store, clock, None).state
+                elif before is not None:
+                    scans.append(source.read(store, clock, before).state.digest())
+            seen = feed.finish(store, clock, before)
+        feed.detach()
+        assert seen.gap is None
+        told = [before.digest(), *(t.state.digest() for t in seen.transactions)]
+        distinct = [now for was, now in itertools.pairwise(told) if now != was]
+        wanted = [now for was, now in itertools.pairwise([told[0], *scans]) if now != was]
+        assert distinct == wanted
+
+    law()
