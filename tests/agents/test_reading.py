@@ -149,7 +149,8 @@ def forger(trial):
             path = f"{folder}/{name}"
             try:
                 if "calls" in os.readlink(path):
-                    os.truncate(path, open(path, "rb").read().index(b"\n") + 1)
+                    with open(path, "rb") as file:
+                        os.truncate(path, file.read().index(b"\n") + 1)
             except (OSError, ValueError):
                 pass
     found = trial.call("search", {"query": "1009"})["results"][0]["id"]
