@@ -199,6 +199,7 @@ def sources() -> list[Path]:
     return sorted(path for path in (*modules, *scripts, *pages) if path != THIS)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_every_citation_leads_somewhere() -> None:
     lost = [

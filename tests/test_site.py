@@ -24,6 +24,7 @@ def built(config: Path, out: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_site_holds_every_page_and_shows_its_blocks_as_blocks(tmp_path: Path) -> None:
     done = built(CHECKOUT / "mkdocs.yml", tmp_path / "site")
     assert done.returncode == 0, done.stderr

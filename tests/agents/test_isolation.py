@@ -271,6 +271,7 @@ def run_as(user: dict[str, Any], python: str, *arguments: str) -> subprocess.Com
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_user_who_is_not_root_keeps_memory_and_environment_to_itself(
     another: tuple[dict[str, Any], str, Path],
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_proxy_on_standard_input_records_what_it_passes_on(tmp_path: Path) -> 
     assert (call.tool, call.result, call.error) == ("environment", "s", None)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_server_and_leaves_its_log_whole(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, *PROGRAM, "mcp", "shop", "--http", "0", "--trace", "calls.jsonl"],

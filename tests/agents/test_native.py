@@ -333,6 +333,7 @@ def test_a_push_names_only_the_moves_that_the_server_says_it_made(
     assert moved == [["refs/heads/a", "refs/heads/b"], ["refs/heads/c"]]
 
 
+@pytest.mark.slow
 def test_a_native_agent_is_judged_as_ever_with_a_log_of_the_harness(tmp_path: Path) -> None:
     folder = next(f for f in contract_folders() if f.name == "helpdesk/reassign-with-comment")
     contract = load_contract(folder.contract)

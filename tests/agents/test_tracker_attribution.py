@@ -84,6 +84,7 @@ def changed_by(
     return found, calls
 
 
+@pytest.mark.slow
 @pytest.mark.clients(*CLIENTS)
 @pytest.mark.parametrize("way", ["native", "tools"])
 def test_every_change_is_of_its_own_call_and_a_foreign_one_of_none(

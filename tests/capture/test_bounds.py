@@ -131,6 +131,7 @@ def test_keys_count_for_the_bounds() -> None:
 ROWS = st.dictionaries(st.integers(1, 9), st.sampled_from(["a", "b", "c" * 20]), max_size=9)
 
 
+@pytest.mark.slow
 @given(ROWS, ROWS, ROWS, ROWS, st.sampled_from([KEPT + RENAME, KEPT + LOGGED + RENAME]))
 def test_no_bound_makes_a_match_or_changes_what_is_decided(
     users: dict[int, str], logs: dict[int, str], then: dict[int, str], after_logs: dict[int, str],

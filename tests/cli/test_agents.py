@@ -129,6 +129,7 @@ def shipped(folder: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_what_a_person_did_drafts_a_contract(statediff: Call, tmp_path: Path) -> None:
     said = statediff(
         "record", "shop", "--shell", "--name", "drafts/ship", "--json",
@@ -214,6 +215,7 @@ def test_imported_spans_are_judged_and_missing_arguments_decide_nothing(
     assert statediff("import", "tau2", "told.json").code == 2
 
 
+@pytest.mark.slow
 def test_an_agent_that_speaks_http_by_itself_is_recorded(statediff: Call, tmp_path: Path) -> None:
     said = statediff(
         "run", "helpdesk/reassign-with-comment", "--agent", "careful", "--record-http", "--json"

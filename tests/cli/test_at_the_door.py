@@ -83,6 +83,7 @@ def test_help_loads_what_parses_options_and_nothing_that_judges(tmp_path: Path) 
     assert not names & slow
 
 
+@pytest.mark.slow
 def test_a_judgement_of_files_loads_no_system_that_it_does_not_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"ticket": [{"id": 1, "status": "open"}]}')
     (tmp_path / "c.yaml").write_text(

@@ -49,6 +49,7 @@ def classes(document: Any) -> dict[str, tuple[int, int]]:
     return {each["kind"]: (each["wrong"], each["of"]) for each in domain["classes"]}
 
 
+@pytest.mark.slow
 def test_assertions_pass_what_they_do_not_look_at_and_each_hole_replays(
     statediff: Call, desk: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_function_over_json_tables_and_an_answer(
     assert found["collateral-damage"][0] == found["collateral-damage"][1] > 0
 
 
+@pytest.mark.slow
 def test_an_answer_that_the_contract_refuses_is_harm(statediff: Call, desk: Path) -> None:
     contract, answer = desk / "close.yaml", desk / "answer.json"
     contract.write_text(

@@ -73,6 +73,7 @@ def test_lint_says_how_far_it_checked(statediff: Call) -> None:
     assert found["errors"] == 0
 
 
+@pytest.mark.slow
 def test_lint_searches_folders_and_starts_each_sandbox_once(statediff: Call) -> None:
     said = statediff("lint", str(CHECKOUT / "contracts"), "--json")
     assert said.code == 0, said.out

@@ -66,6 +66,7 @@ def test_the_next_entry_takes_the_place_of_a_torn_one(
     assert statediff("log", "check", "log", *SEEN, "--json").json["more"] == 1
 
 
+@pytest.mark.slow
 def test_several_at_once_lose_nothing(statediff: Call, files: Files) -> None:
     names = [judged(statediff, files, number) for number in range(6)]
     with concurrent.futures.ThreadPoolExecutor(6) as pool:

@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from statediff.evaluate import load_contract
 from statediff.meta.read_faults import CODES, UNRECORDED
 from statediff.workspace.references import every_contract
@@ -28,6 +30,7 @@ require:
 """
 
 
+@pytest.mark.slow
 def test_metatest_prints_exactly_its_counts_and_its_seed(statediff: Call, drawn_seed: int) -> None:
     options = ("--sample", "5", "--seed", str(drawn_seed), "--json")
     said = statediff("metatest", "shop/correct-address", *options)
@@ -90,6 +93,7 @@ def test_metatest_seeds_into_a_recorded_run_and_refuses_half_of_one(
         assert "a recorded run is one CONTRACT" in refused.err
 
 
+@pytest.mark.slow
 def test_metatest_seeds_into_the_trials_that_a_run_kept(statediff: Call, tmp_path: Path) -> None:
     name = "shop/correct-address"
     assert statediff("run", name, "--agent", "careful", "--out", "right").code == 0
@@ -112,6 +116,7 @@ def test_metatest_seeds_into_the_trials_that_a_run_kept(statediff: Call, tmp_pat
     assert "has another digest than it says" in broken.err
 
 
+@pytest.mark.slow
 def test_the_trials_of_a_run_are_tried_each_under_its_own_case(
     statediff: Call, tmp_path: Path
 ) -> None:

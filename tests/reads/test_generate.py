@@ -54,6 +54,7 @@ print(hashlib.sha256(repr(told).encode()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_set_is_the_same_under_every_hash_seed() -> None:
     digests = set()
     for seed in ("0", "1", "4711"):

@@ -24,6 +24,7 @@ def test_every_contract_of_the_packs_of_the_core_is_here() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.clients(*CLIENTS)
 @pytest.mark.parametrize("task", TASKS)
 def test_both_ways_leave_the_same_changes_by_the_same_doing_and_one_verdict(
