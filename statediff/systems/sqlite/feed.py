@@ -240,6 +240,18 @@ class Hold:
         return descriptor
 
 
+def _hold(path: Path) -> Hold:
+    """The hold, where it may be had soon: who makes its log or drops it locks the rest out."""
+    deadline = time.monotonic() + LOCKED_SECONDS
+    while True:
+        try:
+            return Hold(path)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_SECONDS)
+
+
 def is_end(index: LogIndex | None, last: LogIndex) -> bool:
     """Whether the index counts all transactions of the log, the last of which ends there."""
     return index == last if last.frames else index is None or not index.frames
@@ -261,6 +273,8 @@ def _write_stamp(descriptor: int) -> tuple[int, int, int]:
 
 MAX_TRANSACTIONS: Final = 10_000
 MAX_LOG_BYTES: Final = 2 * 1024 * 1024 * 1024
+LOCKED_SECONDS: Final = 2.0
+"""How long others may keep a database locked that is to be held."""
 _LOOKS: Final = 4
 _LOOK_SECONDS: Final = 0.02
 """Of a commit that is being made, the log has the frames before its index counts them."""
@@ -281,7 +295,7 @@ class SqliteFeed:
     def attach(self) -> None:
         self.detach()
         try:
-            self._held = Hold(self._path)
+            self._held = _hold(self._path)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise SourceUnavailable(

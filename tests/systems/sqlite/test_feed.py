@@ -1,7 +1,10 @@
+import fcntl
 import os
 import sqlite3
+import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -237,6 +240,25 @@ def test_a_feed_that_was_detached_holds_nothing_and_can_be_attached_again(run):
     run.feed.attach()
     run.write("DELETE FROM note")
     assert [keys(t.state, "note") for t in run.seen().transactions] == [[]]
+
+
+def test_who_makes_the_log_ready_or_drops_it_is_waited_for(tmp_path, monkeypatch):
+    path = database(tmp_path / "shop.db", SHOP)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    locked = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 128, 1, 0)
+    with path.with_name("shop.db-shm").open("w+b") as other:
+        fcntl.fcntl(other, fcntl.F_OFD_SETLK, locked)
+        monkeypatch.setattr(sqlite_feed, "LOCKED_SECONDS", 0.1)
+        with pytest.raises(SourceUnavailable, match="cannot be held: Resource temporarily"):
+            SqliteFeed("shop-db", path).attach()
+        monkeypatch.setattr(sqlite_feed, "LOCKED_SECONDS", 30.0)
+        ended = threading.Timer(0.2, other.close)
+        ended.start()
+        waiting = SqliteFeed("shop-db", path)
+        waiting.attach()
+        ended.join()
+    waiting.detach()
 
 
 # Gaps
