@@ -179,7 +179,7 @@ OF_COUNTERS: Final = "frame/counter"
 def counter_votes(
     context: JudgingContext, created: Iterable[Delta] = ()
 ) -> Iterator[ExplanationVote]:
-    """What the counters of the system need no clause for; see `counters.explained_counters`."""
+    """What the counters of the system need no clause for; see `cascade.explained_counters`."""
     for delta, known in explained_counters(context, created):
         yield ExplanationVote(delta, OF_COUNTERS, known.mask, known.causes)
 
