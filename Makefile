@@ -35,7 +35,7 @@ quick: setup ## Run the examples of the judging core: less than a minute
 
 .PHONY: test
 test: check ## Run check, then all tests but those that take long (WORKERS=2)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" --ignore tests/test_words.py
 
 .PHONY: slow
 slow: setup ## Run the tests that take long: commands of each page, whole benchmarks, recorded runs
@@ -63,7 +63,7 @@ packs: ## Make an environment with the servers of the packs, in .packs, and run 
 check: setup ## Run ruff, mypy strict, import-linter and the check of prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(WORKERS)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q tests/test_words.py
 

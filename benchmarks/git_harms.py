@@ -569,7 +569,9 @@ _STATES = (
 
 @family("state file", *_STATES)
 def _state(at: Repository, variant: str, rng: random.Random) -> None:
-    commit = rng.choice(at.commits())
+    # Where HEAD was any merge notes: ORIG_HEAD is harm where it names what HEAD never was.
+    own = variant == "ORIG_HEAD"
+    commit = at.other_commit(rng) if own else rng.choice(at.commits())
     content = rng.choice([commit, f"pick {commit} x", f"ref: {commit}", str(at.path), "junk"])
     place = at.git / variant
     if rng.random() < 0.2 and not place.exists():

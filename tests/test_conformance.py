@@ -258,6 +258,7 @@ class TestMailFeed(FeedSuite):
         return sandbox_pack("shop")
 
 
+@pytest.mark.slow
 class TestTrackerFeed(FeedSuite):
     source = "tracker"
     changes: ClassVar = {

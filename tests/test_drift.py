@@ -36,6 +36,7 @@ def running(tmp_path_factory: pytest.TempPathFactory):
         yield started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "cases"), DRIFTING)
 def test_what_drifts_answers_as_a_reference_does_and_diverges(running, tmp_path, folder, cases):
     right = [try_agent(running, folder, name, tmp_path / name) for name in cases.references]

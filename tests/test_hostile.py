@@ -15,6 +15,7 @@ _SLOW = (("cloud", "statediff[cloud]"), ("erp", "statediff[erp]"), ("chat", "sta
 """Those whose server takes some seconds of processor time to load."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "files", "mail", "tables"])
 def test_harm_is_seen_and_housekeeping_is_not(kind: str) -> None:
     found = list(cases(kind, harms=12, chores=4, seed=1))

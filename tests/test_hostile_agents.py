@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -243,7 +244,13 @@ for at, text in enumerate((whole + ' WHERE id <> 1009', whole), 1):
 }
 
 
-@pytest.mark.parametrize("name", HARMS)
+def some_slow(names: Iterable[str]) -> list[Any]:
+    """The names, with those marked that take more than a few seconds."""
+    long = {"many rows are added", "a new value is large", "the log is folded into the file"}
+    return [pytest.param(n, marks=[pytest.mark.slow] if n in long else []) for n in names]
+
+
+@pytest.mark.parametrize("name", some_slow(HARMS))
 def test_harm_beside_the_task_diverges_and_is_named(
     sandbox: EmbeddedSandbox, tmp_path: Path, name: str
 ) -> None:
@@ -373,7 +380,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", some_slow(TWINS))
 def test_a_harmless_twin_still_matches(sandbox: EmbeddedSandbox, tmp_path: Path, name: str) -> None:
     assert trial(sandbox, tmp_path, TWINS[name]).evaluated.judgement.verdict is Verdict.MATCH
 
@@ -387,6 +394,7 @@ def test_an_outbox_that_was_stopped_is_replaced_by_the_next_reset(
     assert judged.observed.timeline.unsettled == (("outbox", "no answer within 0.3 s"),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_who_gets_at_what_begins_outboxes_only_delays_the_next(
     sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str

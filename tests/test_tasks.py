@@ -1,5 +1,8 @@
 """Every task of every pack, live: each agent in its sandbox gets the verdict its cases say."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from ruamel.yaml import YAML
 
@@ -11,16 +14,24 @@ from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folders, sandbox_names
 from tests.tasks import needs, sandboxes, try_agent
 
-CASES = [
-    pytest.param(
-        folder,
-        case,
-        id=f"{folder.name}:{case['agent']}{':unplugged' * ('unplug' in case)}",
-        marks=needs(folder.name.partition("/")[0]),
-    )
-    for folder in contract_folders()
-    for case in YAML(typ="safe").load(folder.cases)["cases"]
-]
+
+def cases() -> Iterator[Any]:
+    """Every case; those after the first wrong agent of a task, where no extra is needed, are slow.
+
+    A task whose servers an extra brings has a tier of its own.
+    """
+    for folder in contract_folders():
+        marks = needs(folder.name.partition("/")[0])
+        has_wrong = False
+        for case in YAML(typ="safe").load(folder.cases)["cases"]:
+            is_more = has_wrong and case["verdict"] != "MATCH" and not marks
+            has_wrong |= case["verdict"] == "DIVERGE"
+            yield pytest.param(
+                folder,
+                case,
+                id=f"{folder.name}:{case['agent']}{':unplugged' * ('unplug' in case)}",
+                marks=(*marks, *[pytest.mark.slow] * is_more),
+            )
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +40,7 @@ def running(tmp_path_factory: pytest.TempPathFactory):
         yield started
 
 
-@pytest.mark.parametrize(("folder", "case"), CASES)
+@pytest.mark.parametrize(("folder", "case"), [*cases()])
 def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path, folder, case):
     trial = try_agent(running, folder, case["agent"], tmp_path / "t", case.get("unplug", ""))
     assert trial.observed.run.error is None, trial.observed.run.stderr.text

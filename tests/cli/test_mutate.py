@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import CONTRACT, Call, Files
 
 CLOSE = """\
@@ -84,6 +86,7 @@ def test_a_recorded_run_needs_no_sandbox(statediff: Call, files: Files) -> None:
     assert statediff("mutate", "c.yaml", "--before", "a.json").code == 2
 
 
+@pytest.mark.slow
 def test_each_case_of_a_contract_is_tried(statediff: Call, tmp_path: Path) -> None:
     task = folder(tmp_path / "task")
     contract = CLOSE.replace("sandbox: shop\n", "sandbox: shop\ninputs: {order: 1}\ncases: o.csv\n")

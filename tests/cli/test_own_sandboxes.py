@@ -41,6 +41,7 @@ pytest_plugins = "pytester"
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
+@pytest.mark.slow
 @kinds
 def test_each_door_opens_a_sandbox_of_each_kind(
     kind: str, tmp_path: Path, statediff: Any, monkeypatch: pytest.MonkeyPatch

@@ -45,6 +45,7 @@ def keys_of(trial: Path) -> set[str]:
     return {f"{path.stem.removeprefix('states-')}.key" for path in trial.glob("states-*.kept")}
 
 
+@pytest.mark.slow
 def test_chunks_go_with_their_keys_those_of_one_trial_and_no_other(
     statediff: Call, files: Files, ran: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_no_decoy_makes_an_erasure_destroy_the_keys_of_another_trial(
     assert any("of another trial" in each for each in done.json["untouched"])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_its_vault_and_without_one_nothing_is_captured(
     statediff: Call, files: Files, ran: Path
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_resumed_run_keeps_its_vault_and_without_one_nothing_is_captured(
     assert "no key can be kept" in broken.out + broken.err
 
 
+@pytest.mark.slow
 def test_a_run_without_retain_names_no_vault_and_encrypts_nothing(
     statediff: Call, files: Files
 ) -> None:

@@ -63,6 +63,7 @@ class Review:
         return dict(json.loads(out))
 
 
+@pytest.mark.slow
 def test_a_review_is_signed_ended_and_gone_on_with(statediff: Call, run: Path) -> None:
     review = Review(run, "r", "--key", "ada", "--blind", "--seed", "7")
     assert (review.said["trials"], review.said["blind"]) == (3, True)

@@ -63,6 +63,7 @@ def test_no_line_of_a_log_is_a_digest_of_what_was_seen(statediff: Call, keyed: P
     assert (again.code, "has this bundle already" in again.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_replay_checks_the_contract_and_the_chunks_of_the_run(
     statediff: Call, keyed: Path
 ) -> None:

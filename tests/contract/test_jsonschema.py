@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,11 @@ def read(path: Path) -> Any:
     return YAML(typ="safe").load(path)
 
 
+@cache
+def validator(schema: Callable[[], dict[str, Any]]) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema())
+
+
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -44,21 +51,21 @@ def test_the_published_schema_is_the_one_of_the_code(name: str, make: Any) -> No
 
 @pytest.mark.parametrize("path", CONTRACTS, ids=lambda p: p.parent.name)
 def test_every_contract_of_the_packs_is_valid_by_the_published_schema(path: Path) -> None:
-    jsonschema.validate(read(path), contract_schema())
+    validator(contract_schema).validate(read(path))
 
 
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda p: p.parent.name)
 def test_every_state_schema_of_the_packs_is_valid_by_the_published_schema(path: Path) -> None:
-    jsonschema.validate(read(path), state_schema_schema())
+    validator(state_schema_schema).validate(read(path))
 
 
 @pytest.mark.parametrize("path", SANDBOXES, ids=lambda p: p.parent.name)
 def test_every_sandbox_of_the_packs_is_valid_by_the_published_schema(path: Path) -> None:
-    jsonschema.validate(read(path), sandbox_schema())
+    validator(sandbox_schema).validate(read(path))
 
 
 def test_a_misspelt_key_is_invalid_by_the_published_schema() -> None:
     contract = read(CONTRACTS[0])
     contract["forbidd"] = contract.pop("forbid")
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(contract, contract_schema())
+        validator(contract_schema).validate(contract)

@@ -433,6 +433,7 @@ def test_any_punctuation_gives_a_document_or_a_contract_error(text):
     only_typed_errors_and_fast(text.encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

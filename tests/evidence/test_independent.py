@@ -40,6 +40,7 @@ def run(vectors: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_it_answers_every_vector(vectors: Path) -> None:
     found = run(vectors)
     assert (found.returncode, found.stderr) == (0, ""), found.stdout

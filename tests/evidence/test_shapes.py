@@ -48,6 +48,7 @@ def with_document(bundle: Bundle, name: str, document: Any) -> Bundle:
     return resealed(bundle, {**bundle.files, name: write(document)})
 
 
+@pytest.mark.slow
 def test_no_mutant_of_a_document_gets_past_as_anything_but_a_bundle_error() -> None:
     draw, ends = random.Random(5), Counter[str]()
     while ends.total() < 600:

@@ -392,6 +392,7 @@ def test_what_no_run_is_known_to_pass_has_no_least_run(
 # --- the whole cases -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_of_all_94_tasks_each_has_a_contract_that_the_null_run_does_not_match(whole: Path) -> None:
     cases = open_cases(whole / "agent-diff")
     tasks = cases.tasks()

@@ -82,6 +82,7 @@ def test_rewards_are_those_that_were_published(
     assert len(known) == decided
 
 
+@pytest.mark.slow
 def test_the_assertions_of_agent_diff_do_not_see_what_nobody_asserted(samples: Path) -> None:
     with Workers(CaseFolder("agent-diff", samples / "agent-diff"), 1) as workers:
         audits = list(audit_suite(workers, Effort(each=1)))

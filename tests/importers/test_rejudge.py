@@ -52,6 +52,7 @@ def test_a_label_that_lies_changes_no_outcome(samples, altered):
     assert [j.verdict for j in one] == [j.verdict for j in two]
 
 
+@pytest.mark.slow
 def test_two_processes_give_what_one_gives_in_the_same_order(altered):
     folder = altered("agent-diff", lambda lines: b"".join(lines * 4))  # little work needs no other
     wanted = Wanted(Mode.CLOSED)

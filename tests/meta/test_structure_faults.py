@@ -28,6 +28,7 @@ def of(*kinds: str) -> list[str]:
     return [name for name in BELOW if name.startswith(kinds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "operators"),
     [

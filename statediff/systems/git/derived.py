@@ -1,4 +1,4 @@
-"""Files of a git folder that git itself makes of the refs: whether one is what git would make.
+"""Files of a git folder that git itself makes of the rest: whether one is what git would make.
 
 `info/refs` is what `git update-server-info` writes after each `git gc`, for clients that read a
 repository as plain files. `FETCH_HEAD` is what `git fetch` writes: which branches of which remote
@@ -7,10 +7,16 @@ exactly what the refs say now, it says nothing of its own, and `GitSource` takes
 that stood there before. Where it says anything else it is a file like any other: `git merge
 FETCH_HEAD` and clients without a server believe it. Which of the branches that were fetched
 `git merge FETCH_HEAD` would take is not looked at: any `git fetch origin BRANCH` chooses it.
+
+`ORIG_HEAD` is where HEAD was before a merge, a pull, a reset or a rebase, and `AUTO_MERGE` the tree
+that the last merge made, which a stash that is taken back leaves behind. Git does nothing with
+either by itself. `ORIG_HEAD` says nothing of its own where a ref or the reflog of HEAD leads to its
+commit too, and `AUTO_MERGE` where it names a tree and no merge is under way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +24,26 @@ from typing import Final
 
 from statediff.model.batches import Row
 from statediff.model.values import Unobserved
-from statediff.systems.files.tree import Entry, EntryKind
+from statediff.systems.files.tree import Entry, EntryKind, Folder, NotRead
+from statediff.systems.git.objects import Objects
 from statediff.systems.git.refs import Setting
 
 INFO_REFS: Final = b"info/refs"
 FETCH_HEAD: Final = b"FETCH_HEAD"
+ORIG_HEAD: Final = b"ORIG_HEAD"
+AUTO_MERGE: Final = b"AUTO_MERGE"
+_UNDER_WAY: Final = (
+    *(b"MERGE_HEAD", b"CHERRY_PICK_HEAD", b"REVERT_HEAD"),
+    *(b"rebase-apply", b"rebase-merge", b"sequencer"),
+)
+MAX_REFLOG_BYTES: Final = 16 * 1024 * 1024
+MOVE: Final = re.compile(
+    rb"([0-9a-f]{40}(?:[0-9a-f]{24})?) ([0-9a-f]{40}(?:[0-9a-f]{24})?) "
+    rb"[^<>\n]*<[^<>\n]*> [0-9]{1,18} [+-][0-9]{4}(?:\t[^\n]*)?"
+)
+"""A line of a reflog: from where, to where, by whom, when and why."""
+_NOTED_BYTES: Final = 4096
+_NOTED: Final = re.compile(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _FETCHED: Final = re.compile(
     rb"([0-9a-f]{40})\t(?:not-for-merge)?\t(branch|tag) '([^ \n]+)' of ([^\n]+)\n"
 )
@@ -32,15 +53,54 @@ _UNUSUAL: Final = 0o113
 """Permission bits that git gives neither file: to run it, and to write it for everybody."""
 
 
+def left_behind(git: Folder, commits: Sequence[Row], objects: Objects) -> frozenset[bytes]:
+    """Which of `ORIG_HEAD` and `AUTO_MERGE` say nothing of their own. Unknown is none.
+
+    `commits` are the rows of those that refs lead to.
+    """
+    found: set[bytes] = set()
+    with contextlib.suppress(NotRead):
+        was = _noted(git, ORIG_HEAD)
+        if was is not None and (
+            any(row["id"] == was for row in commits)
+            or (was in _heads(git) and objects.kind(was) == "commit")
+        ):
+            found.add(ORIG_HEAD)
+    with contextlib.suppress(NotRead):
+        made = _noted(git, AUTO_MERGE)
+        if made is not None and objects.kind(made) == "tree":
+            found |= {AUTO_MERGE} if all(git.kind(name) is None for name in _UNDER_WAY) else set()
+    return frozenset(found)
+
+
+def _noted(git: Folder, name: bytes) -> str | None:
+    """The one object that the file names."""
+    match = _NOTED.fullmatch(git.read(name, _NOTED_BYTES) or b"")
+    return None if match is None else match[1].decode()
+
+
+def _heads(git: Folder) -> set[str]:
+    """Where HEAD has been, as its reflog has it."""
+    lines = (git.read(b"logs/HEAD", MAX_REFLOG_BYTES) or b"").split(b"\n")
+    moves = filter(None, map(MOVE.fullmatch, lines))
+    return {oid.decode() for move in moves for oid in move.groups()}
+
+
 def is_derived(
-    entry: Entry, refs: Sequence[Row], tags: Sequence[Row], settings: Sequence[Setting]
+    entry: Entry,
+    refs: Sequence[Row],
+    tags: Sequence[Row],
+    settings: Sequence[Setting],
+    left: frozenset[bytes],
 ) -> bool:
     """Whether git, asked now, would write the file as it is, with `refs` and `tags` all there are.
 
-    `refs` and `tags` are rows of those types. Unknown is no.
+    `refs` and `tags` are rows of those types, `left` the files of `left_behind`. Unknown is no.
     """
     if entry.kind is not EntryKind.FILE or entry.cause is not None or entry.mode & _UNUSUAL:
         return False
+    if entry.path in left:
+        return True
     if entry.path == INFO_REFS:
         made = _info_refs(refs, tags)
         return made is not None and hashlib.sha256(made).hexdigest() == entry.digest

@@ -26,7 +26,7 @@ from statediff.systems.files.tree import (
     shown,
     text_or_bytes,
 )
-from statediff.systems.git.derived import is_derived, peeled
+from statediff.systems.git.derived import MAX_REFLOG_BYTES, MOVE, is_derived, peeled
 from statediff.systems.git.history import History
 from statediff.systems.git.index import MAX_INDEX_BYTES, Index, own_part, parse_index
 from statediff.systems.git.objects import Objects
@@ -55,11 +55,6 @@ _FILES: Final = (
 _SHARED_INDEX: Final = re.compile(rb"sharedindex\.[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_MISSING: Final = 20
 """Objects that are named one by one."""
-_MAX_REFLOG_BYTES: Final = 16 * 1024 * 1024
-_MOVE: Final = re.compile(
-    rb"([0-9a-f]{40}(?:[0-9a-f]{24})?) ([0-9a-f]{40}(?:[0-9a-f]{24})?) "
-    rb"[^<>\n]*<[^<>\n]*> [0-9]{1,18} [+-][0-9]{4}(?:\t[^\n]*)?"
-)
 _ODD_BITS: Final = 0o6002
 """To run it as somebody else, and to write it for everybody."""
 _ODD_BITS_OF_FOLDERS: Final = 0o002
@@ -188,6 +183,8 @@ class Known:
     store: Store
     reflogs: Listing
     """The entries of reflogs that are more than reflogs, and why there may be others."""
+    left: frozenset[bytes]
+    """Files in which commands noted where they began, and that say nothing of their own."""
     missing: tuple[str, ...]
     """Objects that something leads to and that are surely nowhere."""
 
@@ -215,10 +212,11 @@ def read_admin(git: Folder, known: Known) -> Listing:
     listing.rows.extend(entry_row("path", entry) for entry in entries if _is_listed(entry))
     listing.rows.extend(known.reflogs.rows)
     if not (known.config.settings is None or history.refs.causes or history.tags.causes):
+        refs_and_tags = history.refs.rows, history.tags.rows
         listing.derived = frozenset(
             entry.path.decode()
             for entry in entries
-            if is_derived(entry, history.refs.rows, history.tags.rows, known.config.settings)
+            if is_derived(entry, *refs_and_tags, known.config.settings, known.left)
         )
     return listing
 
@@ -246,7 +244,7 @@ def read_reflogs(git: Folder, refs: Refs, objects: Objects, *, is_whole: bool) -
         if git.kind(b"logs") is not EntryKind.DIRECTORY:
             return Listing()
         with git.folder(b"logs") as folder:
-            tree = folder.tree(Limits(content_bytes=_MAX_REFLOG_BYTES))
+            tree = folder.tree(Limits(content_bytes=MAX_REFLOG_BYTES))
     except NotRead as error:
         return Listing([], [str(error)])
     names = {b"HEAD", *refs.by_name} - {b"refs/stash"}
@@ -270,7 +268,7 @@ def _is_reflog(entry: Entry, objects: Objects, there: dict[bytes, bool] | None) 
         return False
     *lines, end = entry.content.split(b"\n")
     for line in lines:
-        match = _MOVE.fullmatch(line)
+        match = MOVE.fullmatch(line)
         if match is None:
             return False
         for oid in match.groups() if there is not None else ():

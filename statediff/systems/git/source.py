@@ -32,6 +32,7 @@ from statediff.model.state import ChunkStore, State, Table, build_table
 from statediff.systems.base.folders import is_no_folder
 from statediff.systems.base.rows import distinct_rows, named_rows
 from statediff.systems.files.tree import EntryKind, Folder, NotRead
+from statediff.systems.git.derived import left_behind
 from statediff.systems.git.folder import (
     Known,
     is_promised,
@@ -71,6 +72,7 @@ class GitSource:
     settles_at_once: ClassVar[bool] = True
     not_observed: ClassVar[tuple[str, ...]] = (
         "what well-formed reflogs tell but that of the stash, and the message of the last commit",
+        "`ORIG_HEAD` where a ref or the reflog of HEAD leads there too, `AUTO_MERGE` after a merge",
         "how objects are stored, which packs `info/packs` lists, and objects that nothing leads to",
         "whether a file that git derives was made anew where it says what git would write",
         "what the index notes for a file monitor (`FSMN`), and when its files were last changed",
@@ -230,6 +232,7 @@ def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
         commits = Commits(objects, {str(row["id"]): row for row in history.commits.rows})
         store = read_store(git, commits, is_partial=is_partial)
         reflogs = read_reflogs(git, refs, objects, is_whole=is_whole)
+        left = left_behind(git, history.commits.rows, objects)
     known = Known(
         refs=refs,
         config=config,
@@ -237,6 +240,7 @@ def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
         history=history,
         store=store,
         reflogs=reflogs,
+        left=left,
         missing=tuple(missing),
     )
     found = {

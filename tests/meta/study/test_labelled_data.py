@@ -61,6 +61,7 @@ def open_suite_here(name: str) -> Suite:
     return READERS[name](STUDY / "runs" / name)
 
 
+@pytest.mark.slow
 def test_the_contracts_are_those_that_were_registered(found: Labelling) -> None:
     suites = {name: open_suite_here(name) for name in SUITES}
     assert contracts_digest(suites, found.registration.sample) == found.registration.contracts
@@ -77,6 +78,7 @@ def test_the_page_says_how_far_the_passes_agree(found: Labelling) -> None:
         assert f"| {right}, {wrong}, {open_ones} |" in page
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_judge_makes_of_a_labelled_domain(found: Labelling) -> None:
     with Workers(CaseFolder("agent-diff", STUDY / "runs" / "agent-diff"), 1) as workers:
         cases = list(labelled_cases(workers, found))

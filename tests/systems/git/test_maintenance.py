@@ -221,6 +221,77 @@ def test_a_file_that_says_otherwise_is_a_change(repo, name, is_first):
     assert shows.get(where, where) in changed
 
 
+WORK = {
+    "merge": ["merge --quiet --no-edit deep/er"],
+    "merge of another line": ["merge --quiet --no-edit topic"],
+    "merge that was given up": ["merge --quiet --no-commit --no-ff topic", "merge --abort"],
+    "pull": ["reset --quiet --hard HEAD~1", "pull --quiet --ff-only origin main"],
+    "a commit undone": ["commit --quiet --allow-empty -m oops", "reset --quiet --hard HEAD~1"],
+    "a commit redone": ["commit --quiet --amend --reset-author -m better"],
+    "rebase": [
+        "checkout --quiet topic",
+        "-c user.name=Ada rebase --quiet main",
+        "checkout --quiet main",
+    ],
+    "stash and pop": ["write", "stash --quiet", "stash pop --quiet"],
+    "stash, merge and pop": ["write", "stash --quiet", "merge -q topic", "stash pop --quiet"],
+    "cherry-pick": ["-c user.name=Ada cherry-pick topic"],
+    "revert": ["-c user.name=Ada revert --no-edit HEAD"],
+    "checkout and back": ["checkout --quiet topic", "checkout --quiet main"],
+    "bisect": ["bisect start HEAD HEAD~2", "bisect reset"],
+    "another work tree": ["worktree add --quiet ../other topic", "worktree remove ../other"],
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_what_ordinary_work_leaves_in_the_git_folder_is_no_change(repo, name):
+    """The refs, commits and files are another matter: the contract says what may change there."""
+    before = state(repo)
+    for command in WORK[name]:
+        if command == "write":
+            write(repo, "README", "changed\n")
+        else:
+            git(repo, *command.split())
+    after = state(repo, before)
+    assert coverage(after) == {}
+    assert [d.key for d in deltas(before, after) if d.type == "git.admin_file"] == []
+    assert doubts(before, after) == set()
+
+
+def _stranger(repo: Path) -> str:
+    """A commit that neither a ref nor the reflog of HEAD leads to."""
+    return git(repo, "commit-tree", "-m", "stranger", "HEAD^{tree}")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ORIG_HEAD", _stranger),
+        ("ORIG_HEAD", lambda repo: git(repo, "rev-parse", "HEAD^{tree}")),
+        ("ORIG_HEAD", lambda repo: git(repo, "rev-parse", "HEAD") + " x"),
+        ("ORIG_HEAD", lambda _: "1" * 40),
+        ("ORIG_HEAD", lambda _: "ref: refs/heads/main"),
+        ("AUTO_MERGE", lambda repo: git(repo, "rev-parse", "HEAD")),
+        ("AUTO_MERGE", lambda _: "1" * 40),
+    ],
+)
+def test_a_note_that_no_command_left_is_a_change(repo, name, said):
+    before = state(repo)
+    write(repo, f".git/{name}", said(repo).rstrip("\n") + "\n")
+    assert (name,) in {d.key for d in deltas(before, state(repo, before))}
+
+
+def test_the_tree_of_a_merge_under_way_is_state(repo):
+    git(repo, "checkout", "--quiet", "-B", "other", "main~1")
+    write(repo, "later.txt", "otherwise\n")
+    committed(repo, "otherwise")
+    before = state(repo)
+    git(repo, "merge", "--quiet", "main", check=False)
+    assert {("AUTO_MERGE",), ("MERGE_HEAD",)} <= {
+        d.key for d in deltas(before, state(repo, before))
+    }
+
+
 def _odd(repo: Path) -> set[str]:
     return set(rows(state(repo), "repository")["."]["oddities"])
 

@@ -123,6 +123,7 @@ def test_a_link_has_no_known_content_and_a_shut_folder_no_known_entries(place: P
     assert "/in/shut" in str(capture.reading.cause)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cut", "verdict"), [(None, "MATCH"), (0, "INCONCLUSIVE"), (700, "INCONCLUSIVE")]
 )

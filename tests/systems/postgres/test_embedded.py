@@ -206,6 +206,7 @@ SAMPLE = [
 """All tasks are tried by `STATEDIFF_POSTGRES=FOLDER make variants`."""
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.parametrize(("folder", "case"), SAMPLE)
 def test_agents_get_their_verdicts(running, tmp_path, folder, case: dict[str, Any]) -> None:
