@@ -41,11 +41,12 @@ def look(system: Any) -> dict[str, str]:
     """What the proof of a reset compares, without what moves when it is asked.
 
     Every request moves when its key was last used, a purge its time, and moto a counter of its own
-    for each object: none of these is state.
+    for each object and the digest of its content, which it works out when it first says it: none
+    of these is state.
     A setting that is none and one that says nothing are the same.
     """
     answer = system._asked({"lines": True})  # noqa: SLF001 - there is no other door
-    moving = re.compile(r"last_used|last_purged_at$|\._tick$")
+    moving = re.compile(r"last_used|last_purged_at$|\._(tick|etag)$")
     return {
         path: line
         for path, line in answer["lines"].items()

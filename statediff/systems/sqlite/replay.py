@@ -39,6 +39,7 @@ from statediff.systems.sqlite.owners import PageOwners, Rewritten
 from statediff.systems.sqlite.preserved import Preservation, check_places
 from statediff.systems.sqlite.records import FewRows, RowReader
 from statediff.systems.sqlite.scan import Scan, Scanner, prepare
+from statediff.systems.sqlite.stored import as_before
 from statediff.systems.sqlite.wal import Commit
 
 
@@ -447,8 +448,12 @@ class Replay:
             table = self._state.tables.get(name)
             if table is None or not table.enumeration.is_complete:
                 continue
+            before = self._before.tables.get(name)
             gone, come = (
-                [row for at in changed for kind, row in each.rows.get(at, ()) if kind == name]
+                as_before(
+                    (row for at in changed for kind, row in each.rows.get(at, ()) if kind == name),
+                    before,
+                )
                 for each in (known, catalogue)
             )
             key = itemgetter(*table.type.key)

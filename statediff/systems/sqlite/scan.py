@@ -62,6 +62,7 @@ from statediff.systems.sqlite.stored import (
     MAX_INDEX_BYTES,
     SEGMENTS,
     SearchIndex,
+    as_before,
     column_reader,
     index_content,
     tree_node,
@@ -299,7 +300,7 @@ class Scan:
             return structure_table(check(self._connection), self._shelf, entity_type, like)
         rows = self._catalogue.objects.get(entity_type.name)
         if rows is not None:
-            return self._shelf.distinct(entity_type, rows, like)
+            return self._shelf.distinct(entity_type, as_before(rows, like), like)
         entry = self._catalogue.tables.get(folded(entity_type.source_table))
         if entry is None:
             empty = self._shelf.empty(entity_type, like)

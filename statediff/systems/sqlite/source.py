@@ -73,6 +73,7 @@ class SqliteSource:
         "bytes behind the last page, and bytes of the file's header that SQLite keeps for later",
         "the order in which schema objects were made, and so of two triggers of one event",
         "row ids that no column is, and no index over `content=`, view or trigger has",
+        "quotes around names of tables in definitions, which a table gets when it is renamed",
         "what is left in a node of an R-tree behind its last cell",
         "how an FTS5 index is cut into segments, where it has up to 1 MiB and says the same",
     )

@@ -1,4 +1,4 @@
-"""What stored values of SQLite mean: decimals of NUMERIC columns, nodes of R-trees, search indexes.
+"""What stored values of SQLite mean: decimals, definitions, nodes of R-trees, search indexes.
 
 A column declared DECIMAL or NUMERIC has NUMERIC affinity: SQLite keeps 98.70 as the double nearest
 to it, and 100.00 as an integer. What people wrote is the shortest decimal that names this double,
@@ -9,6 +9,9 @@ double, which is what their type says.
 SQLite leaves bytes in such a column as they are. Programs that bind a decimal as the ASCII bytes of
 its digits, as Python's are advised to, keep it exactly: it is read as that decimal.
 
+A table that is renamed gets quotes around its name, in its own definition and in others, and keeps
+them when it is called as before. A definition that differs in nothing else is the one from before.
+
 An index of FTS5 is kept in segments, which depend on when its rows came and went. What it says is
 which term is at which places of which rows; decision 34 says how that is found out.
 """
@@ -18,7 +21,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,7 +31,9 @@ from typing import Any, Final
 
 import blake3
 
+from statediff.model.batches import Row
 from statediff.model.schema import Field, Kind
+from statediff.model.state import Table
 from statediff.systems.base.rows import Convert, converter
 
 DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC", "NUMBER", "MONEY"})
@@ -85,6 +90,60 @@ def written_decimal(stored: Any, scale: int) -> Any:
     if padding <= 0:
         return exact
     return Decimal((sign, (*digits, *([0] * padding)), -scale))
+
+
+_PIECE: Final = re.compile(
+    r"""--[^\n]*|/\*.*?(?:\*/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\w+|\s+|.""",
+    re.DOTALL,
+)
+_PLAIN_NAME: Final = re.compile(r'"([A-Za-z_][A-Za-z0-9_]*)"')
+_BEFORE_A_TABLE: Final = frozenset(
+    {"EXISTS", "FROM", "INTO", "JOIN", "REFERENCES", "TABLE", "UPDATE"}
+)
+"""Words that a name of a table follows, and no expression, in which `"x"` may be a text."""
+_MADE_ON: Final = frozenset({"INDEX", "TRIGGER"})
+_KINDS: Final = frozenset({"INDEX", "TABLE", "TRIGGER", "VIEW"})
+
+
+def as_before(rows: Iterable[Row], before: Table | None) -> list[Row]:
+    """The schema objects; a definition with other quotes around names of tables is as before."""
+    if before is None or before.type.key != ("name",):
+        return list(rows)
+    found: list[Row] = []
+    for row in rows:
+        new = row.get("definition")
+        known = before.row((str(row["name"]),)) if _is_quoted(new) else None
+        old = None if known is None else known.get("definition")
+        is_alike = isinstance(new, str) and isinstance(old, str) and old != new
+        is_alike = is_alike and unquoted(str(old)) == unquoted(str(new))
+        found.append({**row, "definition": old} if is_alike else row)
+    return found
+
+
+def _is_quoted(definition: object) -> bool:
+    return isinstance(definition, str) and '"' in definition
+
+
+def unquoted(definition: str) -> str:
+    """The definition without quotes where a plain name can only be that of a table.
+
+    >>> unquoted('CREATE VIEW v AS SELECT "t"."a", "b" FROM "t" WHERE a IS DISTINCT FROM "b"')
+    'CREATE VIEW v AS SELECT t."a", "b" FROM t WHERE a IS DISTINCT FROM "b"'
+    """
+    return "".join(_unquoted(_PIECE.findall(definition)))
+
+
+def _unquoted(pieces: list[str]) -> Iterator[str]:
+    kind, words = "", ["", ""]
+    for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
+        name = _PLAIN_NAME.fullmatch(piece)
+        follows = words[-1] in _BEFORE_A_TABLE and words[-2:] != ["DISTINCT", "FROM"]
+        # Of an index and a trigger the first ON names the table; any other begins a condition.
+        follows |= words[-1] == "ON" and kind in _MADE_ON and words.count("ON") == 1
+        yield name[1] if name and (follows or after == ".") else piece
+        if not piece.isspace() and not piece.startswith(("--", "/*")):
+            words.append(piece.upper())
+            kind = kind or (words[-1] if words[-1] in _KINDS else "")
 
 
 def tree_node(stored: Any, cell_bytes: int) -> Any:

@@ -203,3 +203,40 @@ def test_the_bundle_says_what_was_outside(tmp_path: Path) -> None:
     shown = str(done.document)
     assert "default: db.statistics (it changes plans" in shown
     assert "default: db.storage" in shown
+
+
+NAMED = (
+    *SEED,
+    "CREATE TABLE word (id INTEGER PRIMARY KEY, note INTEGER REFERENCES note (id), text)",
+    "CREATE INDEX short ON note (body) WHERE note.body < 'n'",
+    "CREATE VIEW bodies AS SELECT note.body FROM note JOIN word ON word.note = note.id",
+    """CREATE TRIGGER words AFTER INSERT ON note BEGIN
+    INSERT INTO word (note) SELECT note.id FROM note; UPDATE note SET body = 'x' WHERE 0; END""",
+)
+BACK = ("ALTER TABLE note RENAME TO other", "ALTER TABLE other RENAME TO note")
+
+
+def test_a_table_renamed_and_renamed_back_is_no_change(tmp_path: Path) -> None:
+    assert verdict(tmp_path, NAMED, *BACK) == "MATCH"
+    with closing(sqlite3.connect(tmp_path / "b.db")) as connection:
+        texts = [text for (text,) in connection.execute("SELECT sql FROM sqlite_schema")]
+    assert sum('"note"' in text for text in texts) == 6, "its own definition and five others"
+    assert verdict(tmp_path, NAMED, *BACK, "UPDATE note SET body = '' WHERE id = 3") == "DIVERGE"
+    assert verdict(tmp_path, NAMED, BACK[0]) == "DIVERGE"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        'CREATE VIEW v AS SELECT id FROM note WHERE body = "x"',
+        'CREATE VIEW v AS SELECT body IS DISTINCT FROM "x" FROM note',
+        'CREATE VIEW v AS SELECT n.id FROM note n JOIN note m ON "x" = n.body',
+        'CREATE VIEW v AS SELECT "x" FROM note',
+    ],
+)
+def test_quotes_that_may_make_a_text_of_a_name_are_a_change(view: str, tmp_path: Path) -> None:
+    """Without its quotes a text is the name of a column: here of one that there is not."""
+    before = database(tmp_path / "a.db", *SEED, view.replace('"', ""))
+    after = database(tmp_path / "b.db", *SEED, view)
+    assert judged(tmp_path, KEPT, before, after).verdict.value == "DIVERGE"
+    assert judged(tmp_path, KEPT, after, before).verdict.value == "DIVERGE"
