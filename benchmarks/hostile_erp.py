@@ -464,7 +464,7 @@ def refused(place: Place, rng: random.Random) -> str:
         _ask(erp, method, *arguments, erp.context)
     except NoPlace:
         return f"refused: {method}"
-    return f"answered: {method}"
+    raise NoPlace  # the server did it: that is no refusal
 
 
 def signed_in_again(place: Place, rng: random.Random) -> str:
@@ -475,8 +475,8 @@ def signed_in_again(place: Place, rng: random.Random) -> str:
     return f"signed in, key of {len(str(key))}, {rng.randrange(9)}"
 
 
-SAFE: Final[tuple[Family, ...]] = (reading, refused)
-OVER: Final[frozenset[Family]] = frozenset((*_OVER_HARMS, *SAFE, signed_in_again))
+SAFE: Final[tuple[Family, ...]] = (reading,)
+OVER: Final[frozenset[Family]] = frozenset((*_OVER_HARMS, reading, refused, signed_in_again))
 """What is done by requests to the server."""
 REMEMBERS: Final = False
 """Tryton opens its database for each transaction: it serves what the files say."""

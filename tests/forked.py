@@ -16,6 +16,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 from pathlib import Path
 from typing import NoReturn
 
@@ -122,6 +123,7 @@ if __name__ == "__main__":
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     finally:  # all but taking apart what a process of its own would not have
+        threading._shutdown()  # first, as there: who ends a pool's processes is a thread
         atexit._run_exitfuncs()
         sys.stdout.flush()
         os._exit(code)
