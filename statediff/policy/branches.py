@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from statediff.contract.binding.bound import Contract
@@ -19,6 +20,7 @@ from statediff.contract.clauses.patterns import Pattern
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Explanation, Reason
 from statediff.model.verdict import Finding, Stage, Truth
+from statediff.policy.derived import may_show
 from statediff.policy.findings import fails, holds, unknown
 from statediff.policy.frame import (
     ExplainedDelta,
@@ -88,9 +90,10 @@ def _judged(
     explanations = explain(explaining, bench.context, more)
     if not contract.frame_is_open:
         net = FrameCoverage(explaining, explanations)
+        kept = partial(may_show, bench.context, bench.moments)
         framed = [
             *frame(explanations, explaining, bench.context),
-            *frame_within(contract, net, bench.context, bench.moments),
+            *frame_within(contract, net, bench.context, bench.moments, kept),
         ]
         findings += [replace(f, clause=f"{branch.name}/frame") for f in framed]
     findings += bench.required(branch.require, {**outer, **own})

@@ -31,6 +31,7 @@ from statediff.model.values import ABSENT, Key, is_value, key_order
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import doubt_causes, fails, holds, last, unknown
 from statediff.policy.frame import ExplanationVote
+from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.matching import COME, GONE, TOO_COSTLY, JudgingContext
 from statediff.policy.witness import deciding, shown_entity
 
@@ -195,6 +196,45 @@ def _may_move(
     if isinstance(was, Undefined) or isinstance(is_now, Undefined):
         return TRUE, frozenset()
     return FALSE if equal(was, is_now) else TRUE, frozenset()
+
+
+def may_show(
+    context: JudgingContext, moments: IntermediateStates, rule: Derived, key: Key, side: str
+) -> bool:
+    """Whether the field may show, at a moment of the run, what the system keeps.
+
+    It shows what the expression is at that moment or at another one, or moved since the run began
+    as the expression had by then: a system may write the two in different transactions. Only a
+    field of which that is surely wrong of every moment is not shown by the system.
+    """
+    now = _as_of(context, side)
+    others = moments.sides({rule.type, *(read.type for read in rule.reads)})
+    sides = dict.fromkeys((side, *others, "after"))
+    return any(_may_show(rule, key, now, _as_of(context, each)) for each in sides)
+
+
+def _as_of(context: JudgingContext, side: str) -> JudgingContext:
+    return context if side == "after" else context.as_of(side)
+
+
+def _may_show(rule: Derived, key: Key, now: JudgingContext, there: JudgingContext) -> bool:
+    """Whether the field as it is `now` may be, or have moved as, the expression is `there`."""
+    field_now = {"it": now.entity_ref("after", rule.type, key)}
+    at, by = now.eval_context(rule.reads), there.eval_context(rule.reads)
+    then = _then(there, rule.type, key)
+    try:
+        shown = evaluate(rule.after.left, at, field_now)
+        value = evaluate(rule.after.right, by, {"it": there.entity_ref("after", rule.type, key)})
+        if isinstance(shown, Unknown) or isinstance(value, Unknown):
+            return True
+        if not isinstance(value, Undefined) and equal(shown, value):
+            return True
+        if then is None:
+            return False
+        old = [evaluate(each, by, {"it": then}) for each in (rule.before.left, rule.before.right)]
+        return _moved_alike(old[0], shown, old[1], value) != FALSE
+    except TooCostly:
+        return True
 
 
 def _then(context: JudgingContext, type_name: str, key: Key) -> EntityRef | None:

@@ -2,16 +2,17 @@
 
 Under `history: required` so must be what each transaction of a source changed. Such a change is
 explained if a pattern explains it there, if it left what the net change of the place, which is
-explained, left too, or if the system derives the field.
+explained, left too, or if it is of a field that the system derives and shows what that is at some
+moment of the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.derive import Derived
@@ -20,7 +21,7 @@ from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op, delta_id
 from statediff.model.explanation import PARTED, Cause, Reason, cause, is_by_agent
-from statediff.model.values import ABSENT, Digested, Unobserved, is_value, key_order, same
+from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.cascade import KnownMask, cascaded, explained_counters
 from statediff.policy.findings import (
@@ -257,8 +258,16 @@ class FrameCoverage:
     explanations: tuple[ExplainedDelta, ...]
 
 
+Kept: TypeAlias = Callable[[Derived, Key, str], bool]
+"""(rule, key, side) → whether the field may show there what the system keeps."""
+
+
 def frame_within(
-    contract: Contract, net: FrameCoverage, context: JudgingContext, moments: IntermediateStates
+    contract: Contract,
+    net: FrameCoverage,
+    context: JudgingContext,
+    moments: IntermediateStates,
+    kept: Kept,
 ) -> Iterator[Finding]:
     """The findings of the frame over the transactions of the sources whose history is required."""
     explained = {
@@ -284,8 +293,7 @@ def frame_within(
         for stretch in moments.stretches(types, context):
             if not stretch.is_own:
                 continue
-            deltas = [d for change in stretch.context.changes for d in change.deltas]
-            votes = _votes_within(deltas, explained, contract.derived)
+            votes = _votes_within(stretch.context, explained, contract.derived, kept)
             said = chain(votes, counter_votes(stretch.context))
             found = frame(
                 explain(net.patterns, stretch.context, said), net.patterns, stretch.context
@@ -296,14 +304,17 @@ def frame_within(
 
 
 def _votes_within(
-    deltas: Iterable[Delta],
+    there: JudgingContext,
     explained: dict[str, ExplainedDelta],
     derived: Sequence[Derived],
+    kept: Kept,
 ) -> Iterator[ExplanationVote]:
-    for delta in deltas:
+    side = there.names[1]
+    for delta in (each for moved in there.changes for each in moved.deltas):
         if delta.op is Op.UPDATE:
-            kept = (rule.id for rule in derived if rule.keeps(delta))
-            yield from (ExplanationVote(delta, rule, TRUE) for rule in kept)
+            for rule in derived:
+                if rule.keeps(delta) and kept(rule, delta.key, side):
+                    yield ExplanationVote(delta, rule.id, TRUE)
         net = explained.get(delta_id(delta.type, delta.key, delta.place))
         if net is not None and _brought(delta, net.delta):
             yield ExplanationVote(delta, net.by[0], TRUE)

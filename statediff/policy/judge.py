@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 from statediff.contract.binding.bound import Contract
@@ -41,7 +41,7 @@ from statediff.policy.attribution.changes import (
 )
 from statediff.policy.branches import Judged, best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
-from statediff.policy.derived import derived_clause
+from statediff.policy.derived import derived_clause, may_show
 from statediff.policy.forbid import effect
 from statediff.policy.frame import (
     ExplainedDelta,
@@ -281,7 +281,8 @@ def _framed(trial: _Trial, votes: Iterable[ExplanationVote]) -> _Framed:
         return _Framed((), explanations)
     found = [] if contract.frame_is_open else list(frame(explanations, explaining, context))
     coverage = FrameCoverage(explaining, explanations)
-    found += frame_within(contract, coverage, context, evidence.moments)
+    kept = partial(may_show, context, evidence.moments)
+    found += frame_within(contract, coverage, context, evidence.moments, kept)
     found += [_must_report(refusal) for refusal in missing]
     loose = [finding for finding in found if finding.truth is not Truth.HOLDS]
     return _Framed(tuple(loose or found), explanations)

@@ -24,9 +24,16 @@ from tests.judging import (
     user,
 )
 
-FRAME = "forbid: [{id: x, delete: user}]\nevidence: {db: {history: required}}\n"
+HISTORY = "evidence: {db: {history: required}}\n"
+FRAME = "forbid: [{id: x, delete: user}]\n" + HISTORY
 NONE: Any = {"user": [user(1)], "item": [item(1)]}
+COMES = "allow: [{create: user}, {delete: user}]\n"
 DERIVED = "derive: [{id: d, field: item.n, is: 'count(u for u in after.user)', because: kept}]\n"
+
+
+def counted(users: int, n: int) -> Any:
+    """So many users, and an item that says how many."""
+    return {"user": [user(each) for each in range(1, users + 1)], "item": [item(1, n)]}
 
 
 def framed(body: str, *states: Any) -> Any:
@@ -35,11 +42,12 @@ def framed(body: str, *states: Any) -> Any:
 
 
 def test_a_transaction_is_explained_by_what_the_system_keeps_and_by_the_net_change_alone() -> None:
-    low, high = {**NONE, "item": [item(1, 0)]}, {**NONE, "item": [item(1, 1)]}
-    held = framed(DERIVED, high, low, high)
+    one, two, late = counted(1, 1), counted(2, 2), counted(2, 1)
+    held = framed(DERIVED + COMES, one, two, one)
     assert [(f.truth, f.sentence) for f in held] == [
         (HOLDS, "all 0 changes are explained"), (HOLDS, "all transactions are explained"),
     ]  # fmt: skip
+    assert {f.truth for f in framed(DERIVED + COMES, one, late, two)} == {HOLDS}
     # What was made, undone and made again was undone by nobody's leave.
     made = {**NONE, "item": [item(1), item(2)]}
     allowed = "allow: [{create: item}]\n"
@@ -47,6 +55,36 @@ def test_a_transaction_is_explained_by_what_the_system_keeps_and_by_the_net_chan
     assert [f.sentence for f in framed(allowed, NONE, made, NONE, made)] == [
         "in transaction 2 of db (position 20): item 2 deleted"
     ]
+
+
+@pytest.mark.parametrize(
+    ("states", "wrong"),
+    [
+        # It moved and moved back, while nothing moved that it is derived from.
+        ([(1, 1), (1, 0), (1, 1)], [1]),
+        ([(1, 1), (2, 2), (2, 9), (2, 2)], [2]),
+        # It was another than its expression before, and moved as that did, or as that did not.
+        ([(1, 5), (2, 6), (1, 5)], []),
+        ([(1, 5), (1, 6), (1, 5)], [1]),
+        # The system writes it a transaction later, or earlier; in between it is none of both.
+        ([(1, 1), (2, 1), (2, 2), (1, 2), (1, 1)], []),
+        ([(1, 1), (1, 2), (2, 2), (2, 1), (1, 1)], []),
+        ([(1, 1), (1, 2), (3, 2), (1, 3), (1, 1)], [1]),
+    ],
+)
+def test_a_derived_field_shows_in_each_transaction_what_its_expression_is_at_some_moment(
+    states: list[tuple[int, int]], wrong: list[int]
+) -> None:
+    found = framed(DERIVED + COMES, *(counted(*each) for each in states))
+    places = [f.sentence.partition(" (")[0] for f in found if f.truth is FAILS]
+    assert places == [f"in transaction {number} of db" for number in wrong]
+
+
+def test_a_derived_field_whose_expression_is_not_known_at_a_moment_is_not_held_against_it() -> None:
+    one, other = counted(1, 1), counted(1, 7)
+    unseen = state(other, {"user": CUT})
+    found = framed(DERIVED + COMES, one, unseen, one)
+    assert not any("item" in f.sentence and f.truth is FAILS for f in found)
 
 
 def test_a_transaction_brings_a_net_change_of_a_field_by_its_very_value() -> None:
