@@ -19,7 +19,6 @@ from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Ki
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.structure import STRUCTURE_TYPE
-from statediff.systems.sqlite.stored import DECIMALS
 
 SEQUENCES: Final = "sqlite_sequence"
 STATISTICS: Final = {
@@ -40,6 +39,8 @@ _VIRTUAL_COLUMN: Final = 2  # `hidden` in PRAGMA table_xinfo
 _STORED_COLUMN: Final = 3
 _SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "user_version")
 
+DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC", "NUMBER", "MONEY"})
+"""Declared types of NUMERIC affinity that mean decimal numbers."""
 _KINDS: Final = {
     "INT": Kind.INT,
     "INTEGER": Kind.INT,

@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from statediff.systems.relational.schema import quoted
 from statediff.systems.sqlite.btree import NULL, Tangled, Value, record
-from statediff.systems.sqlite.catalogue import Catalogue, folded, kind_of
-from statediff.systems.sqlite.stored import SearchIndex, search_index_of
+from statediff.systems.sqlite.catalogue import folded
 
 Entry = tuple[Value, ...]
 _EXPRESSION: Final = -2
@@ -434,6 +433,24 @@ _WHERE: Final = re.compile(r"\s*WHERE\b(.+)", re.IGNORECASE | re.DOTALL)
 
 def parts_of(sql: str) -> tuple[list[str], str | None]:
     """The expressions of a CREATE INDEX, and its condition. Raises `Uncertain`."""
+    parts, rest = _split(sql)
+    where = _WHERE.fullmatch(rest)
+    if ";" in rest or bool(rest.strip()) is not bool(where):
+        raise Uncertain("the text of an index is not understood")
+    written = [_DIRECTION.sub("", part).strip() for part in parts]
+    return written, None if where is None else where[1].strip()
+
+
+def arguments_of(sql: str) -> list[str]:
+    """The arguments of a CREATE VIRTUAL TABLE that has some. Raises `Uncertain`."""
+    parts, rest = _split(sql)
+    if rest.strip():
+        raise Uncertain("the text of a virtual table is not understood")
+    return [part.strip() for part in parts]
+
+
+def _split(sql: str) -> tuple[list[str], str]:
+    """What is between the commas of the first parentheses, and what follows them."""
     parts, rest, depth, is_past = [""], "", 0, False
     for piece in _pieces(sql):
         if is_past:
@@ -445,54 +462,15 @@ def parts_of(sql: str) -> tuple[list[str], str | None]:
             parts.append("")
         elif depth > 1 or (depth and piece != "("):
             parts[-1] += piece
-    where = _WHERE.fullmatch(rest)
-    if depth or not is_past or ";" in rest or bool(rest.strip()) is not bool(where):
+    if depth or not is_past:
         raise Uncertain("the text of an index is not understood")
-    written = [_DIRECTION.sub("", part).strip() for part in parts]
-    return written, None if where is None else where[1].strip()
+    return parts, rest
 
 
 def _pieces(sql: str) -> Iterator[str]:
     for match in _TOKEN.finditer(sql):
         piece = match[0]
         yield " " if piece.startswith(("--", "/*")) else piece
-
-
-_SEARCH: Final = re.compile(
-    r"""CREATE VIRTUAL TABLE\s+(?:\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|`[^`]*`|\[[^\]]*\])"""
-    r"""\s+USING\s+fts5\s*\(.*""",
-    re.IGNORECASE | re.DOTALL,
-)
-_SEARCHED: Final = {
-    "data": ("id", "block"),
-    "idx": ("segid", "term", "pgno"),
-    "config": ("k", "v"),
-}
-"""The parts of an index of FTS5 that say what it holds, with their columns."""
-
-
-def search_index(catalogue: Catalogue, table: str) -> SearchIndex | None:
-    """The search index that a table, by its folded name, is such a part of.
-
-    None also where it is defined or kept otherwise than is known here: then it is any table.
-    """
-    name, _, part = table.rpartition("_")
-    lines = catalogue.lines.get(name, ()) if part in _SEARCHED else ()
-    if len(lines) != 1:
-        return None
-    kind, _, _, root, sql = lines[0]
-    is_known = not root and kind_of(kind) == "table" and isinstance(sql, str)
-    if not is_known or _SEARCH.fullmatch(sql) is None or "--" in sql or "/*" in sql:
-        return None
-    for each, columns in _SEARCHED.items():
-        entry = catalogue.tables.get(f"{name}_{each}")
-        if entry is None or tuple(column.name for column in entry.columns) != columns:
-            return None
-    try:
-        arguments, condition = parts_of(sql)
-    except Uncertain:
-        return None
-    return None if condition else search_index_of(name, arguments)
 
 
 def _allowed(declared: str) -> str:

@@ -41,7 +41,6 @@ from statediff.systems.sqlite.entries import (
     TableIndexes,
     Uncertain,
     read_indexes,
-    search_index,
 )
 from statediff.systems.sqlite.moves import Moves, follow_moves
 from statediff.systems.sqlite.order import Tree
@@ -58,6 +57,7 @@ from statediff.systems.sqlite.preserved import (
 )
 from statediff.systems.sqlite.records import MANY, RowReader, are_few, row_reader
 from statediff.systems.sqlite.scan import Scan, prepare
+from statediff.systems.sqlite.searches import search_index
 from statediff.systems.sqlite.wal import Commit
 
 MAX_KEPT_BYTES: Final = 512 * 1024 * 1024

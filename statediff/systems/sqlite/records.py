@@ -14,9 +14,10 @@ from statediff.model.state import ChunkStore, Table
 from statediff.systems.relational.schema import is_key, quoted
 from statediff.systems.sqlite.btree import ReadPage, Tangled, Value, record
 from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
-from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, is_real, search_index
+from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, is_real
 from statediff.systems.sqlite.preserved import Difference, Stored
 from statediff.systems.sqlite.scan import Query, stored_text
+from statediff.systems.sqlite.searches import search_index
 
 _FEW_ROWS: Final = 64
 """So many rows are read from their records however small the table is."""

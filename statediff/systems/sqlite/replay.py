@@ -33,12 +33,13 @@ from statediff.systems.relational.structure import STRUCTURE, is_established
 from statediff.systems.sqlite.btree import Tangled, node_of, signed, varint
 from statediff.systems.sqlite.catalogue import OBJECT_NAMES, Catalogue, folded, kind_of
 from statediff.systems.sqlite.copy import DatabaseCopy, without_log
-from statediff.systems.sqlite.entries import TableIndexes, Uncertain, read_indexes, search_index
+from statediff.systems.sqlite.entries import TableIndexes, Uncertain, read_indexes
 from statediff.systems.sqlite.order import RowIds, Tree, check_order
 from statediff.systems.sqlite.owners import PageOwners, Rewritten
 from statediff.systems.sqlite.preserved import Preservation, check_places
 from statediff.systems.sqlite.records import FewRows, RowReader
 from statediff.systems.sqlite.scan import Scan, Scanner, prepare
+from statediff.systems.sqlite.searches import search_index
 from statediff.systems.sqlite.stored import as_before
 from statediff.systems.sqlite.wal import Commit
 
@@ -259,7 +260,7 @@ class Replay:
         for root in roots & layout.tables.keys():
             name = layout.tables[root]
             index = search_index(layout.catalogue, name)
-            names = {name} if index is None else {name, index.data, index.idx}
+            names = {name} if index is None else {name, *index.parts}
             for each in self._state.schema.types:
                 if folded(each.source_table) in names:
                     is_alone, nodes = index is None, self._rewritten[root]

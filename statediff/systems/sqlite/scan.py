@@ -54,19 +54,8 @@ from statediff.systems.sqlite.catalogue import (
     folded,
     read_catalogue,
 )
-from statediff.systems.sqlite.entries import search_index
-from statediff.systems.sqlite.forms import with_forms
-from statediff.systems.sqlite.stored import (
-    AVERAGES,
-    INDEX_VERSION,
-    MAX_INDEX_BYTES,
-    SEGMENTS,
-    SearchIndex,
-    as_before,
-    column_reader,
-    index_content,
-    tree_node,
-)
+from statediff.systems.sqlite.searches import SearchIndex, rows_said, search_index
+from statediff.systems.sqlite.stored import as_before, column_reader, tree_node, with_forms
 from statediff.systems.sqlite.structure import check
 
 BLOCK_ROWS: Final = 4096
@@ -286,7 +275,7 @@ class Scan:
         self.spoiled: list[str] = []
         self._row_limit: int | None = None
         self._told = Digests(connection)
-        self._indexes: dict[SearchIndex, list[tuple[int, bytes]] | None] = {}
+        self._indexes: dict[SearchIndex, dict[str, list[Row]] | None] = {}
 
     @property
     def failures(self) -> list[str]:
@@ -330,51 +319,19 @@ class Scan:
         return self._rows_of(entity_type, entry, like)
 
     def _said_by_index(self, entity_type: EntityType, entry: TableEntry) -> list[Row] | None:
-        """Rows for a part of a search index that say what it says; None where it is stored rows.
-
-        In the place of the record that names its segments is a digest of its terms and places.
-        """
+        """Rows for a part of a search index that say what it says; None where it is stored rows."""
         name = folded(entry.name)
         index = search_index(self._catalogue, name)
-        if index is None or name not in (index.data, index.idx):
+        if index is None or name not in index.parts:
             return None
         if index not in self._indexes:
-            self._indexes[index] = self._index_rows(index)
-        rows = self._indexes[index]
-        if rows is None or name == index.idx:
-            return None if rows is None else []
+            self._indexes[index] = rows_said(index, self._connection, self._catalogue)
+        said = self._indexes[index]
+        if said is None:
+            return None
         query = Query(entity_type, entry, False, None)
         columns = [folded(entity_type.by_name[field].source_column) for field in query.names]
-        return [
-            query.row([block if column == "block" else at for column in columns], None)
-            for at, block in rows
-        ]
-
-    def _index_rows(self, index: SearchIndex) -> list[tuple[int, bytes]] | None:
-        left = MAX_INDEX_BYTES
-
-        def read(part: str, columns: str, kinds: tuple[type, ...], rest: str) -> list[Any]:
-            nonlocal left
-            table, found = quoted(self._catalogue.tables[f"{index.name}_{part}"].name), []
-            text = f"SELECT {columns} FROM main.{table} NOT INDEXED {rest}"  # noqa: S608 - quoted
-            for *row, kind in self._connection.execute(text):
-                left -= sum(len(each) if isinstance(each, bytes) else 8 for each in row)
-                # A text that is not UTF-8 is shown as bytes, and is found in another place.
-                if tuple(map(type, row)) != kinds or kind == "text" or left < 0:
-                    raise ValueError
-                found.append(tuple(row))
-            return found
-
-        try:
-            version = read("config", "v, typeof(v)", (int,), "WHERE +k = 'version'")
-            data = read("data", "id, block, typeof(block)", (int, bytes), "ORDER BY +id")
-            idx = read("idx", "segid, term, pgno, typeof(term)", (int, bytes, int), "")
-        except (ValueError, sqlite3.Error):
-            return None
-        content = index_content(index, data, idx) if version == [(INDEX_VERSION,)] else None
-        if content is None:
-            return None
-        return [*(row for row in data if row[0] == AVERAGES), (SEGMENTS, content)]
+        return [query.row([row.get(column) for column in columns], None) for row in said[name]]
 
     def between(
         self, entity_type: EntityType, lower: int | None, upper: int | None

@@ -1,4 +1,4 @@
-"""What stored values of SQLite mean: decimals, definitions, nodes of R-trees, search indexes.
+"""What SQLite's stored values mean: decimals, definitions, forms of instants, nodes of R-trees.
 
 A column declared DECIMAL or NUMERIC has NUMERIC affinity: SQLite keeps 98.70 as the double nearest
 to it, and 100.00 as an integer. What people wrote is the shortest decimal that names this double,
@@ -12,8 +12,10 @@ its digits, as Python's are advised to, keep it exactly: it is read as that deci
 A table that is renamed gets quotes around its name, in its own definition and in others, and keeps
 them when it is called as before. A definition that differs in nothing else is the one from before.
 
-An index of FTS5 is kept in segments, which depend on when its rows came and went. What it says is
-which term is at which places of which rows; decision 34 says how that is found out.
+SQLite has no type for instants. A form that the state schema states is taken. Else it is found in
+the state before, from the first texts of each column: where they are of several forms, the column
+holds texts. A column without a text is written as the others of the database are, if these agree,
+else as SQLite itself writes. A run changes none of this: what it writes in another form is a text.
 """
 
 from __future__ import annotations
@@ -21,28 +23,29 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final
 
-import blake3
-
 from statediff.model.batches import Row
-from statediff.model.schema import Field, Kind
+from statediff.model.instants import NO_FORM, form_of_texts, has_offset
+from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
 from statediff.model.state import Table
 from statediff.systems.base.rows import Convert, converter
+from statediff.systems.relational.schema import quoted
+from statediff.systems.sqlite.catalogue import DECIMALS, Catalogue, TableEntry, folded
 
-DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC", "NUMBER", "MONEY"})
-"""Declared types of NUMERIC affinity that mean decimal numbers."""
 _DECLARED: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*\d+\s*(?:,\s*(\d{1,2})\s*)?\))?\s*")
 _DOUBLES: Final = re.compile("REAL|FLOA|DOUB", re.IGNORECASE)
 _WRITTEN: Final = re.compile(rb"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _MAX_PADDED: Final = 40
 """Digits before the point; a longer number is no amount, and is not padded."""
+SAMPLED: Final = 1000
+"""Texts of a column that are looked at. A text beyond them that is of another form stays one."""
+_LONGEST: Final = 64
+_OWN_LOCAL: Final = "YYYY-MM-DD hh:mm:ss[.ffffff]"
+_OWN_INSTANT: Final = "YYYY-MM-DD hh:mm:ss[.ffffff]+00:00"
 
 
 def column_reader(field: Field, declared: str) -> Convert | None:
@@ -158,91 +161,77 @@ def tree_node(stored: Any, cell_bytes: int) -> Any:
     return stored[:end] + bytes(max(0, len(stored) - end))
 
 
-@dataclass(frozen=True)
-class SearchIndex:
-    """An index of FTS5, as its definition says it is kept."""
-
-    name: str
-    """The folded name of its table; its parts are called like it, and by what they hold."""
-    columns: int
-    detail: str
-
-    @property
-    def data(self) -> str:
-        """The part with its segments."""
-        return f"{self.name}_data"
-
-    @property
-    def idx(self) -> str:
-        """The part that says on which page of a segment a term is."""
-        return f"{self.name}_idx"
+def with_forms(
+    schema: Schema, catalogue: Catalogue, connection: sqlite3.Connection | None
+) -> Schema:
+    """The schema whose instants all have a form; without a connection none is looked for."""
+    found: dict[tuple[str, str], str] = {}
+    if connection is not None:
+        for entity_type in schema.types:
+            entry = catalogue.tables.get(folded(entity_type.source_table))
+            if entry is not None and entry.unreadable is None:
+                found.update(_forms(connection, entity_type, entry))
+    written = {f.form for t in schema.types for f in t.fields if f.kind in INSTANTS and f.form}
+    known = (written | set(found.values())) - {NO_FORM}
+    others = known.pop() if len(known) == 1 else None
+    return replace(schema, types=tuple(_stated(t, found, others) for t in schema.types))
 
 
-INDEX_VERSION: Final = 4
-"""Of the form in which an index is kept; a later one may hold more."""
-AVERAGES: Final = 1
-SEGMENTS: Final = 10
-"""The records of the part with the segments that count terms, and that name the segments."""
-MAX_INDEX_BYTES: Final = 1024 * 1024
-"""A larger index is shown as it is stored: to find out what it says takes about a second a MiB."""
-_COLUMN: Final = re.compile(
-    r"""\s*(?:\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|`[^`]*`|\[[^\]]*\])(?:\s+UNINDEXED)?\s*""",
-    re.IGNORECASE,
-)
-_OPTION: Final = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*", re.DOTALL)
-_OPTIONS: Final = frozenset({"content", "content_rowid", "tokenize", "columnsize", "detail"})
-"""Those that add nothing else to the index; `prefix` does."""
-_DETAILS: Final = frozenset({"full", "column", "none"})
+def _open(entity_type: EntityType) -> list[Field]:
+    """The fields whose form nobody stated. Keys and references are kept as they are."""
+    return [
+        f
+        for f in entity_type.fields
+        if f.kind in INSTANTS
+        and f.form is None
+        and f.reference is None
+        and f.name not in entity_type.key
+    ]
 
 
-def search_index_of(name: str, arguments: Iterable[str]) -> SearchIndex | None:
-    """The index that these arguments of FTS5 make; None where it may hold more than its terms.
-
-    >>> search_index_of("found", ["title", " body UNINDEXED", " content='note'"])
-    SearchIndex(name='found', columns=2, detail='full')
-    >>> search_index_of("found", ["title", "prefix='2 3'"])
-    """
-    columns, detail = 0, "full"
-    for argument in arguments:
-        option = _OPTION.fullmatch(argument)
-        if option is None and _COLUMN.fullmatch(argument):
-            columns += 1
-        elif option is None or option[1].lower() not in _OPTIONS:
-            return None
-        elif option[1].lower() == "detail":
-            detail = option[2].strip("'\"").lower()
-    return SearchIndex(name, columns, detail) if columns and detail in _DETAILS else None
-
-
-def index_content(
-    index: SearchIndex, data: Iterable[tuple[int, bytes]], idx: Iterable[tuple[int, bytes, int]]
-) -> bytes | None:
-    """A digest of every place of every term, as FTS5 itself tells it of these rows.
-
-    None where it finds its index damaged, or finds a term otherwise when it is searched for. It is
-    asked in a database in memory, in which there is nothing else.
-    """
-    names = ", ".join(f"c{at}" for at in range(index.columns))
-    digest = blake3.blake3()
-    try:
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-            db.text_factory = bytes
-            db.execute(
-                f"CREATE VIRTUAL TABLE f USING fts5({names}, content='', detail={index.detail})"
+def _forms(
+    connection: sqlite3.Connection, entity_type: EntityType, entry: TableEntry
+) -> Mapping[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for field in _open(entity_type):
+        column = entry.column(field.source_column)
+        if column is None or not column.is_stored:
+            continue
+        value = f"t.{quoted(column.name)}"
+        try:
+            texts = connection.execute(
+                f"SELECT substr({value}, 1, {_LONGEST}) FROM main.{quoted(entry.name)} AS t "  # noqa: S608 - quoted
+                f"NOT INDEXED WHERE typeof({value}) = 'text' LIMIT {SAMPLED}"
+            ).fetchall()
+        except sqlite3.Error:
+            continue  # reading will meet the same error and give it as the cause
+        if texts:
+            found[entity_type.name, field.name] = form_of_texts(
+                text for (text,) in texts if isinstance(text, str)
             )
-            db.execute("DELETE FROM f_data")
-            db.execute("DELETE FROM f_idx")
-            db.executemany("INSERT INTO f_data VALUES (?, ?)", data)
-            db.executemany("INSERT INTO f_idx VALUES (?, ?, ?)", idx)
-            db.execute("INSERT INTO f (f) VALUES ('integrity-check')")
-            db.execute("CREATE VIRTUAL TABLE said USING fts5vocab(f, instance)")
-            told = db.execute("SELECT * FROM said").fetchall()
-            for term, places in groupby(told, itemgetter(0)):
-                own = list(places)
-                found = db.execute("SELECT * FROM said WHERE term = CAST(? AS TEXT)", (term,))
-                if found.fetchall() != own:
-                    return None
-                digest.update(repr(own).encode())
-    except (sqlite3.Error, OverflowError):
-        return None
-    return digest.digest()
+    return found
+
+
+def _stated(
+    entity_type: EntityType, found: Mapping[tuple[str, str], str], others: str | None
+) -> EntityType:
+    names = {f.name for f in _open(entity_type)}
+    if not names:
+        return entity_type
+    fields = tuple(
+        _written(f, found.get((entity_type.name, f.name)) or others or _own(f))
+        if f.name in names
+        else f
+        for f in entity_type.fields
+    )
+    return replace(entity_type, fields=fields)
+
+
+def _written(field: Field, form: str) -> Field:
+    is_instant = field.kind is Kind.LOCAL_TIMESTAMP and has_offset(form)
+    return replace(field, form=form, kind=Kind.TIMESTAMP if is_instant else field.kind)
+
+
+def _own(field: Field) -> str:
+    has_zone = field.kind is Kind.LOCAL_TIMESTAMP or field.zone is not None
+    return _OWN_LOCAL if has_zone else _OWN_INSTANT

@@ -14,7 +14,7 @@ from statediff.model.state import MemoryChunks
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.scan import Scan
 from statediff.systems.sqlite.source import SqliteSource
-from tests.systems.sqlite.sqlite_databases import clock, database
+from tests.systems.sqlite.sqlite_databases import clock, database, has_search
 
 BASE = """
 CREATE TABLE a (id INTEGER PRIMARY KEY, x, y TEXT);
@@ -28,10 +28,14 @@ INSERT INTO b SELECT printf('k%03d', id), x FROM a WHERE id < 60;
 INSERT INTO c VALUES (1, zeroblob(5000)), (1, zeroblob(5000)), (NULL, 'x');
 INSERT INTO d (a) VALUES (1), (2);
 """
-SEARCHED = f"""{BASE}
-CREATE VIRTUAL TABLE f USING fts5(t, u);
+SEARCHED = tuple(
+    f"""{BASE}
+CREATE VIRTUAL TABLE f USING {module}(t, u{more});
 INSERT INTO f SELECT y, x FROM a;
 """
+    for module, more in (("fts5", ""), ("fts4", ", prefix='2'"), ("fts3", ""))
+    if has_search(module)
+)
 SERIES = "WITH RECURSIVE s(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM s WHERE n < {count})"
 STATEMENTS = (
     f"{SERIES} INSERT OR REPLACE INTO a SELECT {{at}} + n, n, printf('%.{{size}}c', 'z') FROM s",
@@ -85,8 +89,12 @@ SEARCHES = (
     "DELETE FROM f WHERE rowid % 5 = {at} % 5",
     "UPDATE f SET t = t WHERE rowid < {at}",
     "INSERT INTO f (f) VALUES ('optimize')",
+    "INSERT INTO f (f) VALUES ('merge={at},2')",
     "UPDATE f_idx SET pgno = pgno + 2 WHERE segid = {at} % 3",
+    "UPDATE f_segdir SET idx = idx + 1 WHERE rowid % 3 = {at} % 3",
+    "UPDATE f_segments SET block = substr(block, 2) WHERE blockid % 9 = {at} % 9",
     "DELETE FROM f_config",
+    "DELETE FROM f_stat WHERE id = {at} % 2",
     "ALTER TABLE f RENAME TO g",
     "DROP TABLE f",
 )
@@ -116,7 +124,7 @@ def execute(connection, statement, at, count, size):
     st.sampled_from((512, 4096)),
     st.sampled_from((0, 1, 2)),
     st.sampled_from((8, state.CHUNK_KEYS)),
-    st.sampled_from((BASE, SEARCHED)),
+    st.sampled_from((BASE, *SEARCHED)),
 )
 def test_the_states_of_the_feed_are_those_of_scans_after_every_step(
     tmp_path_factory, steps, page_size, auto_vacuum, chunk_keys, base

@@ -22,7 +22,7 @@ from statediff.model.state import LayeredChunks, MemoryChunks, Origin
 from statediff.systems.sqlite.scan import Scan
 from statediff.systems.sqlite.source import SqliteSource
 from tests.systems.sqlite import test_structure_laws as laws
-from tests.systems.sqlite.sqlite_databases import clock
+from tests.systems.sqlite.sqlite_databases import clock, has_search
 
 SHOP = """
 CREATE TABLE p (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, r REAL,
@@ -300,6 +300,37 @@ def test_reading_gives_up_no_lock_that_the_process_has_on_the_file(both):
             [sys.executable, "-c", WRITER, both.after], check=False, capture_output=True
         )
     assert b"database is locked" in done.stderr
+
+
+@pytest.mark.parametrize("definition", ["fts3(t)", "fts4(t, prefix='1')", "fts5(t)"])
+def test_a_search_index_is_read_as_by_a_scan(tmp_path, definition):
+    if not has_search(definition[:4]):
+        pytest.skip(f"this SQLite has no {definition[:4]}")
+    path = tmp_path / "searched.db"
+    path.write_bytes(shop(tmp_path, 4096, 0, "DELETE"))
+    changed(
+        path,
+        f"CREATE VIRTUAL TABLE f USING {definition}",
+        "INSERT INTO f (rowid, t) SELECT id, name || ' ' || r FROM p",
+        "INSERT INTO f (rowid, t) VALUES (9001, 'another word')",
+    )
+    both = Beside(tmp_path, path.read_bytes())
+    before = both.capture.parts[0].state
+    in_and_out = (
+        "INSERT INTO f (rowid, t) VALUES (9000, 'zebra')",
+        "DELETE FROM f WHERE rowid = 9000",
+        "INSERT INTO f (f) VALUES ('optimize')",
+    )
+    changed(both.after, *in_and_out)
+    assert both.after.read_bytes() != path.read_bytes()
+    assert both.check().state.digest() == before.digest()
+    changed(both.after, "INSERT INTO f (rowid, t) VALUES (9000, 'zebra')")
+    assert both.check().state.digest() != before.digest()
+    changed(both.after, "DELETE FROM f WHERE rowid = 9000")
+    assert both.check().state.digest() == before.digest()
+    part, column = ("f_data", "block") if definition == "fts5(t)" else ("f_segdir", "root")
+    changed(both.after, f"UPDATE {part} SET {column} = substr({column}, 1, length({column}) - 1)")
+    assert both.check().state.digest() != before.digest()
 
 
 def test_threads_and_forked_processes_share_what_is_kept(both):

@@ -9,7 +9,13 @@ from typing import Final
 
 import pytest
 
+from statediff.model.values import Map
+from statediff.systems.sqlite.catalogue import read_catalogue
+from statediff.systems.sqlite.searches import rows_said, search_index
 from tests.judged_files import database, judged
+from tests.systems.sqlite.sqlite_databases import needs_search
+
+pytestmark = needs_search("fts5")
 
 KEPT: Final = "forbid:\n  - {id: kept, delete: note}\n"
 SEED: Final = (
@@ -90,6 +96,24 @@ def test_an_index_that_holds_more_than_its_terms_is_shown_as_it_is_stored(
     except sqlite3.OperationalError:
         pytest.skip("this SQLite knows no such option")
     assert seen == "DIVERGE"
+
+
+def test_what_is_shown_for_an_index_cannot_be_stored(tmp_path: Path) -> None:
+    seed = (*SEED, FOUND[0].format(""), FOUND[1])
+    with closing(sqlite3.connect(database(tmp_path / "a.db", *seed))) as connection:
+        catalogue = read_catalogue(connection)
+        index = search_index(catalogue, "found_data")
+        assert index is not None
+        shown = rows_said(index, connection, catalogue)
+    assert shown is not None
+    block = shown["found_data"][1]["block"]
+    assert isinstance(block, Map)
+    [(name, digest)] = block.items
+    assert isinstance(digest, str)
+    emptied = ("DELETE FROM found_data WHERE id > 10", "DELETE FROM found_idx")
+    for forged in (f"x'{digest}'", f"'{digest}'", f"""'{{"{name}":"{digest}"}}'"""):
+        run = (*emptied, f"UPDATE found_data SET block = {forged} WHERE id = 10")
+        assert verdict(tmp_path, seed, run) == "DIVERGE"
 
 
 def test_an_index_within_the_database_is_read_so_too(tmp_path: Path) -> None:
