@@ -21,6 +21,6 @@ for person in people:
     shop.send(
         person["email"],
         f"Please stop using your {sku}",
-        f"Dear {person['name']},\n\nwe recall the article {sku}.\n\nThis letter goes to {buyers}.\n",
+        f"Dear {person['name']},\n\nwe recall the article {sku}.\n\nIt goes to {buyers}.\n",
     )
 shop.answer(customers=len(people))
