@@ -37,8 +37,8 @@ _FILE: Final = re.compile(
     re.MULTILINE,
 )
 """Where a file begins within a text; programs show it as an attachment."""
-_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\u202d\u202e]")
-"""At some of these a program ends the text, others turn it around."""
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0d-\x1f\x7f\u202d\u202e]")
+"""At some of these a program ends the text or writes over a line, others turn it around."""
 _JOINED: Final = re.compile(r"\S \n[^\s>]")
 """A line and the next are one word to who knows `DelSp=yes` (RFC 3676), else two."""
 _HEAD: Final = re.compile(

@@ -79,6 +79,7 @@ _FORM: Final[dict[str, re.Pattern[str]]] = {
         r"[a-z]{1,8}(-[a-z0-9]{1,8})*(, *[a-z]{1,8}(-[a-z0-9]{1,8})*)*", re.IGNORECASE
     ),
     "message-id": re.compile(r"<[^\s<>]+>"),
+    "mime-version": re.compile(r"1\.0(\s*\([^@]*\))?"),
 }
 """Name of a header → its values; with words beside it, it says more than is looked at."""
 _ANYBODY: Final = re.compile(r"[^\s<>()\[\]\\,;:\"=@]+@[^\s<>()\[\]\\,;:\"=@]+")

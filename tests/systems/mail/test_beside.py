@@ -282,6 +282,7 @@ USUAL_VALUES = {
     **dict.fromkeys(("delivered-to", "envelope-to", "x-original-to"), b"<ada@y.example>"),
     **dict.fromkeys(("content-id", "message-id"), b"<1@x>"),
     "content-language": b"en-US, de",
+    "mime-version": b"1.0 (Any Mail 16.0 \\(3826\\))",
     "return-path": b"<>",
 }
 
@@ -384,6 +385,7 @@ READ_OTHERWISE = {
         b"Content-Type: text/plain\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nP=ay"
     ),
     "an end of a text": b"Content-Type: text/plain\r\n\r\nDear\0 Pay",
+    "a line written over": b"Content-Transfer-Encoding: base64\r\n\r\nYQ1i",
     "a text turned around": "Content-Type: text/plain\r\n\r\n\u202eyaP".encode(),
     "a subject of its own": (
         b'Content-Type: text/plain; protected-headers="v1"\r\nSubject: You won\r\n\r\nDear'
