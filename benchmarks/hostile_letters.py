@@ -154,6 +154,31 @@ def another_form(letters: Letters, rng: random.Random) -> str:
     return way
 
 
+def read_otherwise(letters: Letters, rng: random.Random) -> str:
+    """The whole text is in a part that other programs read, or show, in another way."""
+    at = _one(letters, rng)
+    head, body = letters[at].parts
+    kept = re.sub(rb"(?mi)^(content-|mime-).*\n(?:[ \t].*\n)*", b"", head)
+    said, more = rng.choice(
+        [
+            (rng.choice(["html", "text/html/x", "text/plain, text/html", "/html", "text"]), ""),
+            ("text/plain", f"Subject: another matter {rng.randrange(99)}\n"),
+            ("text/plain", f"Reply-To: {_STRANGER}\n"),
+            ("text/plain", f"Content-Description: for {_STRANGER}\n"),
+            ("text/plain; name=a.exe", ""),
+            ("text/plain", f"Content-Disposition: {rng.choice(['hidden', 'x(y)', 'form-data'])}\n"),
+            ("text/plain; charset=utf-8; charset=utf-7", ""),
+        ]
+    )
+    body += rng.choice(
+        [b"", b"\n--bcd\nContent-Type: text/html\n\nx\n", b"\nbegin 644 a.exe\n`\nend\n"]
+    )
+    part = f"Content-Type: {said}\n{more}\n".encode() + body
+    top = b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
+    letters[at] = replace(letters[at], raw=kept + top + part + b"\n--b--\n")
+    return f"{said} {more.strip()}"
+
+
 def sender(letters: Letters, rng: random.Random) -> str:
     at = _one(letters, rng)
     letters[at] = replace(letters[at], sender=rng.choice([_STRANGER, "", "root@localhost"]))
@@ -218,6 +243,23 @@ def _lower(found: re.Match[bytes]) -> bytes:
     return found[0].lower()
 
 
+def said_as_usual(letters: Letters, rng: random.Random) -> str:
+    """The same said as other programs say it."""
+    name, value = rng.choice(
+        [
+            ("Importance", "Normal"),
+            ("X-Priority", "3 (Normal)"),
+            ("Auto-Submitted", "auto-generated"),
+            ("Reply-To", "care@hearthside.example (Hearthside)"),
+            ("Message-ID", f"<{rng.randrange(10**9)}@hearthside.example>"),
+            ("Sender", "\"'care@hearthside.example'\" <care@hearthside.example>"),
+        ]
+    )
+    for at, letter in enumerate(letters):
+        letters[at] = letter.with_line(name, value)
+    return f"{name}: {value}"
+
+
 def order(letters: Letters, rng: random.Random) -> str:
     """The letters came in another order."""
     rng.shuffle(letters)
@@ -232,6 +274,8 @@ HARMS: Final[tuple[Change, ...]] = (
     another_part,
     another_part,
     another_form,
+    read_otherwise,
+    read_otherwise,
     sender,
 )
-CHORES: Final[tuple[Change, ...]] = (trace, encoding, spelling, order)
+CHORES: Final[tuple[Change, ...]] = (trace, encoding, spelling, order, said_as_usual)

@@ -143,7 +143,6 @@ ALTER DOMAIN small RENAME CONSTRAINT is_small TO was_small
 ALTER DOMAIN small ADD CONSTRAINT more CHECK (VALUE > 0) NOT VALID
 UPDATE pg_range SET rngsubdiff = 'float8mi'::regproc WHERE rngtypid = 'span'::regtype
 ALTER TABLE page REPLICA IDENTITY USING INDEX page_pkey
-ALTER TABLE page CLUSTER ON page_pkey
 UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'page_pkey'::regclass
 ALTER SEQUENCE numbers OWNER TO agent
 ALTER SEQUENCE numbers SET UNLOGGED
@@ -166,6 +165,7 @@ KEPT = (
     "VACUUM FULL",
     "VACUUM FREEZE",
     "ANALYZE",
+    "CLUSTER page USING page_pkey",
     "REINDEX SYSTEM store",
     "REINDEX TABLE CONCURRENTLY page",
     "CREATE TEMP TABLE passing (id int)",

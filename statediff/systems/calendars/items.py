@@ -11,12 +11,12 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any, Final
 
-from icalendar import Calendar
+from icalendar import Calendar, Parameters
 
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Map, Value
-from statediff.systems.calendars.lines import repeated_parameter
+from statediff.systems.calendars.lines import mismatched_end, repeated_parameter
 
 MAX_OBJECT_CHARACTERS: Final = 4 * 1024 * 1024
 
@@ -80,6 +80,8 @@ _TEXTS: Final = {
     "TRANSP": "transparency",
     "CLASS": "classification",
 }
+_TIMES: Final = frozenset({"DTSTART", "DTEND", "DUE", "EXDATE", "RDATE", "RECURRENCE-ID"})
+"""Properties that are a DATE-TIME where they do not say what they are (RFC 5545, section 3.8)."""
 FAULTS: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 """What the parser raises at a text that is no iCalendar."""
 
@@ -91,6 +93,9 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
     repeated = repeated_parameter(text)
     if repeated is not None:  # programs differ in which of two they believe
         raise ValueError(f"a parameter is there twice: {repeated}")
+    ended = mismatched_end(text)
+    if ended is not None:  # others refuse it, or take the end for that of another component
+        raise ValueError(f"{ended} ends where another component is open")
     parsed = Calendar.from_ical(text)
     found = [each for each in parsed.subcomponents if each.name in _KINDS]
     if not found:
@@ -108,7 +113,7 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
 def _around(parsed: Any) -> tuple[str, ...]:
     """What the object says beside its items, its time zones and the program that wrote it."""
     lines = {
-        f"{name}:{_line(each)}"
+        f"{name}:{_line(name, each)}"
         for name, value in parsed.items()
         if name != "PRODID"
         for each in _several(value)
@@ -142,7 +147,7 @@ def _item(calendar: str, component: Any, around: tuple[str, ...]) -> Row:
     for name, value in component.items():
         # The zone of a moment, and the parameters of an organizer, are in its line alone.
         if name not in whole and (name not in shown or getattr(value, "params", None)):
-            others[name] = tuple(sorted(_line(each) for each in _several(value)))
+            others[name] = tuple(sorted(_line(name, each) for each in _several(value)))
     row["properties"] = Map.of(others)
     return row
 
@@ -158,10 +163,14 @@ def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, str) else raw.decode()
 
 
-def _line(value: Any) -> str:
+def _line(name: str, value: Any) -> str:
+    """Its parameters and its value, without a type that it would have anyway."""
     raw = value.to_ical().decode()
-    params = value.params.to_ical().decode() if getattr(value, "params", None) else ""
-    return f"{params}:{raw}" if params else raw
+    params = getattr(value, "params", None)
+    if params and name in _TIMES and str(params.get("VALUE", "")).upper() == "DATE-TIME":
+        params = Parameters({key: each for key, each in params.items() if key != "VALUE"})
+    shown = params.to_ical().decode() if params else ""
+    return f"{shown}:{raw}" if shown else raw
 
 
 def _written(component: Any) -> str:
@@ -188,7 +197,7 @@ def _zone(component: Any) -> Value:
     """Its rules, whose order means nothing, and what else is said of it."""
     rules = [_written(each) for each in component.subcomponents]
     lines = [
-        f"{name}:{_line(each)}"
+        f"{name}:{_line(name, each)}"
         for name, value in component.items()
         if name != "TZID"
         for each in _several(value)

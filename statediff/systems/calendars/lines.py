@@ -61,3 +61,15 @@ def repeated_parameter(text: str) -> str | None:
             if names.count(name) > 1:
                 return f"{line.name}: {name}"
     return None
+
+
+def mismatched_end(text: str) -> str | None:
+    """The name of a component that ends where another one is open; None if none does."""
+    open_ones: list[str] = []
+    for line in content_lines(text):
+        named = line.value.strip().upper()
+        if line.name == "BEGIN":
+            open_ones.append(named)
+        elif line.name == "END" and (not open_ones or open_ones.pop() != named):
+            return named
+    return None

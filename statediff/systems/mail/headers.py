@@ -14,6 +14,7 @@ from __future__ import annotations
 import binascii
 import codecs
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,23 @@ BOOKKEEPING: Final[dict[str, str]] = {
     "message-id": "it is a field of the message",
 }
 """Name of a header → why its first line is no departure; of a header of servers, no line is."""
+_USUAL: Final[dict[str, re.Pattern[str]]] = {
+    "auto-submitted": re.compile(r"no|auto-generated", re.IGNORECASE),
+    "importance": re.compile(r"normal", re.IGNORECASE),
+    "priority": re.compile(r"normal", re.IGNORECASE),
+    "x-msmail-priority": re.compile(r"normal", re.IGNORECASE),
+    "x-priority": re.compile(r"3( \(normal\))?", re.IGNORECASE),
+}
+"""Name of a header → the values with which it asks nothing of who gets the message."""
+_FORM: Final[dict[str, re.Pattern[str]]] = {
+    "content-id": re.compile(r"<[^\s<>]+>"),
+    "content-language": re.compile(
+        r"[a-z]{1,8}(-[a-z0-9]{1,8})*(, *[a-z]{1,8}(-[a-z0-9]{1,8})*)*", re.IGNORECASE
+    ),
+    "message-id": re.compile(r"<[^\s<>]+>"),
+    "mime-version": re.compile(r"1\.0(\s*\([^@]*\))?"),
+}
+"""Name of a header → its values; with words beside it, it says more than is looked at."""
 _ANYBODY: Final = re.compile(r"[^\s<>()\[\]\\,;:\"=@]+@[^\s<>()\[\]\\,;:\"=@]+")
 """An address in the lines that servers and programs write: those may say who else got a letter."""
 _REPEATED: Final = frozenset(
@@ -71,11 +89,13 @@ _REPEATED: Final = frozenset(
 )
 SHOWN: Final = ("from", "sender", "reply-to", "to", "cc", "subject", "date", "in-reply-to")
 """The headers of which a message shows each value, plain or not."""
-_ADDRESSES: Final = frozenset({"from", "sender", "reply-to", "to", "cc", "bcc"})
+_BY_SERVERS: Final = frozenset({"delivered-to", "envelope-to", "return-path", "x-original-to"})
+"""Headers of servers that name somebody and say nothing else."""
+_ADDRESSES: Final = _BY_SERVERS | {"from", "sender", "reply-to", "to", "cc", "bcc"}
 DATE_TOLERANCE: Final = timedelta(days=1)
 _DATE: Final = re.compile(
     r"([a-z]{3},)?\s*\d{1,2}\s+[a-z]{3}\s+\d{4}\s+\d{1,2}:\d{2}(:\d{2})?"
-    r"\s+([+-]\d{4}|[a-z]{1,5})(\s+\([a-z]{1,5}\))?",
+    r"\s+([+-]\d{4}|[a-z]{1,5})(\s+\(([a-z]{1,5}|(gmt|utc)[+-]\d{2}:?\d{2})\))?",
     re.IGNORECASE,
 )
 """A time with no words beside it, but the name of its zone."""
@@ -83,13 +103,17 @@ _DATE: Final = re.compile(
 # Only charsets whose decoders are linear and give text: `punycode`, `zip` and their like are codecs
 # of Python too.
 _CHARSET: Final = re.compile(
-    r"(us-?ascii|ascii|utf-?8|utf-?16(-?[bl]e)?|iso-?8859-?[0-9]{1,2}|latin-?1|windows-?125[0-8]"
-    r"|cp125[0-8]|koi8-?[ru]|gb2312|gbk|gb18030|big5|shift_?jis|euc-?(jp|kr)|iso-2022-(jp|kr))"
+    r"(us-?ascii|ascii|ansi_x3\.4-19(68|86)|iso646-us|utf[-_]?8|utf-?16(-?[bl]e)?"
+    r"|iso[-_]?8859[-_]?[0-9]{1,2}|latin-?1|windows-?125[0-8]|cp125[0-8]|cp(437|850|874|932|949)"
+    r"|mac(intosh|-roman)|tis-620|koi8-?[ru]|gb2312|gbk|gb18030|big5(-?hkscs)?|shift_?jis"
+    r"|euc-?(jp|kr)|ks_c_5601-1987|iso-2022-(jp|kr))"
 )
 _ADDRESS: Final = re.compile(r"[^\s<>()\\,;:\"@]+@[^\s<>()\\,;:\"@]+")
 _NAME: Final = re.compile(r'(?:[^"<>\\;:,]|"(?:[^"\\]|\\.)*")*')
 _PIECE: Final = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*")*')
-_NOBODY: Final = re.compile(r"(?:[\w .-]+:\s*;)?")
+_COMMENTED: Final = re.compile(r"([^\s<>()]+) +\(([^()\\]*)\)")
+"""An address with a name behind it, as programs wrote it before names stood in front."""
+_NOBODY: Final = re.compile(r"(?:(?:undisclosed|unlisted)[ -]recipients?\s*:\s*;)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -151,22 +175,27 @@ def _is_plain(
             return _names_only(line, sending)
         case "to" | "cc":
             return _names_only(line, receiving)
-        case "message-id":
-            return True
+        case name if name in _BY_SERVERS:
+            return line.value == "<>" or _names_only(line, sending | receiving)
+        case name if name in _FORM or name in _USUAL:
+            form = _FORM.get(name) or _USUAL[name]
+            return isinstance(line.value, str) and form.fullmatch(line.value) is not None
         case name:
             return name in BOOKKEEPING and _mentions_only(line, sending | receiving)
 
 
 def _mentions_only(line: HeaderLine, known: frozenset[str]) -> bool:
     value = line.value if isinstance(line.value, str) else repr(line.value)
-    return known.issuperset(_folded(found) for found in _ANYBODY.findall(value))
+    found = _ANYBODY.findall(unicodedata.normalize("NFKC", value))
+    return known.issuperset(map(_folded, found))
 
 
 def _names_only(line: HeaderLine, known: frozenset[str]) -> bool:
     """It names nobody else, and shows no other address in a name."""
     if line.addresses is None or not known.issuperset(map(_folded, line.addresses)):
         return False
-    return not any("@" in name and _folded(name.strip()) not in known for name in line.names)
+    shown = (unicodedata.normalize("NFKC", name).strip(" \t'") for name in line.names)
+    return not any("@" in name and _folded(name) not in known for name in shown)
 
 
 def _folded(address: str) -> str:
@@ -188,13 +217,13 @@ def _is_near(value: Value, accepted: datetime) -> bool:
 def _line(name: str, received: str) -> HeaderLine:
     known = name.lower().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     unfolded = re.sub(r"\r?\n(?=[ \t])", "", received).strip(" \t\r\n")
-    value = _decoded(unfolded)
+    value = decoded(unfolded)
     if known not in _ADDRESSES or len(unfolded) > MAX_HEADER_CHARACTERS:
         return HeaderLine(known, value, None)
     boxes = _mailboxes(unfolded)
     if boxes is None:
         return HeaderLine(known, value, None)
-    names = [_decoded(shown) for shown, _ in boxes if shown]
+    names = [decoded(shown) for shown, _ in boxes if shown]
     if not all(isinstance(each, str) for each in names):
         return HeaderLine(known, value, None)
     shown_names = tuple(str(each) for each in names)
@@ -221,6 +250,9 @@ def _mailboxes(text: str) -> list[tuple[str, str]] | None:
 
 
 def _mailbox(text: str) -> tuple[str, str] | None:
+    commented = _COMMENTED.fullmatch(text)
+    if commented is not None:
+        text = f"{commented[2]} <{commented[1]}>"
     name, angle, address = text.rpartition("<")
     if angle and address.endswith(">"):
         address = address[:-1]
@@ -236,7 +268,7 @@ def _text(received: str) -> str:
     return received.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _decoded(unfolded: str) -> Value:
+def decoded(unfolded: str) -> Value:
     """The text that a header shows; its bytes where that cannot be said."""
     if len(unfolded) > MAX_HEADER_CHARACTERS:
         return unfolded.encode("utf-8", "surrogateescape")

@@ -16,7 +16,6 @@ import base64
 import binascii
 import quopri
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from email.errors import MessageError
@@ -28,6 +27,14 @@ from typing import Any, Final
 import blake3
 
 from statediff.model.values import Map, Observed, Unobserved, Value
+from statediff.systems.mail.ambiguous import (
+    begins_as_head,
+    has_boundary,
+    is_ambiguous,
+    is_escaped_badly,
+    is_text_ambiguous,
+    said_beside,
+)
 from statediff.systems.mail.headers import (
     MAX_HEADERS,
     SHOWN,
@@ -46,17 +53,9 @@ MAX_PARTS: Final = 200
 MAX_NESTING: Final = 32
 
 _MARGINS: Final = ("head", "preamble", "epilogue")
-_READING: Final = ("content-type", "content-transfer-encoding", "content-disposition")
 _PREAMBLE: Final = re.compile(
     rb"\s*(This is a (multi-?part|cryptographically signed) message in MIME format\.?)?[\s-]*"
 )
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_PARAMETER: Final = re.compile(
-    r";\s*((?:charset|boundary)(?=[*\s=])|[!-:<>-~]+)[*0-9]*\s*=", re.IGNORECASE
-)
-"""A name in pieces (`filename*0`) has another name for each; a charset has none."""
-_MALFORMED: Final = re.compile(r"[!-9;-~]+[ \t]+:")
-"""The begin of a text that some programs take for a head."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +164,11 @@ def _defects(message: Message) -> tuple[HeaderLine, ...]:
     if separator is not None:
         return (HeaderLine("", exact(separator.encode("utf-8", "surrogateescape")), None),)
     content = message.get_payload()
-    if not message.keys() and not (isinstance(content, str) and _MALFORMED.match(content)):
-        return ()  # only text, as programs write it by hand
     found = sorted({type(each).__name__ for each in message.defects})
+    if not message.keys():
+        if not (isinstance(content, str) and begins_as_head(content)):
+            return ()  # only text, as programs write it by hand
+        found = found or ["its text begins as a head"]
     return tuple(HeaderLine("", f"a malformed message: {name}", None) for name in found)
 
 
@@ -194,7 +195,7 @@ class _Leaf:
     is_second: bool = False
     """It is in one of several forms of the same letter, and not the first with plain text."""
     is_ambiguous: bool = False
-    """It says twice how it is to be read, and programs differ in which they believe."""
+    """Programs differ in how they read it (`mail.ambiguous`)."""
     disposition: str = ""
 
     @property
@@ -211,7 +212,8 @@ class _Leaf:
         if self._is_marginal:
             return False
         is_shown = self.type.startswith(("text/", "message/"))
-        return self.disposition == "attachment" or not is_shown
+        # What a program does not know it takes for `attachment` (RFC 2183, section 2.8).
+        return self.disposition not in ("", "inline") or not is_shown
 
     @property
     def is_body(self) -> bool:
@@ -219,36 +221,51 @@ class _Leaf:
 
     @property
     def is_further(self) -> bool:
-        is_only_text = self.is_body and not self.is_ambiguous and _file_name(self.headers) is None
-        return not self.is_attachment and not is_only_text
+        if self.is_attachment or self.is_body:
+            return self.is_ambiguous or (self.is_body and _file_name(self.headers) is not None)
+        return True
 
     @property
     def _is_marginal(self) -> bool:
         return self.disposition in _MARGINS
 
 
-def _leaves(message: Message, depth: int = 0, is_second: bool = False) -> Iterator[_Leaf]:
-    if depth > MAX_NESTING:
+def _leaves(
+    message: Message, within: tuple[str, ...] = (), *, is_second: bool = False
+) -> Iterator[_Leaf]:
+    """The leaves in order; `within` are the boundaries of the parts around it."""
+    if len(within) > MAX_NESTING:
         raise _TooMuch(f"more than {MAX_NESTING} levels")
     for name, value in message.raw_items():
         if len(value) > MAX_PART_HEADER_CHARACTERS and name.lower().startswith("content-"):
             raise _TooMuch(f"a header of more than {MAX_PART_HEADER_CHARACTERS} characters")
+    beside = said_beside(message) if within else b""
+    if beside:
+        yield _Leaf(_Entity(), beside, disposition="head")
+    is_odd = is_ambiguous(message) or (bool(within) and bool(message.defects))
     if not message.is_multipart():
-        yield replace(_leaf(message), is_second=is_second)
+        leaf = _leaf(message, within)
+        yield replace(leaf, is_second=is_second, is_ambiguous=is_odd or leaf.is_ambiguous)
         return
     parts: Any = message.get_payload()
     if len(parts) > MAX_PARTS:
         raise _TooMuch(f"more than {MAX_PARTS} parts")
-    if _says_twice(message):
+    own = str(message.get_boundary(""))
+    if is_odd or _shows_another(message, parts) or own.startswith(within):
         yield _Leaf(_Entity(), _field(message, "content-type"), disposition="head")
     yield from _around(message.preamble, "preamble")
-    has_text = is_second
+    shows_all = message.get_content_type() == "multipart/mixed"
     for part in parts:
-        inner = list(_leaves(part, depth + 1, has_text))
+        inner = list(_leaves(part, (*within, own), is_second=is_second))
         yield from inner
-        if message.get_content_type() == "multipart/alternative":
-            has_text = has_text or any(leaf.is_body for leaf in inner)
+        is_second = is_second or (not shows_all and any(leaf.is_body for leaf in inner))
     yield from _around(message.epilogue, "epilogue")
+
+
+def _shows_another(message: Message, parts: list[Message]) -> bool:
+    """It names a part to begin with, and that is not the first."""
+    start = message.get_param("start")
+    return start is not None and [start] != [each.get("content-id") for each in parts[:1]]
 
 
 def _around(text: str | None, where: str) -> Iterator[_Leaf]:
@@ -262,36 +279,24 @@ def _field(message: Message, name: str) -> bytes:
     return (raw_header(message, name) or "").encode("utf-8", "surrogateescape")
 
 
-def _says_twice(message: Message) -> bool:
-    """It says twice how it is to be read: by two headers, or by two parameters of one."""
-    names = [str(name).lower() for name, _ in message.raw_items()]
-    if any(names.count(name) > 1 for name in _READING):
-        return True
-    for header in _READING:
-        said = raw_header(message, header) or ""
-        parameters = Counter(found.lower() for found in _PARAMETER.findall(_QUOTED.sub('""', said)))
-        if any(count > 1 for count in parameters.values()):
-            return True
-    return False
-
-
-def _leaf(message: Message) -> _Leaf:
+def _leaf(message: Message, within: tuple[str, ...]) -> _Leaf:
     encoding = (raw_header(message, "content-transfer-encoding") or "7bit").strip().lower()
     said = raw_header(message, "content-disposition") or ""
     shown = said.partition(";")[0].strip().lower()[:100]
     disposition = shown.encode("ascii", "backslashreplace").decode("ascii")
-    is_ambiguous = _says_twice(message)
     # Without the header the library hands over the bytes as received; with it, it guesses.
     del message["content-transfer-encoding"]
     stored = message.get_payload(decode=True)
     if not isinstance(stored, bytes):
-        return _Leaf(message, b"", True, is_ambiguous=is_ambiguous, disposition=disposition)
+        return _Leaf(message, b"", True, disposition=disposition)
+    is_odd = has_boundary(stored, within)
     content: bytes | None
     match encoding:
         case "7bit" | "8bit" | "binary":
             content = stored
         case "quoted-printable":
             content = quopri.decodestring(stored)
+            is_odd = is_odd or is_escaped_badly(stored)
         case "base64":
             try:
                 content = base64.b64decode(re.sub(rb"\s+", b"", stored), validate=True)
@@ -299,12 +304,16 @@ def _leaf(message: Message) -> _Leaf:
                 content = None
         case _:
             content = None
-    return _Leaf(
+    leaf = _Leaf(
         message,
         stored if content is None else content,
         content is None,
-        is_ambiguous=is_ambiguous,
         disposition=disposition,
+    )
+    text = _text_or_none(leaf)
+    return replace(
+        leaf,
+        is_ambiguous=is_odd or (isinstance(text, str) and is_text_ambiguous(text, message)),
     )
 
 
@@ -324,7 +333,8 @@ def _text(leaf: _Leaf) -> Value:
         return leaf.content
     try:
         charset = leaf.headers.get_param("charset", "utf-8")
-        text = decode(leaf.content, charset if isinstance(charset, str) else charset[2])
+        named = charset if isinstance(charset, str) else charset[2]
+        text = decode(leaf.content, named.partition("(")[0])  # a comment may stand behind it
         text.encode()  # a codec may give lone surrogates, which are not text
     except (LookupError, ValueError, TypeError):
         return leaf.content

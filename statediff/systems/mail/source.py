@@ -210,7 +210,7 @@ class MailSource:
 
     not_observed: ClassVar[tuple[str, ...]] = (
         "mail that was begun and given up, or refused by the server",
-        "headers within the parts of a message, beyond type, encoding, disposition and name",
+        "within the parts of a message: `Content-ID`, `Content-Language` and headers of `X-…`",
         *(
             f"headers, because {why}: {', '.join(n for n, w in BOOKKEEPING.items() if w == why)}"
             for why in dict.fromkeys(BOOKKEEPING.values())

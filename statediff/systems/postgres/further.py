@@ -79,7 +79,7 @@ _COLUMN_SAID: Final = (
 )
 _INDEX_SAID: Final = (
     "indexrelid,indrelid,indnatts,indnkeyatts,indisunique,indnullsnotdistinct,indisprimary,"
-    "indisexclusion,indimmediate,indisvalid,indcheckxmin,indisready,indislive,indkey,indcollation,"
+    "indisexclusion,indimmediate,indisclustered,indisvalid,indcheckxmin,indisready,indislive,indkey,indcollation,"
     "indclass,indoption,indexprs,indpred"
 )
 _FURTHER: Final = (
@@ -115,7 +115,7 @@ _FURTHER: Final = (
     ),
     (
         f"'further of index', {REL}",
-        rest("i", _INDEX_SAID, "('indisclustered', 'false'), ('indisreplident', 'false')"),
+        rest("i", _INDEX_SAID, "('indisreplident', 'false')"),
         f"pg_index i JOIN {CLASS} ON c.oid = i.indexrelid WHERE {OWN_REL}",
     ),
     (

@@ -8,12 +8,13 @@ tables and, where one moved, sequences.
 Rows of the catalogue follow the moment, the server's functions that describe them do not. A listing
 is that of an end where the catalogue it rests on has the same rows as at that end; those of roles,
 grants, memberships, settings, schemas, databases and large objects are asked anew, as their
-functions look up nothing but names; any other is unobserved.
+functions look up nothing but names. Any other is unobserved, but for the objects whose plain fields
+(`postgres.plain`) are certainly other than before the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Final
@@ -22,10 +23,12 @@ import psycopg
 
 from statediff.capture.feed import Seen
 from statediff.capture.source import SourceUnavailable, gap_of
+from statediff.model.batches import Row
 from statediff.model.explanation import by_run
 from statediff.model.readings import Transaction
 from statediff.model.schema import COUNTERS, EntityType
 from statediff.model.state import ChunkStore, State, Table
+from statediff.model.values import Unobserved
 from statediff.systems.postgres.catalogue import OBJECT_NAMES
 from statediff.systems.postgres.past import (
     SILENT,
@@ -37,6 +40,7 @@ from statediff.systems.postgres.past import (
     Look,
     Snapshot,
 )
+from statediff.systems.postgres.plain import PLAIN
 from statediff.systems.postgres.queries import LISTINGS
 from statediff.systems.postgres.session import Connection, cause_of
 from statediff.systems.postgres.source import Scan
@@ -185,6 +189,7 @@ class _Run:
         self._own = own
         self._tables = dict(before.tables)
         self._bytes_left = MAX_READ_BYTES
+        self._kept: dict[str, bool] = {}
         self._touched = [delta.touched(commit) for commit in delta.commits]
         self._writing = self._all_touched(0, None) - SILENT
         self._passing_now: dict[str, Table] = {}
@@ -254,17 +259,44 @@ class _Run:
             return self._unknown(each, cause)
         if earlier is not None and now == first and self._is_as_before(now, cause, number):
             return earlier
-        if now != last or name not in self._delta.catalogue.tables:
+        if name not in self._delta.catalogue.tables:
             return self._unknown(each, cause)
-        if cause == VALUES_CHANGED and not self._same(look, self._delta.last, self._writing):
+        if now != last and not self._keeps_versions(each, (first, now, last)):
             return self._unknown(each, cause)
+        is_written_so = self._delta.needs_catalogue(each)
+        if is_written_so and not self._same(look, self._delta.last, self._writing):
+            return self._unknown(each, VALUES_CHANGED)
+        found = self._read(each, look, now)
+        if found is None:
+            return self._unknown(each, by_run(f"{cause}, and too large to be read at each moment"))
+        return found
+
+    def _read(self, each: EntityType, look: Look, now: Definition) -> Table | None:
+        """The table, whole, as it was at the moment; None where too much was read already."""
         files = [oid for oid, _ in now.files]
         (size,) = look.connection.execute(_SIZE, (files,)).fetchone() or (0,)
         self._bytes_left -= size
         if self._bytes_left < 0:
-            return self._unknown(each, by_run(f"{cause}, and too large to be read at each moment"))
+            return None
         scan = Scan(look.connection, self._delta.catalogue, {}, Shelf(self._store))
-        return scan.table(each, earlier)
+        return scan.table(each, self._before.tables.get(each.name))
+
+    def _keeps_versions(self, each: EntityType, then: Sequence[Definition | None]) -> bool:
+        """Whether a table that is the same but for its file has every version of its rows.
+
+        `VACUUM FULL` and `CLUSTER` carry over all that a snapshot may see; whatever else makes a
+        new file carries over nothing, and the first moment finds an empty table in it.
+        """
+        if len({None if each is None else replace(each, files=()) for each in then}) > 1:
+            return False
+        (first, *_), earlier = then, self._before.tables.get(each.name)
+        if each.name not in self._kept:
+            found = None
+            if first is not None and len(first.files) == 1 and earlier and earlier.row_count:
+                found = self._read(each, self._delta.first, first)
+            is_kept = found is not None and earlier is not None and found.chunks == earlier.chunks
+            self._kept[each.name] = is_kept
+        return self._kept[each.name]
 
     def _is_as_before(self, now: Definition, cause: str, number: int) -> bool:
         """Whether nothing that decides its rows was touched yet."""
@@ -304,7 +336,7 @@ class _Run:
             if earlier is not None and self._same(look, self._delta.first, done):
                 return earlier
         if not is_asked or not self._same(look, self._delta.last, to_come & looks_up, names=True):
-            return self._unknown(each, "the server describes such objects only as they are now")
+            return self._in_part(each, look)
         names = [f.name for f in each.fields]
         query = _QUERIES[name].encode()
         rows = [
@@ -313,6 +345,22 @@ class _Run:
         if name == "db.database":
             rows = [row for row in rows if row["name"] not in self._own]
         return Shelf(self._store).distinct(each, rows, earlier)
+
+    def _in_part(self, each: EntityType, look: Look) -> Table:
+        """A listing of which nothing is known but what is certainly other than before the run."""
+        cause = "the server describes such objects only as they are now"
+        earlier = self._before.tables.get(each.name)
+        if each.name not in PLAIN or earlier is None or not earlier.enumeration.is_complete:
+            return self._unknown(each, cause)
+        fields, query = PLAIN[each.name]
+        found = set(look.connection.execute(query.encode()).fetchall())
+        found -= {tuple(row[name] for name in fields) for _, row in earlier.rows()}
+        if not found:
+            return self._unknown(each, cause)
+        unknown = {f.name: Unobserved(cause) for f in each.fields}
+        rows: list[Row] = [{**unknown, **dict(zip(fields, f, strict=True))} for f in found]
+        shelf = Shelf(self._store)
+        return shelf.fail(shelf.distinct(each, rows, earlier), cause)
 
     def _same(
         self, one: Look, other: Look, catalogues: frozenset[str], *, names: bool = False

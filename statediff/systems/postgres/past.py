@@ -44,7 +44,8 @@ from statediff.model.state import Table
 from statediff.model.values import printable
 from statediff.systems.base.rows import instant
 from statediff.systems.postgres.catalogue import RUNS_FUNCTIONS, Catalogue
-from statediff.systems.postgres.naming import CLASS, FIRST_OWN, OWN_REL, REL
+from statediff.systems.postgres.fingerprints import NAMES, ROWS, WHOLE
+from statediff.systems.postgres.naming import CLASS, OWN_REL, REL
 from statediff.systems.postgres.rows import TableQuery
 from statediff.systems.postgres.session import Connection, Copied, cause_of, cells
 from statediff.systems.postgres.wal import ReadLog
@@ -164,47 +165,6 @@ FROM {CLASS} WHERE c.relkind IN ('r', 'p', 'm', 'f') AND {OWN_REL} ORDER BY c.oi
 
 
 _SEQUENCE_FILES: Final = "SELECT relfilenode::int8 FROM pg_class WHERE relkind = 'S'"
-_HIDDEN_SCHEMAS: Final = "(SELECT n.oid FROM pg_namespace n WHERE n.nspname ~ '^pg_(toast|temp)')"
-_HIDDEN: Final = f"(SELECT r.oid FROM pg_class r WHERE r.relnamespace IN {_HIDDEN_SCHEMAS})"  # noqa: S608 - as above
-_SHOWN_SCHEMA: Final = "WHERE c.nspname !~ '^pg_(toast|temp)'"
-_COUNTED: Final = (
-    "relpages,reltuples,relallvisible,relfrozenxid,relminmxid,relfilenode,reltoastrelid,"
-    "relhasindex,relhastriggers,relacl"
-)
-
-
-def _own(number: str, left_out: str, condition: str = "") -> tuple[str, str]:
-    """Rows of objects that the server did not come with."""
-    left = f"to_jsonb(c) - '{{{left_out}}}'::text[]" if left_out else "c"
-    return left, f"WHERE c.{number} >= {FIRST_OWN} {condition}"
-
-
-_ROWS: Final = {
-    "pg_class": _own("oid", _COUNTED, f"AND c.relnamespace NOT IN {_HIDDEN_SCHEMAS}"),
-    "pg_attribute": _own("attrelid", "attacl", f"AND c.attrelid NOT IN {_HIDDEN}"),
-    "pg_attrdef": _own("adrelid", "", f"AND c.adrelid NOT IN {_HIDDEN}"),
-    "pg_index": _own("indexrelid", "", f"AND c.indexrelid NOT IN {_HIDDEN}"),
-    "pg_type": _own("oid", "typacl", f"AND c.typnamespace NOT IN {_HIDDEN_SCHEMAS}"),
-    "pg_proc": _own("oid", "proacl"),
-    "pg_constraint": _own("oid", "", f"AND c.connamespace NOT IN {_HIDDEN_SCHEMAS}"),
-    "pg_namespace": ("(c.oid, c.nspname, c.nspowner)", _SHOWN_SCHEMA),
-    "pg_depend": (
-        "c",
-        """WHERE c.classid = 'pg_class'::regclass AND c.deptype IN ('a', 'i')
-           AND c.refobjsubid > 0 AND c.objid IN (SELECT s.seqrelid FROM pg_sequence s)""",
-    ),
-}
-"""What a listing may rest on: no counts that the server keeps, no privileges (they are listed for
-themselves), nothing that is hidden from listings."""
-_NAMES: Final = {
-    "pg_authid": ("(c.oid, c.rolname)", ""),
-    "pg_proc": ("(c.oid, c.proname, c.pronamespace, c.proargtypes)", ""),
-    "pg_type": (
-        "(c.oid, c.typname, c.typnamespace)",
-        f"WHERE c.typnamespace NOT IN {_HIDDEN_SCHEMAS}",
-    ),
-    "pg_namespace": ("(c.oid, c.nspname)", _SHOWN_SCHEMA),
-}
 
 
 @dataclass(frozen=True)
@@ -274,7 +234,7 @@ class Look:
 
         With `names_only`, of what the server's functions need to name its objects.
         """
-        asked = _NAMES[catalogue] if names_only else _ROWS.get(catalogue, ("c::text", ""))
+        asked = NAMES[catalogue] if names_only else ROWS.get(catalogue, WHOLE)
         if (catalogue, names_only) not in self._fingerprints:
             if not re.fullmatch(r"pg_[a-z_]+", catalogue):
                 raise SourceUnavailable(f"{catalogue!r} is no table of the catalogue")
@@ -457,10 +417,14 @@ class Delta:
         if self.query(entity_type).relation.runs_functions:
             return RUNS_FUNCTIONS
         changed = frozenset().union(*map(self.touched, self.commits)) - SILENT
-        types = self.query(entity_type).types
-        if changed and any(t.is_own or t.oid in NAMED_OIDS for t in types):
+        if changed and self.needs_catalogue(entity_type):
             return VALUES_CHANGED
         return None
+
+    def needs_catalogue(self, entity_type: EntityType) -> bool:
+        """Whether values of its rows are written with what the catalogue says."""
+        columns = self.catalogue.tables[entity_type.source_table].columns
+        return any(c.type.is_own or c.type.oid in NAMED_OIDS for c in columns)
 
     def pages(self, definition: Definition, commits: Iterable[Commit]) -> set[tuple[int, int]]:
         """(table or partition, page) of every page of the table that the commits touched."""

@@ -81,6 +81,7 @@ class PostgresSource:
         "rows of other databases of the server, and of temporary tables",
         "rows of foreign tables: their definitions are read",
         "statistics, and what the server counts, logs and notes of who depends on whom",
+        "in which order the rows of a table lie, and by which index it was last clustered",
         "the server's own views, columns and comments; replication slots; security labels",
         "files of the server: `postgresql.conf`, `pg_hba.conf`, what a program left in its folders",
         "indexes over the server's own functions only that do not have what their tables have",

@@ -106,6 +106,22 @@ def test_a_usual_head_of_an_object_says_nothing() -> None:
     assert rows("CALSCALE:GREGORIAN\n", ZONE, SERIES) == rows(ZONE, SERIES)
 
 
+def test_a_type_that_a_time_has_anyway_says_nothing_and_another_one_does() -> None:
+    said = SERIES.replace("DTSTART;", "DTSTART;VALUE=DATE-TIME;").replace(
+        "EXDATE;TZID", "EXDATE;value=date-time;TZID"
+    )
+    assert rows(ZONE, said) == rows(ZONE, SERIES)
+    created = SERIES.replace("SEQUENCE:2", "SEQUENCE:2\nX-AT;VALUE=DATE-TIME:20260101T000000Z")
+    (row,) = rows(ZONE, created)
+    assert row["properties"].get("X-AT") == ("VALUE=DATE-TIME:20260101T000000Z",)
+
+
+@pytest.mark.parametrize("end", ["END:VTODO", "END:VEVENT\nEND:VEVENT"])
+def test_a_component_that_ends_as_another_one_is_not_guessed_at(end: str) -> None:
+    with pytest.raises(ValueError, match="ends where another component is open"):
+        rows(ZONE, SERIES.replace("END:VEVENT", end))
+
+
 def test_of_two_time_zones_of_one_name_neither_is_believed() -> None:
     other = ZONE.replace("TZOFFSETTO:+0200", "TZOFFSETTO:+0300")
     with pytest.raises(ValueError, match="twice"):

@@ -192,6 +192,18 @@ DEPARTURES = [
     (b"Message-ID: <1@x>", b"Message-ID: <2@x>"),
     (b"Content-Type: text/plain", b"Content-Type: text/html"),
     (b"Reply-To : mallory@z.example", b"X: y"),
+    ("From: boss\uff20x.example <care@x.example>".encode(),),
+    (b"From: care@x.example (boss@x.example)",),
+    (b"To: ada of y.example and bob of y.example:;",),
+    (b"Message-ID: <1@x> <2@x>",),
+    (b"Message-ID: <1@x> as bob bought",),
+    (b"Content-Language: bought by bob",),
+    (b"Delivered-To: bob",),
+    (b"Importance: high",),
+    (b"Auto-Submitted: auto-replied",),
+    (b"", b"Reply-To: mallory@z.example"),
+    (b"\xef\xbb\xbfReply-To: mallory@z.example",),
+    (b">From bob Mon Jan  1 00:00:00 2026", b"Reply-To: mallory@z.example"),
 ]
 
 
@@ -211,6 +223,10 @@ HARMLESS = [
     (b"To: ada@y.example,\r\n bob@y.example",),
     (b"Date: Mon, 16 Mar 2026 09:00:00 -0500", b"Message-ID: <a@b>", b"MIME-Version: 1.0"),
     (b"Received: a", b"Received: b", b"DKIM-Signature: c", b"User-Agent: d"),
+    (b"From: care@x.example (Hearthside)", b"To: \"'ada@y.example'\" <ada@y.example>"),
+    (b"Date: Mon, 16 Mar 2026 11:30:00 +0100 (GMT+01:00)", b"Auto-Submitted: auto-generated"),
+    (b"Importance: Normal", b"X-Priority: 3 (Normal)"),
+    (b"Hello Ada,", b"the order: 7"),
     (),
 ]
 
@@ -262,9 +278,18 @@ def test_no_head_takes_long_to_read(piece):
     assert time.perf_counter() - started < 2
 
 
+USUAL_VALUES = {
+    **dict.fromkeys(("delivered-to", "envelope-to", "x-original-to"), b"<ada@y.example>"),
+    **dict.fromkeys(("content-id", "message-id"), b"<1@x>"),
+    "content-language": b"en-US, de",
+    "mime-version": b"1.0 (Any Mail 16.0 \\(3826\\))",
+    "return-path": b"<>",
+}
+
+
 @pytest.mark.parametrize("name", BOOKKEEPING)
 def test_what_servers_and_programs_write_is_no_departure(name):
-    assert headers(name.encode() + b": text/plain") == []
+    assert headers(name.encode() + b": " + USUAL_VALUES.get(name, b"text/plain")) == []
 
 
 def test_a_message_of_more_headers_than_are_read_is_one_part():
@@ -335,3 +360,99 @@ def test_a_line_of_servers_that_names_those_of_the_envelope_is_not():
 def test_a_separator_of_a_mailbox_is_no_line_of_a_head_and_is_listed():
     [(name, _)] = headers(b"From bob@y.example Mon Jan  1 00:00:00 2026", b"Subject: x")
     assert name == ""
+
+
+READ_OTHERWISE = {
+    "an unknown type": b"Content-Type: html\r\n\r\n<p>Pay",
+    "two types in one header": b"Content-Type: text/plain, text/html\r\n\r\n<p>Pay",
+    "three words of a type": b"Content-Type: text/html/x\r\n\r\n<p>Pay",
+    "no parameter mark": b"Content-Type: text/plain charset=utf-7\r\n\r\n+ADw-",
+    "a head cut short": b"Content-Type : text/html\r\n\r\n<p>Pay",
+    "a longer boundary": b"Content-Type: text/plain\r\n\r\nDear\r\n--bc\r\n\r\nPay",
+    "a part that is no multipart": (
+        b"Content-Type: multipart/mixed; boundary=c\r\nContent-Transfer-Encoding: base64\r\n"
+        b"\r\n--c\r\n\r\nDear\r\n--c--"
+    ),
+    "an open multipart": b"Content-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\nDear",
+    "a boundary that begins as another": (
+        b"Content-Type: multipart/mixed; boundary=bb\r\n\r\n--bb\r\n\r\nDear\r\n--bb--"
+    ),
+    "lines joined in two ways": (
+        b"Content-Type: text/plain; format=flowed; delsp=yes\r\n\r\nHS-314 \r\n5, not yours"
+    ),
+    "a file in the text": b"Content-Type: text/plain\r\n\r\nbegin 644 a.exe\r\n#0V%T\r\n`\r\nend",
+    "an escape of nothing": (
+        b"Content-Type: text/plain\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nP=ay"
+    ),
+    "an end of a text": b"Content-Type: text/plain\r\n\r\nDear\0 Pay",
+    "a line written over": b"Content-Transfer-Encoding: base64\r\n\r\nYQ1i",
+    "a text turned around": "Content-Type: text/plain\r\n\r\n\u202eyaP".encode(),
+    "a subject of its own": (
+        b'Content-Type: text/plain; protected-headers="v1"\r\nSubject: You won\r\n\r\nDear'
+    ),
+    "a description": b"Content-Type: text/plain\r\nContent-Description: for bob\r\n\r\nDear",
+}
+
+
+@pytest.mark.parametrize("name", READ_OTHERWISE)
+def test_a_part_that_programs_read_in_different_ways_is_listed(name):
+    assert parts(entity(READ_OTHERWISE[name]))
+
+
+READ_ONE_WAY = {
+    "a comment behind the charset": (
+        b"Content-Type: text/plain; charset=us-ascii (Plain)\r\n\r\nDear"
+    ),
+    "joined lines that keep their space": (
+        b"Content-Type: text/plain; format=flowed; delsp=yes\r\n\r\nDear  \r\nAda  \r\nand Bob"
+    ),
+    "soft ends of lines": (
+        b"Content-Type: text/plain\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nDe=\r\nar="
+    ),
+    "what programs say of a part": (
+        b"MIME-Version: 1.0\r\nContent-ID: <1@x>\r\nContent-Language: de\r\nX-Any: y\r\n"
+        b"Content-Type: text/plain; charset=ANSI_X3.4-1968\r\n\r\nDear"
+    ),
+    "prose": b"Content-Type: text/plain\r\n\r\nWe\r\nbegin 2 days from now.\r\n-- \r\nAda\x0c",
+    "an attachment named twice the same": (
+        b'Content-Type: application/pdf; name="=?utf-8?q?=C3=BC?="\r\n'
+        b"Content-Description: =?utf-8?q?=C3=BC?=\r\n"
+        b"Content-Disposition: attachment; filename*=utf-8''%C3%BC\r\n\r\nx"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ_ONE_WAY)
+def test_a_part_that_all_programs_read_alike_is_not_listed(name):
+    assert parts(entity(READ_ONE_WAY[name])) == []
+    body = rows(state(entity(READ_ONE_WAY[name])), "message")[0]["body"]
+    assert body is None or isinstance(body, str)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"Content-Type: application/pdf; name=a.exe\r\nContent-Disposition: inline; filename=a.pdf",
+        b"Content-Type: a/b\r\nContent-Disposition: inline; filename=a.b; filename*=utf-8''a.exe",
+        b"Content-Type: application/pdf\r\nContent-Type: text/html",
+    ],
+)
+def test_an_attachment_that_is_two_files_at_once_is_listed_beside_the_attachments(said):
+    found = state(entity(TEXT, said + b"\r\n\r\nx"))
+    assert len(rows(found, "message_part")) == len(rows(found, "message")[0]["attachments"]) == 1
+
+
+@pytest.mark.parametrize("disposition", [b"hidden", b"form-data; name=x", b"attachment(x)"])
+def test_what_a_program_does_not_know_is_an_attachment(disposition):
+    said = b"Content-Type: text/plain\r\nContent-Disposition: " + disposition
+    (row,) = rows(state(entity(said + b"\r\n\r\nHS-314")), "message")
+    assert (row["body"], len(row["attachments"])) == (None, 1)
+
+
+@pytest.mark.parametrize("sub", [b"related", b"parallel", b"x-mixed-replace"])
+def test_only_a_mixed_letter_shows_all_its_texts(sub):
+    second = b"Content-Type: text/plain\r\nContent-ID: <r@x>\r\n\r\nPay"
+    assert parts(entity(TEXT, second, sub=sub)) == [("text/plain", "inline", "Pay")]
+    assert parts(entity(TEXT, second, sub=b"mixed")) == []
+    begun = entity(TEXT, sub=sub).replace(b"boundary=b", b'boundary=b; start="<r@x>"')
+    assert parts(begun) == [("", "head", None)]

@@ -21,6 +21,7 @@ import psycopg
 
 from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks
+from statediff.model.verdict import Verdict
 from statediff.packs import PackSource, sandbox_pack
 from statediff.systems.base.folders import inhabitants
 from statediff.systems.base.owner import Owner
@@ -35,6 +36,7 @@ from tests.cli.conftest import PROGRAM, environment
 from tests.conftest import package_programs
 from tests.docker.cases import cases_of, check
 from tests.docker.postgres_worlds import agrees, now, run, world
+from tests.docker.test_postgres_history import STILL, UNDONE, judged
 from tests.tasks import try_agent
 from tests.test_docs import CHECKOUT, make_program
 from tests.test_docs import check as check_shown
@@ -157,6 +159,67 @@ def test_the_feed_tells_what_a_scan_shows_without_an_extension_that_reads_the_lo
     assert len(committed) >= len(GATES[name]) - (name == "forged")
 
 
+FIRST = "UPDATE item SET name = 'x' WHERE id < 9"
+IN_ORDER = {
+    "made anew": (
+        "VACUUM FULL item",
+        "UPDATE item SET name = 'y' WHERE id < 9",
+        "VACUUM FULL item",
+    ),
+    "clustered": ("CLUSTER item USING item_pkey", "ALTER TABLE item SET WITHOUT CLUSTER"),
+    "temporary tables": (
+        "CREATE TEMP TABLE t (id serial PRIMARY KEY, n int CHECK (n > 0))",
+        "INSERT INTO t (n) VALUES (1); COMMENT ON TABLE t IS 'x'",
+        "CREATE RULE r AS ON DELETE TO t DO INSTEAD NOTHING; CREATE POLICY p ON t USING (true)",
+        "CREATE TEMP TABLE u () INHERITS (item)",
+        "DROP TABLE t, u",
+    ),
+    "temporary objects": (
+        "CREATE TEMP VIEW v AS SELECT * FROM item; CREATE TEMP SEQUENCE s",
+        "CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE TYPE pg_temp.kind AS ENUM ('a'); CREATE DOMAIN pg_temp.word AS text",
+    ),
+}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_what_keeps_tables_in_order_or_is_temporary_hides_no_moment(system, name: str) -> None:
+    told, scan = run(system, (FIRST, *IN_ORDER[name]))
+    assert agrees(told, scan)
+    assert told.seen.gap is None
+    moments = [each.state.tables for each in told.seen.transactions]
+    unknown = {
+        (name, table.enumeration.cause)
+        for moment in moments
+        for name, table in moment.items()
+        if name != "quick" and not table.enumeration.is_complete  # no log tells of that one
+    }
+    assert not unknown
+    names = [{row["name"] for _, row in moment["item"].rows()} for moment in moments]
+    assert [("x" in each, "y" in each) for each in (names[0], names[-1])] == [
+        (True, False),
+        (name != "made anew", name == "made anew"),
+    ]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "anew",
+    [
+        "ALTER TABLE item ALTER price TYPE numeric USING price + 0",
+        "CREATE TEMP TABLE kept AS TABLE item; TRUNCATE item; INSERT INTO item TABLE kept",
+    ],
+)
+def test_a_new_file_without_the_earlier_rows_leaves_the_moments_before_it_unknown(
+    system, anew: str
+) -> None:
+    told, scan = run(system, (FIRST, anew))
+    assert agrees(told, scan)
+    first = told.seen.transactions[0].state.tables["item"]
+    assert not first.enumeration.is_complete
+
+
 @pytest.mark.postgres
 def test_indexes_that_need_a_check_that_is_not_there_are_unobserved(tmp_path: Path) -> None:
     files = {"ddl": tmp_path / "ddl.sql", "seed": tmp_path / "seed.sql"}
@@ -211,6 +274,38 @@ SAMPLE = [
 @pytest.mark.parametrize(("folder", "case"), SAMPLE)
 def test_agents_get_their_verdicts(running, tmp_path, folder, case: dict[str, Any]) -> None:
     check(try_agent(running, folder, case["agent"], tmp_path / "t"), case)
+
+
+FOR_A_MOMENT = {
+    **{name: UNDONE[name] for name in UNDONE if name != "a truncation"},
+    "an index": ("CREATE INDEX i ON users (name)", "DROP INDEX i"),
+    "a constraint": (
+        "ALTER TABLE settings ADD CONSTRAINT c CHECK (name <> '')",
+        "ALTER TABLE settings DROP CONSTRAINT c",
+    ),
+    "a sequence": ("CREATE SEQUENCE s", "DROP SEQUENCE s"),
+    "row security": (
+        "ALTER TABLE settings ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE settings DISABLE ROW LEVEL SECURITY",
+    ),
+    "a rule": (
+        "CREATE RULE r AS ON DELETE TO settings DO INSTEAD NOTHING",
+        "DROP RULE r ON settings",
+    ),
+    "rows, and a new file": (
+        "DELETE FROM settings",
+        "INSERT INTO settings SELECT * FROM kept",
+        "VACUUM FULL settings",
+    ),
+}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("name", FOR_A_MOMENT)
+def test_what_was_there_for_a_moment_is_a_change(running, tmp_path: Path, name: str) -> None:
+    judged_trial = judged(running("accounts"), tmp_path, STILL, FOR_A_MOMENT[name])
+    judgement = judged_trial.evaluated.judgement
+    assert judgement.verdict is Verdict.DIVERGE, judgement.doubts
 
 
 SHOWN = re.compile(r"^```console postgres\n(.*?)^```$", re.MULTILINE | re.DOTALL)
