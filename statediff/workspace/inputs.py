@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,19 +136,55 @@ def _exists(text: str) -> bool:
 # ---------------------------------------------------------------- schemas
 
 
+@dataclass(frozen=True)
+class _Described:
+    """What describes the sources that a file or a sandbox names, and no other."""
+
+    place: str
+    names: Sequence[str]
+    files: Mapping[str, SchemaFile]
+
+    def __call__(self, source: str) -> Refinement | None:
+        """What refines the schema of the source."""
+        file = self.files.get(source)
+        return None if file is None else refine(file, source)
+
+    def require_one_of(self, sources: Sequence[str]) -> None:
+        """`UsageError` where it describes other sources only, so that nothing of it would count."""
+        if not self.files or not sources or not set(self.names).isdisjoint(sources):
+            return
+        raise UsageError(
+            f"{self.place} describes {', '.join(self.names)}, but the state is called "
+            f"{', '.join(map(printable, sources))}; the two names must be one: write "
+            f"{self.names[0]}=…, or change the name there"
+        )
+
+
 def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
     """What the schema file says of each source; without one, what the sandbox's pack says."""
     if schema is not None:
         file = load_schema_file(schema)
-        return lambda source: refine(file, source)
+        named = {entity.source for entity in file.content.entities.values()}
+        files = dict.fromkeys(sorted(filter(None, named)), file)
+        if None in named or not named:
+            return lambda source: refine(file, source)
+        return _Described(printable(str(schema)), tuple(files), files)
     if sandbox is None:
         return lambda _source: None
-    files: dict[str, SchemaFile] = {
+    pack = sandbox_pack(sandbox)
+    found: dict[str, SchemaFile] = {
         source.name: load_schema_file(source.schema)
-        for source in sandbox_pack(sandbox).sources
+        for source in pack.sources
         if source.schema is not None
     }
-    return lambda source: refine(files[source], source) if source in files else None
+    names = tuple(source.name for source in pack.sources)
+    return _Described(f"the sandbox {pack.name}", names, found)
+
+
+def require_described(refined: Refinements, sources: Sequence[str]) -> None:
+    """`UsageError` where all that the refinements say is of sources that are called otherwise."""
+    if isinstance(refined, _Described):
+        refined.require_one_of(sources)
 
 
 def schema_of_file(path: Path) -> Schema:
@@ -270,6 +306,7 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
     """The capture that the files hold; `InputError` where one cannot be opened."""
     sources: list[Source] = []
     files = distinct_states(states, "the command line")
+    require_described(refined, [file.source for file in files])
     for file in files:
         source = file.read_by(refined(file.source))
         if file.reader.series is None:
@@ -309,6 +346,7 @@ def capture_pair(
             f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
             "give both sides of every source, as NAME=PATH"
         )
+    require_described(refined, [first.source for first in firsts])
     between = _between(during, firsts)
     ones: list[Source] = []
     twos: list[Source] = []
