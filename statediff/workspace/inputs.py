@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,20 +138,21 @@ def _exists(text: str) -> bool:
 
 @dataclass(frozen=True)
 class _Described:
-    """What describes the sources that a file or a sandbox names, and no other."""
+    """What a file or a sandbox says of the sources that it names, and where it says so."""
 
     place: str
     names: Sequence[str]
-    files: Mapping[str, SchemaFile]
+    of: Refinements
+    unnamed: str = ""
+    """What a state may be called of which it says nothing: exported tables, as they are."""
 
     def __call__(self, source: str) -> Refinement | None:
         """What refines the schema of the source."""
-        file = self.files.get(source)
-        return None if file is None else refine(file, source)
+        return self.of(source)
 
     def require_one_of(self, sources: Sequence[str]) -> None:
         """`UsageError` where it describes other sources only, so that nothing of it would count."""
-        if not self.files or not sources or not set(self.names).isdisjoint(sources):
+        if not {*self.names, self.unnamed}.isdisjoint(sources) or not sources:
             return
         raise UsageError(
             f"{self.place} describes {', '.join(self.names)}, but the state is called "
@@ -165,20 +166,27 @@ def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
     if schema is not None:
         file = load_schema_file(schema)
         named = {entity.source for entity in file.content.entities.values()}
-        files = dict.fromkeys(sorted(filter(None, named)), file)
+
+        def of_file(source: str) -> Refinement | None:
+            return refine(file, source)
+
         if None in named or not named:
-            return lambda source: refine(file, source)
-        return _Described(printable(str(schema)), tuple(files), files)
+            return of_file
+        return _Described(printable(str(schema)), sorted(filter(None, named)), of_file)
     if sandbox is None:
         return lambda _source: None
     pack = sandbox_pack(sandbox)
-    found: dict[str, SchemaFile] = {
+    files: dict[str, SchemaFile] = {
         source.name: load_schema_file(source.schema)
         for source in pack.sources
         if source.schema is not None
     }
-    names = tuple(source.name for source in pack.sources)
-    return _Described(f"the sandbox {pack.name}", names, found)
+
+    def of_pack(source: str) -> Refinement | None:
+        return refine(files[source], source) if source in files else None
+
+    names = [source.name for source in pack.sources]
+    return _Described(f"the sandbox {pack.name}", names, of_pack, "tables") if files else of_pack
 
 
 def require_described(refined: Refinements, sources: Sequence[str]) -> None:

@@ -178,3 +178,7 @@ def test_a_state_is_called_what_the_schema_of_the_contract_calls_it(statediff: C
     assert done.code == 2
     wanted = "drafted/schema.yaml describes db, but the state is called data; the two names must"
     assert wanted in done.err
+    assert statediff("init", "db=app.sqlite", "--sandbox", "--out", "task").code == 0
+    done = statediff("watch", "--state", "data=app.sqlite", "--contract", "task", "--", *program)
+    assert done.code == 2
+    assert "the sandbox task describes db, but the state is called data" in done.err
