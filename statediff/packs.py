@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.resources
 import os
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -293,7 +294,7 @@ def read_pack(path: Path, variant: str = EMBEDDED) -> SandboxPack:
     if path.is_dir():
         path = path / (SANDBOX_FILE if (path / SANDBOX_FILE).is_file() else PACK_FILE)
     document, content = load_sandbox_file(path)
-    name = content.sandbox or _name_of(path, document)
+    name = content.sandbox or _name_of(path)
     known = (EMBEDDED, *sorted(content.variants))
     if variant not in known:
         raise UsageError(f"{name} has no variant {variant!r}; there are: {', '.join(known)}")
@@ -333,16 +334,13 @@ def read_pack(path: Path, variant: str = EMBEDDED) -> SandboxPack:
     )
 
 
-def _name_of(path: Path, document: Document) -> str:
+def _name_of(path: Path) -> str:
+    """What a sandbox without `sandbox:` is called: its file or folder, in letters of a name."""
     name = path.name.removesuffix(ONE_FILE)
     if name in (SANDBOX_FILE, PACK_FILE):
         name = path.absolute().parent.name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
-        problem = document.problem(
-            (), f"{printable(name)} is no name for a sandbox; add `sandbox:`"
-        )
-        raise ContractError((problem,))
-    return name
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", plain).strip("-_.")[:100] or "sandbox"
 
 
 def _source(

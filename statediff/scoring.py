@@ -33,7 +33,7 @@ from statediff.model.readings import Capture
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
-from statediff.model.verdict import Finding, Judgement, Verdict
+from statediff.model.verdict import Finding, Judgement, Verdict, leading_failure
 from statediff.packs import known_sandbox
 from statediff.parallel import Processes, Start, in_order
 from statediff.reports.line import trial_line
@@ -218,7 +218,8 @@ def why(judgement: Judgement) -> str:
     if not open_:
         return f"{Origin.CONTRACT}: it has no clause"
     if wanted is Truth.FAILS:
-        return f"{open_[0].clause}: {open_[0].sentence}"
+        first = leading_failure(open_) or open_[0]
+        return f"{first.clause}: {first.sentence}"
     origins = {origin: finding for finding in reversed(open_) if (origin := lies_with(finding))}
     # What the agent caused is said first: nobody else may be blamed for it.
     origin = next((each for each in Origin if each in origins), Origin.CONTRACT)

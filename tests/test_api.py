@@ -144,7 +144,7 @@ def test_states_are_files_as_well_and_both_are_of_one_kind(tmp_path):
     assert [(delta["op"], delta["key"]) for delta in found] == [("delete", 1)]
     with pytest.raises(UsageError, match="give both states as tables"):
         statediff.changes(OPEN, tmp_path / "after.json")
-    with pytest.raises(InputError, match="expected tables as JSON"):
+    with pytest.raises(InputError, match="record 0, id: expected a value of JSON"):
         statediff.changes(OPEN, {"ticket": [{"id": {7}}]})
 
 

@@ -161,3 +161,15 @@ def test_every_variant_delivers_the_sources_of_the_embedded_one(name):
 def test_the_seed_of_the_shop_is_what_its_generator_writes():
     script = ROOT / "fixtures" / "build_shop.py"
     assert subprocess.run([sys.executable, str(script), "--check"], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("My desk", "My-desk"), ("Büro", "Buro"), ("桌", "sandbox"), ("-a.", "a"), ("app_2", "app_2")],
+)
+def test_a_sandbox_in_any_folder_has_a_name(tmp_path: Path, folder: str, name: str) -> None:
+    place = tmp_path / folder
+    place.mkdir()
+    (place / "sandbox.yaml").write_text("sources: {db: {kind: sqlite, dump: a.sql}}\n")
+    (place / "a.sql").write_text("CREATE TABLE t (id INTEGER PRIMARY KEY);")
+    assert read_pack(place).name == name

@@ -9,8 +9,11 @@ import os
 import pickle
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from unittest.mock import patch
+from uuid import UUID
 
 import pytest
 
@@ -218,3 +221,38 @@ def test_threads_and_other_processes_share_a_judge():
         )
     assert [score.reward for score in found] == [1.0, 0.0, 0.0, 0.0] * 8
     assert pickle.loads(pickle.dumps(judge)).score(CLOSED) == judge.score(CLOSED)
+
+
+def test_the_near_miss_of_what_is_required_is_why_and_not_what_came_instead():
+    resolved = {"ticket": [{"id": 7, "status": "resolved"}, {"id": 8, "status": "open"}]}
+    score = Judge(CLOSE, OPEN).score(resolved)
+    wrong = 'ticket 7 does not: status "resolved" ≠ "closed"'
+    assert score.why == f"closed: no ticket matches, 1 required; {wrong}"
+
+
+def test_a_verdict_equals_its_name():
+    verdict = Judge(CLOSE, OPEN).score(CLOSED).verdict
+    assert verdict == "MATCH"
+    assert f"{verdict}" == "MATCH"
+    assert {"MATCH": 1.0}[verdict] == 1.0
+
+
+def test_rows_of_a_database_driver_are_tables_as_they_are():
+    def rows(price: str, day: int) -> dict[str, list[dict[str, object]]]:
+        at = datetime(2026, 1, day, tzinfo=UTC)
+        return {"sale": [{"id": UUID(int=5), "price": Decimal(price), "at": at, "raw": b"ab"}]}
+
+    assert statediff.changes(rows("1.50", 1), rows("1.5", 1)) == ()
+    [delta] = statediff.changes(rows("1.50", 1), rows("1.50", 2))
+    assert (delta["key"], delta["path"]) == ("00000000-0000-0000-0000-000000000005", "at")
+    with pytest.raises(InputError, match="the state after: sale, record 0, at: expected"):
+        statediff.changes(rows("1", 1), {"sale": [{"id": 1, "at": object()}]})
+
+
+def test_a_schema_of_another_source_is_refused_and_says_how_the_state_is_called(tmp_path: Path):
+    schema = tmp_path / "schema.yaml"
+    schema.write_text(
+        "schema: desk\nversion: 1.0.0\nentities:\n  case: {table: ticket, source: desk}\n"
+    )
+    with pytest.raises(UsageError, match="describes desk, but the state is called tables"):
+        Judge(CLOSE, OPEN, schema=schema)

@@ -149,7 +149,7 @@ class StatePair:
         typer.Option(
             "--before",
             metavar="[NAME=]STATE",
-            help="State before: plain JSON tables or a SQLite file; once a source.",
+            help="State before: a path or a URL; once a source.",
         ),
     ]
     after: Annotated[

@@ -19,8 +19,8 @@ from statediff.meta.reference import MAX_ROWS, Change, Reference, Rows, differs,
 from statediff.model.batches import Row
 from statediff.model.delta import key_name
 from statediff.model.schema import COUNT, COUNTERS, EntityType, Field, Kind, Purpose, marks_deletion
-from statediff.model.values import Key, Map, Observed, Value, is_value, same
-from statediff.model.verdict import Judgement, Verdict
+from statediff.model.values import Key, Map, Observed, Value, is_value, printable, same
+from statediff.model.verdict import Judgement, Truth, Verdict, leading_failure
 
 PEOPLE = frozenset(
     {"user", "staff", "person", "customer", "account", "employee", "member", "principal", "actor"}
@@ -307,9 +307,13 @@ def worlds(references: Iterable[Reference], seed: int) -> Iterator[World]:
     for reference in references:
         judgement = reference.judged()
         if judgement.verdict is not Verdict.MATCH:
+            unknown = (f for f in judgement.findings if f.truth is Truth.UNKNOWN)
+            first = leading_failure(judgement.findings) or next(unknown, None)
+            why = f" ({first.clause}: {printable(first.sentence)})" if first else ""
             raise UsageError(
                 f"{reference.contract.content.contract}: the reference {reference.name} gets "
-                f"{judgement.verdict.value}, not MATCH; correct the contract or the reference first"
+                f"{judgement.verdict.value}, not MATCH{why}; correct the contract or the reference "
+                "first"
             )
         opened.append(World(reference, judgement, seed))
     needed = frozenset[str]().union(*(world.needed for world in opened))

@@ -88,6 +88,7 @@ class Reason(StrEnum):
     NAMES = "names", "names more"
     WRITTEN = "written", "text"
     COMPARED = "compared", "left operator right truth"
+    FIELD_IS = "field-is", "path left right truth"
     EXISTS = "exists", "what truth"
     TWICE = "twice", "value entities"
     TEST = "test", "left test right truth"

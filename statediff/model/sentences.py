@@ -159,6 +159,10 @@ def _compared(left: Any, operator: str, right: Any, truth: str) -> str:
     return f"{_words(left)} {signs.get(operator, f'? {operator} ?')} {_words(right)}"
 
 
+def _field_is(path: str, left: Any, right: Any, truth: str) -> str:
+    return f"{path} {_compared(left, '==', right, truth)}"
+
+
 def _exists(what: Any, truth: str) -> str:
     verbs = {Truth.HOLDS.value: "exists", Truth.FAILS.value: "does not exist"}
     return f"{_words(what)} {verbs.get(truth, 'may exist')}"
@@ -400,6 +404,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.NAMES: _artifact_names,
     Reason.WRITTEN: "{text}",
     Reason.COMPARED: _compared,
+    Reason.FIELD_IS: _field_is,
     Reason.EXISTS: _exists,
     Reason.TWICE: _twice,
     Reason.TEST: _test,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from fractions import Fraction
 
 from statediff.later import Later
@@ -26,13 +27,12 @@ __all__ = [
     "Verdict",
     "Witness",
     "WitnessRow",
+    "leading_failure",
 ]
 
 
-class Verdict(Enum):
-    """The answer to a trial; see `policy.judge.fold`."""
-
-    __hash__ = object.__hash__  # enumerations hash their names, which takes longer
+class Verdict(StrEnum):
+    """The answer to a trial; see `policy.judge.fold`. Each equals its name as text."""
 
     MATCH = "MATCH"
     DIVERGE = "DIVERGE"
@@ -180,3 +180,15 @@ class Judgement(Later):
             if entry.clause == clause:
                 return entry.truth
         raise KeyError(clause)
+
+
+def leading_failure(findings: Iterable[Finding]) -> Finding | None:
+    """The failing finding to read first: a near miss of what is required goes before the frame.
+
+    A witness is worked out when somebody asks, so nothing but a frame that fails first asks.
+    """
+    fails = [finding for finding in findings if finding.truth is Truth.FAILS]
+    if not fails or fails[0].stage is not Stage.FRAME:
+        return fails[0] if fails else None
+    near = (f for f in fails if f.stage is Stage.REQUIRE and f.witness.comparisons)
+    return next(near, fails[0])

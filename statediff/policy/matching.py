@@ -30,7 +30,7 @@ from statediff.contract.language.context import (
     Undefined,
     Unknown,
 )
-from statediff.contract.language.syntax import Node, Read
+from statediff.contract.language.syntax import FieldIs, Node, Read
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import Cause, Explanation, Reason, cause
 from statediff.model.paths import FieldPath, at, is_ambiguous
@@ -366,10 +366,12 @@ class JudgingContext:
             mask = TRUE if where is None else outcomes(where, eval_context, env)
             # What was created has no old values.
             old = None if it is new else it
-            for held, pairs in ((old, pattern.froms[name]), (new, pattern.sets[name])):
+            given = (("from", old, pattern.froms[name]), ("set", new, pattern.sets[name]))
+            for key, held, pairs in given:
                 for path, node in pairs:
                     if mask & TRUE:
-                        mask = both(mask, _field_is(held, path, node, eval_context, env))
+                        place = FieldIs(node.type, node.offset, key, path)
+                        mask = both(mask, _field_is(held, place, node, eval_context, env))
         except TooCostly:
             eval_context.causes.add(TOO_COSTLY)
             return TRUE | FALSE | UNDEFINED
@@ -467,7 +469,7 @@ def both(a: int, b: int) -> int:
 
 def _field_is(
     entity_ref: EntityRef | Unknown | None,
-    path: FieldPath,
+    field_is: FieldIs,
     node: Node,
     eval_context: EvalContext,
     env: Env,
@@ -475,7 +477,11 @@ def _field_is(
     if entity_ref is None:
         return FALSE
     wanted = evaluate(node, eval_context, env)
-    return relate("==", place_of(entity_ref, path), wanted, eval_context)
+    found = place_of(entity_ref, field_is.place)
+    mask = relate("==", found, wanted, eval_context)
+    if mask == FALSE:
+        eval_context.seen.append(Seen(field_is, found, wanted, mask, ()))
+    return mask
 
 
 def place_of(entity_ref: EntityRef | Unknown, path: FieldPath) -> Result:

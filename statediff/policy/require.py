@@ -9,6 +9,7 @@ from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.evaluation.ranges import not_enumerated
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, TooCostly
+from statediff.contract.language.syntax import FieldIs
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Explanation, Reason, cause
 from statediff.model.values import ABSENT, Key, key_order
@@ -266,6 +267,8 @@ def _missing(pattern: Pattern, context: JudgingContext, number: int) -> Finding:
         match = context.match(pattern, change)
         if match is not None and match.fails:
             near.append(match)
+    # Nearest is what `where` means, with another value than `set` or `from` asks for.
+    nearest = sorted(near, key=lambda m: not any(isinstance(s.node, FieldIs) for s in m.seen))
     why = Reason.TOO_FEW(
         number=number,
         types=pattern.types,
@@ -273,10 +276,10 @@ def _missing(pattern: Pattern, context: JudgingContext, number: int) -> Finding:
         most=() if pattern.high is None else (pattern.high,),
         nearest=_some(
             Reason.NOT_MATCHED(
-                entity=shown_entity(near[0].change.type, near[0].change.key),
-                because=_some(deciding(near[0].seen, FALSE)),
+                entity=shown_entity(nearest[0].change.type, nearest[0].change.key),
+                because=_some(deciding(nearest[0].seen, FALSE)),
             )
-            if near
+            if nearest
             else None
         ),
     )
@@ -286,7 +289,7 @@ def _missing(pattern: Pattern, context: JudgingContext, number: int) -> Finding:
         _STAGE,
         why,
         tuple(d for m in near for d in m.change.deltas),
-        (s for m in near for s in m.seen),
+        (s for m in nearest for s in sorted(m.seen, key=lambda seen: seen.mask == TRUE)),
     )
 
 

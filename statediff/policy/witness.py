@@ -18,7 +18,7 @@ from statediff.contract.language.context import (
     Unknown,
     Way,
 )
-from statediff.contract.language.syntax import Call, Compare, Reaches
+from statediff.contract.language.syntax import Call, Compare, FieldIs, Reaches
 from statediff.model.codes import FindingCode, Truth
 from statediff.model.delta import Delta, Entity
 from statediff.model.explanation import Explanation, Reason, cause, causes, frozen
@@ -139,6 +139,9 @@ def compared(seen: Seen) -> Explanation:
     left = shown_result(seen.left)
     if isinstance(node, Reaches):
         return Reason.REACHES(start=left, way=shown_result(seen.right), truth=truth)
+    if isinstance(node, FieldIs):
+        right = shown_result(seen.right)
+        return Reason.FIELD_IS(path=str(node.place), left=left, right=right, truth=truth)
     if not isinstance(node, Call):
         right = shown_result(seen.right)
         return Reason.COMPARED(left=left, operator=node.op, right=right, truth=truth)
@@ -236,6 +239,8 @@ def _written(seen: Seen) -> tuple[str, str]:
             return text, op
         case Reaches(text=text):
             return text, _REACHES.get(seen.mask, "may reach")
+        case FieldIs(key=key, place=place):
+            return f"{key} {place}", "=="
 
 
 def call_row(call: EntityRef) -> WitnessRow:

@@ -413,6 +413,8 @@ def _numbers(metrics: Json) -> Text:
         return "undefined" if found is None else said(found, 40).removesuffix("/1")
 
     return Text(
-        f"precision {number('precision')}   recall {number('recall')}   "
-        f"forbidden effects {number('forbidden_effect_rate')}"
+        f"precision {number('precision')}: of the changes that count, the share that was required\n"
+        f"recall {number('recall')}: of the required changes, the share that happened\n"
+        f"forbidden effects {number('forbidden_effect_rate')}: the weight of forbidden and "
+        "unexplained changes among all"
     )

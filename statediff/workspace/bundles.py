@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from statediff.workspace.runfolders import is_run
 
 if TYPE_CHECKING:
+    from statediff.errors import StatediffError
     from statediff.evidence.leaf_partition import Piece
     from statediff.evidence.package import Bundle
     from statediff.evidence.seal import Sealed
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from statediff.suite.store import Store
 
 SHOWN_TRIALS: Final = 5
+_BELOW: Final = (
+    "*",
+    "*/bundle",
+    "bundles/*",
+    ".statediff/bundles/*",
+    "trials/*/bundle",
+    "*/trials/*/bundle",
+    "runs/*/trials/*/bundle",
+)
+"""Where the bundles of a folder are."""
 
 
 def load_bundle(
@@ -50,11 +61,33 @@ def load_bundle(
     if folder == path and not is_bundle:
         if is_run(path):
             raise UsageError(f"{printable(str(path))}: {_trials_of(path)}")
-        raise BundleError(f"{printable(str(path))}: no bundle; its manifest.json is missing")
+        raise _no_bundle(path)
     try:
         return load(folder), folder
     except InputError as error:
         raise BundleError(f"{printable(str(folder))}: {error}") from error
+
+
+def _no_bundle(path: Path) -> StatediffError:
+    """That a folder is none: a part of one, or a folder with bundles below it, which are named."""
+    from statediff.errors import BundleError, UsageError
+    from statediff.evidence.package import FILES
+    from statediff.model.values import printable
+
+    name = printable(str(path))
+    if any((path / each).exists() for each in FILES if each != "contract.yaml"):
+        return BundleError(f"{name}: no bundle; its manifest.json is missing")
+    below = [found for pattern in _BELOW for found in path.glob(f"{pattern}/manifest.json")]
+    if not below:
+        return UsageError(
+            f"{name}: not a bundle, and none is in it; `judge`, `watch` and `run` print where "
+            "they keep theirs"
+        )
+    newest = max(below, key=lambda found: (found.stat().st_mtime_ns, str(found))).parent
+    newest = newest.parent if newest.name == "bundle" else newest
+    return UsageError(
+        f"{name}: not a bundle; the newest of {len(below)} below it: {printable(str(newest))}"
+    )
 
 
 def _trials_of(run: Path) -> str:

@@ -74,6 +74,18 @@ def _paths(named: str) -> Iterator[Path]:
     yield from found
 
 
+def _recorded_schema(contract: Path) -> Any:
+    """The schema by which the contract of a bundle was judged; None where it is of no bundle."""
+    folder = contract.parent
+    if contract.name != CONTRACT_FILE or not (folder / "manifest.json").is_file():
+        return None
+    from statediff.evidence.documents import schema_from
+    from statediff.workspace.bundles import load_bundle
+
+    bundle, _ = load_bundle(folder)
+    return schema_from(bundle.document("schema.json"))
+
+
 @dataclass(frozen=True)
 class Task:
     """A contract as a list of tasks names it."""
@@ -239,6 +251,8 @@ class States:
         from statediff.workspace.inputs import one_capture, refinements, schema_of_file
         from statediff.workspace.trials import base_state, open_sandbox
 
+        if not self._before and self._schema is None and (known := _recorded_schema(path)):
+            return known, None
         written = file.content.sandbox or ""
         sandbox = sandbox_of(file) if is_path(written) else known_sandbox(file)
         schema = schema_of_contract(path, file, self._schema)

@@ -96,7 +96,7 @@ def write_file(
     except OSError as error:
         raise StorageError(
             f"{printable(str(path))}: cannot be written: {error.strerror}; "
-            "free some space or choose another place with --out"
+            "free some space or choose another place"
         ) from error
 
 

@@ -136,19 +136,63 @@ def _exists(text: str) -> bool:
 # ---------------------------------------------------------------- schemas
 
 
+@dataclass(frozen=True)
+class _Described:
+    """What a file or a sandbox says of the sources that it names, and where it says so."""
+
+    place: str
+    names: Sequence[str]
+    of: Refinements
+    unnamed: str = ""
+    """What a state may be called of which it says nothing: exported tables, as they are."""
+
+    def __call__(self, source: str) -> Refinement | None:
+        """What refines the schema of the source."""
+        return self.of(source)
+
+    def require_one_of(self, sources: Sequence[str]) -> None:
+        """`UsageError` where it describes other sources only, so that nothing of it would count."""
+        if not {*self.names, self.unnamed}.isdisjoint(sources) or not sources:
+            return
+        raise UsageError(
+            f"{self.place} describes {', '.join(self.names)}, but the state is called "
+            f"{', '.join(map(printable, sources))}; the two names must be one: write "
+            f"{self.names[0]}=…, or change the name there"
+        )
+
+
 def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
     """What the schema file says of each source; without one, what the sandbox's pack says."""
     if schema is not None:
         file = load_schema_file(schema)
-        return lambda source: refine(file, source)
+        named = {entity.source for entity in file.content.entities.values()}
+
+        def of_file(source: str) -> Refinement | None:
+            return refine(file, source)
+
+        if None in named or not named:
+            return of_file
+        return _Described(printable(str(schema)), sorted(filter(None, named)), of_file)
     if sandbox is None:
         return lambda _source: None
+    pack = sandbox_pack(sandbox)
     files: dict[str, SchemaFile] = {
         source.name: load_schema_file(source.schema)
-        for source in sandbox_pack(sandbox).sources
+        for source in pack.sources
         if source.schema is not None
     }
-    return lambda source: refine(files[source], source) if source in files else None
+
+    def of_pack(source: str) -> Refinement | None:
+        return refine(files[source], source) if source in files else None
+
+    names = [source.name for source in pack.sources]
+    return _Described(f"the sandbox {pack.name}", names, of_pack, "tables") if files else of_pack
+
+
+def require_described(refined: Refinements, sources: Sequence[str]) -> None:
+    """`UsageError` where all that the refinements say is of sources that are called otherwise."""
+    if isinstance(refined, _Described):
+        refined.require_one_of(sources)
 
 
 def schema_of_file(path: Path) -> Schema:
@@ -270,6 +314,7 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
     """The capture that the files hold; `InputError` where one cannot be opened."""
     sources: list[Source] = []
     files = distinct_states(states, "the command line")
+    require_described(refined, [file.source for file in files])
     for file in files:
         source = file.read_by(refined(file.source))
         if file.reader.series is None:
@@ -309,6 +354,7 @@ def capture_pair(
             f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
             "give both sides of every source, as NAME=PATH"
         )
+    require_described(refined, [first.source for first in firsts])
     between = _between(during, firsts)
     ones: list[Source] = []
     twos: list[Source] = []

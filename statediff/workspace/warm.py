@@ -27,7 +27,7 @@ from statediff.model.state import State as ReadState
 from statediff.systems.base.live import kept_input
 from statediff.systems.base.plugin import KeptPairs, Refinement, StateInput
 from statediff.systems.base.registry import open_state
-from statediff.systems.functions.plugin import url_of
+from statediff.systems.functions.plugin import tables_as_json, url_of
 from statediff.systems.tables.columns import Odd
 from statediff.systems.tables.kept import Changes, KeptTables
 from statediff.systems.tables.source import TablesSource
@@ -75,6 +75,10 @@ class Refined:
     def __call__(self, source: str) -> Any:
         return inputs.refinements(self.schema, self.sandbox)(source)
 
+    def require_described(self, sources: Sequence[str]) -> None:
+        """`UsageError` where all that it says is of sources that are called otherwise."""
+        inputs.require_described(inputs.refinements(self.schema, self.sandbox), sources)
+
 
 class _Tables:
     """Tables that were handed over: plain objects, or what only their JSON text can say."""
@@ -82,6 +86,7 @@ class _Tables:
     is_portable = True
 
     def __init__(self, before: Tables, refined: Refined) -> None:
+        refined.require_described(["tables"])
         self._refined = refined
         self._plain: KeptTables | None = None
         self._content: bytes | None = None
@@ -147,6 +152,7 @@ class KeptPlaces:
     def __init__(self, before: Any, refined: Refined) -> None:
         self._refined = refined
         files = inputs.distinct_states(names_of(before), "the state before")
+        refined.require_described([file.source for file in files])
         self._places = {file.source: _KeptPlace(file, refined(file.source)) for file in files}
         self._readers = [file.reader for file in files]
         self._before: tuple[list[SourceCapture], Capture] | None = None
@@ -297,7 +303,7 @@ def place_of(place: Place) -> str:
 
 
 def as_json(tables: Tables, side: str) -> bytes:
-    """The tables as JSON. `InputError` where they are no tables as JSON holds them."""
+    """The tables as JSON, as those that a function returns. `InputError` where they are none."""
     is_after = side == "after"  # what a run can write there is read, and never our caller's fault
     try:
         try:
@@ -307,7 +313,9 @@ def as_json(tables: Tables, side: str) -> bytes:
                 raise
             text = _written(tables)
         return text.encode("utf-8")
-    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+    except TypeError:
+        return tables_as_json(f"the state {side}", tables)
+    except (ValueError, RecursionError, UnicodeEncodeError) as error:
         raise InputError(f"the state {side}: expected tables as JSON holds them: {error}") from None
 
 

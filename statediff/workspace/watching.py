@@ -44,6 +44,7 @@ from statediff.workspace.inputs import (
     Refinements,
     StateFile,
     distinct_states,
+    require_described,
     require_schema,
     temporary_chunks,
     utc_now,
@@ -101,6 +102,7 @@ class Watch:
         self._files = distinct_states(states, "--state")
         if not self._files:
             raise UsageError("nothing is watched; give at least one state, e.g. db=app.sqlite")
+        require_described(refined, [file.source for file in self._files])
         self._refined = refined
         self.contract = contract
         self._store: ChunkStore = temporary_chunks()
@@ -168,6 +170,12 @@ def run_program(
     if not command:
         raise UsageError("no program is given; put it after `--`, e.g. -- python agent.py")
     if shutil.which(command[0]) is None:
+        if Path(command[0]).is_file():
+            raise AdapterError(
+                f"{printable(command[0])}: this file cannot be executed; nothing was run, and "
+                "there is no verdict. Name what runs it, e.g. -- python "
+                f"{printable(command[0])}, or make it executable (chmod +x)"
+            )
         raise AdapterError(
             f"{printable(command[0])}: there is no such program; nothing was run, and there is no "
             "verdict. Check the command after `--`"

@@ -296,3 +296,27 @@ def test_json_says_which_stage_an_error_is_about(statediff: Call, files: Files) 
     assert (damaged["kind"], damaged["component"]) == ("bundle", "evidence")
     nothing = statediff("show", "nothing", "--json").json["error"]
     assert (nothing["kind"], nothing["component"]) == ("usage", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.json", b'{"t": [{"id" 1}]}', "t.json:1:14: not JSON: Expecting ':' delimiter\n"),
+        ("t.txt", b"hello", "t.txt:1:1: not JSON: Expecting value; a file that ends with .txt is"),
+        ("t.json", b'{"t": {"id": 1}}', "found an object; write it as [{…}, …], or leave it out"),
+        ("t.json", b"", "t.json: the file is empty"),
+    ],
+)
+def test_a_state_that_is_only_looked_at_is_named_by_its_file(
+    statediff: Call, files: Files, name: str, content: bytes, message: str
+) -> None:
+    files.write(name, content)
+    said = statediff("capture", f"x={name}")
+    assert said.code == 2
+    assert message in said.err
+
+
+def test_the_driver_of_a_url_is_no_part_of_it(statediff: Call) -> None:
+    said = statediff("capture", "db=postgresql+psycopg://ada@localhost/app")
+    assert said.code == 2
+    assert "write postgresql://" in said.err

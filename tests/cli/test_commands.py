@@ -321,7 +321,7 @@ def test_fmt_says_what_would_change_and_writes_only_when_asked(
 
 @pytest.mark.usefixtures("files")
 def test_explain_needs_to_know_what_names_mean(statediff: Call, files: Files) -> None:
-    assert "give --before or --schema" in statediff("explain", "c.yaml").err
+    assert "give --before NAME=STATE, or --schema FILE" in statediff("explain", "c.yaml").err
     said = statediff("explain", "c.yaml", "--before", "a.json")
     assert said.code == 0
     assert "No ticket or user may be deleted. [nothing-deleted]" in said.out

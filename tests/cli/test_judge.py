@@ -447,3 +447,17 @@ def test_a_reward_of_each_case_needs_a_name_of_its_own(statediff: Call, files: F
 def test_a_place_for_a_case_needs_cases(statediff: Call) -> None:
     said = statediff(*JUDGE[:-1], "{case}.json")
     assert (said.code, "has no cases, see --cases" in said.err) == (2, True)
+
+
+def test_the_contract_of_a_bundle_is_explained_by_the_bundle_alone(
+    statediff: Call, files: Files
+) -> None:
+    assert statediff(*JUDGE, "--out", "kept/bundle").code == 0
+    for name in ("a.json", "b.json", "contract.yaml"):
+        Path(files.folder, name).unlink(missing_ok=True)
+    for named in ("kept/bundle", "kept"):
+        said = statediff("explain", named)
+        assert (said.code, said.err) == (0, "")
+        assert "REQUIRED" in said.out
+    Path(files.folder, "kept/bundle/schema.json").write_text("{}")
+    assert statediff("explain", "kept").code == 4

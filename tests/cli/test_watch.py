@@ -162,3 +162,23 @@ def test_the_schema_beside_a_contract_is_used(statediff: Call) -> None:
     Path("contract.yaml").write_text(CONTRACT.replace("update: user", "update: person"))
     assert statediff("lint", "contract.yaml").code == 0
     assert watch(statediff, "--contract", "contract.yaml").code == 0
+
+
+def test_a_file_that_is_no_program_is_not_called_missing(statediff: Call) -> None:
+    done = statediff("watch", "--state", "db=app.sqlite", "--", "./agent.py")
+    assert done.code == 4
+    assert "this file cannot be executed" in done.err
+    assert "-- python ./agent.py" in done.err
+
+
+def test_a_state_is_called_what_the_schema_of_the_contract_calls_it(statediff: Call) -> None:
+    assert watch(statediff, "--draft", "drafted").code == 0
+    program = (sys.executable, "agent.py", RENAME, "0")
+    done = statediff("watch", "--state", "data=app.sqlite", "--contract", "drafted", "--", *program)
+    assert done.code == 2
+    wanted = "drafted/schema.yaml describes db, but the state is called data; the two names must"
+    assert wanted in done.err
+    assert statediff("init", "db=app.sqlite", "--sandbox", "--out", "task").code == 0
+    done = statediff("watch", "--state", "data=app.sqlite", "--contract", "task", "--", *program)
+    assert done.code == 2
+    assert "the sandbox task describes db, but the state is called data" in done.err

@@ -1,5 +1,6 @@
 """The law of drafts, on a few generated applications; `tests.contract.drafts` tries 500."""
 
+import json
 import re
 import sqlite3
 from pathlib import Path
@@ -10,7 +11,7 @@ from statediff.contract.authoring.drafting import draft_contract, draft_schema
 from statediff.evaluate import evaluate, parse_contract
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import Coverage, Enumeration, State
-from statediff.workspace.drafts import seen_between
+from statediff.workspace.drafts import schema_text_of, seen_between
 from tests.contract.applications import RIGHT, Application
 from tests.contract.drafts import drafted, judged, tried
 from tests.judging import capture, part, state
@@ -182,3 +183,25 @@ def test_a_draft_asks_a_text_that_is_too_long_to_write_out_to_say_something(tmp_
         run = made(tmp_path / f"c{number}", empty, NOTED.format(body))
         verdict = judged(file, tmp_path / "task", before, run)
         assert (verdict == "MATCH") is (number == 0), (body, verdict)
+
+
+@pytest.mark.parametrize(
+    ("rows", "key"),
+    [
+        ([{"orderId": 5, "total": 1}, {"orderId": 6, "total": 1}], "orderId"),
+        ([{"uuid": "a", "name": "x"}, {"uuid": "b", "name": "x"}], "uuid"),
+        ([{"customerId": 1, "name": "x"}, {"customerId": 2, "name": "y"}], "name"),
+        ([{"orderId": 5, "total": 1}, {"orderId": 5, "total": 2}], None),
+        ([{"orderId": 5}, {"total": 2}], None),
+        ([{"name": "x"}, {"name": "x"}], None),
+        ([], None),
+    ],
+)
+def test_a_draft_finds_the_field_that_names_records_without_an_id(
+    tmp_path: Path, rows: list[dict[str, object]], key: str | None
+) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({"orders": rows}))
+    found = schema_text_of([f"api={path}"], "first")
+    wanted = "" if key is None else f"    key: [{key}]  # every record has another one\n"
+    assert re.findall(r"^    key: .*\n", found, re.MULTILINE) == ([wanted] if wanted else [])

@@ -152,6 +152,8 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
         (REQUIRE, REQUIRE + "  - update: customer\n    where: it.email == \"nobody\"\n"
          "    set: {city: Cork}\n"),),
     "claim-without-answer": ((CLAIMS, CLAIMS + "    - count(created.refund) == 1\n"),),
+    "text-not-expression": (
+        ("    count: {min: 1}\n", "    count: {min: 1}\n    set: {reason: it.reason}\n"),),
     "unused-input": (("cents: 3900", "cents: 3900, spare: 1"),),
     "weights-out-of-order": (("irreversible: 10", "irreversible: 0"),),
     "explains-too-much": ((STATUS, ""),),
@@ -602,3 +604,22 @@ def test_a_grant_labelled_reversible_without_authorization_is_refused() -> None:
     assert {p.code for p in found(shipped, base) if p.severity == "error"} == set()
     grant = schema_of(base).by_name["grant"]
     assert default_label(Op.LINK, grant) is Label.IRREVERSIBLE
+
+
+@pytest.mark.parametrize(
+    ("clause", "is_loose"),
+    [
+        ("update: customer", True),
+        ("delete: customer", True),
+        ("update: customer\n    fields: [city]", True),
+        ("update: customer\n    set: {city: Cork}", False),
+        ("update: customer\n    that: count(them) == 1", False),
+        ("create: message", False),
+    ],
+)
+def test_a_required_change_of_any_entity_says_too_little(
+    shop: Capture, clause: str, is_loose: bool
+) -> None:
+    text = CLEAN.replace(REQUIRE, f"{REQUIRE}  - id: loose\n    {clause}\n")
+    remarks = [p.message for p in found(text, shop) if p.code == "explains-too-much"]
+    assert remarks == ["`loose` is met by any customer, and says nothing of it"] * is_loose

@@ -151,7 +151,7 @@ def test_seeding_never_alters_the_reference(operator):
 
 
 def test_a_reference_that_does_not_match_has_nothing_to_measure():
-    with pytest.raises(UsageError, match="gets DIVERGE, not MATCH"):
+    with pytest.raises(UsageError, match=r"gets DIVERGE, not MATCH \(\w[\w-]*: .*\); correct"):
         mutate([reference(TIGHT, after=BEFORE)], 0, {})
     with pytest.raises(UsageError, match="at least one reference"):
         mutate([], 0, {})

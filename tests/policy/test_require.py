@@ -117,3 +117,21 @@ def test_a_change_that_comes_near_without_a_comparison_is_named_alone() -> None:
     body = "require:\n  - {id: c, create: item, where: 'it.t == \"a\" and false'}\n"
     found = finding(judged(body, {}, {"item": [item(1)]}), "c")
     assert found.sentence == "no item matches, 1 required; item 1 does not"
+
+
+SET_NINE = "require:\n  - {id: c, update: item, where: it.id > 1, set: {n: 9}}\n"
+
+
+def test_the_nearest_change_is_the_one_that_is_meant_and_its_wrong_value_is_named() -> None:
+    before: Any = {"item": [item(1), item(2)]}
+    found = finding(judged(SET_NINE, before, {"item": [item(1, 9), item(2, 8)]}), "c")
+    assert found.sentence == "no item matches, 1 required; item 2 does not: n 8 ≠ 9"
+    first = found.witness.comparisons[0]
+    assert (first.text, first.operator) == ("set n", "==")
+
+
+def test_a_value_that_was_another_before_is_named_too() -> None:
+    body = "require:\n  - {id: c, update: item, from: {n: 3}, set: {n: 9}}\n"
+    found = finding(judged(body, ONE, {"item": [item(1, 9)]}), "c")
+    assert found.sentence == "no item matches, 1 required; item 1 does not: n 1 ≠ 3"
+    assert found.witness.comparisons[0].text == "from n"

@@ -1,5 +1,6 @@
 """Bundles by a name, copies of runs, and the samples that reviewers get."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,23 @@ def test_a_bundle_is_named_by_its_folder_or_its_trials(run: Path) -> None:
         load_bundle(trial, trust=run / "trust.json")
     with pytest.raises(UsageError, match=r"a run; name one of its trials: .*forbidden, .*match, "):
         load_bundle(run / "r")
+    (folder / "manifest.json").rename(folder / "elsewhere")
     with pytest.raises(BundleError, match=r"no bundle; its manifest\.json is missing"):
-        load_bundle(run)
+        load_bundle(folder)
+    (folder / "elsewhere").rename(folder / "manifest.json")
     (folder / "judgement.json").write_bytes(b"{}")
     with pytest.raises(BundleError, match="judgement"):
         load_bundle(trial)
+
+
+def test_a_folder_with_bundles_below_names_the_newest_and_one_without_says_so(run: Path) -> None:
+    newest = run / "r" / "trials" / "unknown" / "bundle" / "manifest.json"
+    os.utime(newest, (2_000_000_000, 2_000_000_000))
+    (run / "r" / "run.json").unlink()
+    for folder in (run, run / "r"):
+        with pytest.raises(UsageError, match=r"the newest of 3 below it: \S*/trials/unknown$"):
+            load_bundle(folder)
+    (run / "task").mkdir()
+    (run / "task" / "contract.yaml").write_text("contract: a/b")
+    with pytest.raises(UsageError, match="not a bundle, and none is in it"):
+        load_bundle(run / "task")

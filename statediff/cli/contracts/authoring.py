@@ -230,7 +230,7 @@ def explain(
     """Explain a contract in English, clause by clause.
 
     Its boundary is drawn. The types come from --before or --schema, or else from the contract's
-    sandbox.
+    sandbox; of a bundle, from the bundle.
     """
     from statediff.contract.authoring.explain import explain as words_of
     from statediff.evaluate import compile_contract, load_contract, schema_of
@@ -245,7 +245,8 @@ def explain(
         over = schema_of(base)
     if over is None:
         raise UsageError(
-            f"{file.source.file}: what its names mean is not known; give --before or --schema"
+            f"{file.source.file}: what its names mean is not known; give --before NAME=STATE, or "
+            "--schema FILE"
         )
     words = words_of(file.source, compile_contract(file, over).contract)
     text = RENDERERS[form.value](words)

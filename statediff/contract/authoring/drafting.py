@@ -33,7 +33,7 @@ from statediff.model.schema import (
     Schema,
 )
 from statediff.model.schema import Field as TypedField
-from statediff.model.state import State
+from statediff.model.state import State, Table
 from statediff.model.values import Map, Observed, is_value, printable
 
 SAMPLED: Final = 1000
@@ -46,6 +46,11 @@ _POWERS: Final = ("role", "grant", "member", "permission", "approval", "privileg
 _PERSON: Final = "member"
 """A table that is called only so has people in it, unless it joins two others."""
 _JOINED: Final = 2
+_KEYS: Final = ("id", "uuid", "guid", "key")
+_NAMES: Final = ("slug", "sku", "code", "email", "username", "name")
+"""What a field is called that names a row, its case and `_` aside."""
+_MOST_KEYED: Final = 100_000
+"""Rows of a table in which a field that names them is looked for."""
 _HOLDS: Final = (
     (Purpose.PERMISSIONS, ("role", "grant", "permission", "privilege")),
     (Purpose.HISTORY, ("audit", "journal", "history", "log")),
@@ -76,6 +81,8 @@ class DraftedEntity:
     holds: Purpose | None
     is_changed: bool = False
     """Whether the run changed rows of it."""
+    key: str = ""
+    """The field that seems to name its rows, where the source says none; else empty."""
 
     @property
     def said_holds(self) -> str:
@@ -113,6 +120,8 @@ def draft_schema(
                 one.why = one.why or "only seen after the run"
         lines += [f"  {entity.name}:", f"    table: {_quote(entity.table)}"]
         lines.append(f"    source: {_quote(entity.source)}")
+        if entity.key:
+            lines.append(f"    key: [{entity.key}]  # every record has another one")
         if entity.holds is not None:
             lines.append(f"    {entity.said_holds}")
         told = [f for f in entity.fields if f.told or f.name != f.column]
@@ -139,7 +148,38 @@ def _entities(source: str, state: State, after: State | None) -> Iterator[Drafte
         fields = tuple(_field(f, rows, entity, names, tables) for f in entity.fields)
         holds = entity.holds or _holds(names[table])
         is_changed = after is not None and len({each.chunks for each in held}) > 1
-        yield DraftedEntity(names[table], table, source, _distinct(fields), holds, is_changed)
+        fields = _distinct(fields)
+        key = "" if entity.key else _key(names[table], fields, held)
+        yield DraftedEntity(names[table], table, source, fields, holds, is_changed, key)
+
+
+def _key(name: str, fields: Sequence[DraftedField], tables: Sequence[Table]) -> str:
+    """The field that names a row by its own name, and of which every row has another value.
+
+    Of the rows in each state, since a run may change them; empty where there is none.
+    """
+    own = name.replace("_", "")
+    wanted = [*_KEYS, *(f"{own}{ending}" for ending in ("id", "uuid", "key", "number", "code"))]
+    wanted += _NAMES
+    plain = {one.column.replace("_", "").lower(): one for one in reversed(fields)}
+    for one in (plain[each] for each in wanted if each in plain):
+        if all(_is_unique(one.column, table) for table in tables):
+            return one.name
+    return ""
+
+
+def _is_unique(column: str, table: Table) -> bool:
+    """Whether there are rows, not too many to look at, and each has another text or number."""
+    seen: set[Observed] = set()
+    for number, (key, row) in enumerate(table.rows(), 1):
+        value = row.get(column)
+        if number > _MOST_KEYED or not isinstance(value, str | int) or isinstance(value, bool):
+            return False
+        # Equal rows are one entry, whose key counts them.
+        if value in seen or (isinstance(key[-1], int) and key[-1] > 1):
+            return False
+        seen.add(value)
+    return bool(seen)
 
 
 def _drafted(state: State) -> Iterator[EntityType]:

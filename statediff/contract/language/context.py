@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from statediff.contract.language.syntax import Call, Compare, Hop, Node, Reaches
+from statediff.contract.language.syntax import Call, Compare, FieldIs, Hop, Node, Reaches
 from statediff.model.batches import Row
 from statediff.model.explanation import Cause
 from statediff.model.trace import NoAnswer
@@ -99,7 +99,7 @@ class Way:
 class Seen(NamedTuple):
     """One comparison that took part in the outcome, with both sides as evaluated."""
 
-    node: Compare | Call | Reaches
+    node: Compare | Call | Reaches | FieldIs
     left: Result
     right: Result
     mask: int

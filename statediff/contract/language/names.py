@@ -289,7 +289,7 @@ class Names:
             raise self.unknown(
                 node,
                 f"the contract has no input `{node.attr}`",
-                suggest(node.attr, self._scope.inputs),
+                suggest(node.attr, self._scope.inputs) or "add it, with its value, under `inputs`",
             )
         value = self._scope.inputs[node.attr]
         return InputOf(type_of(value), node.col_offset, node.attr, value)

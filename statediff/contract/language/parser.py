@@ -12,6 +12,7 @@ import keyword
 import re
 import threading
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
@@ -299,6 +300,16 @@ MAX_NESTING: Final = 40
 MAX_SHOWN: Final = 120
 """Characters of each side of a comparison that its text keeps."""
 _ONE_LINE: Final = str.maketrans("\r\n", "  ")
+_READ_AS: Final[Mapping[frozenset[Kind | None], str]] = {
+    frozenset(
+        {Kind.TIMESTAMP, Kind.TEXT}
+    ): 'read the text as one: `timestamp("2026-01-31T09:00:00Z")`',
+    frozenset({Kind.LOCAL_TIMESTAMP, Kind.TEXT}): (
+        'read the text as one: `local_timestamp("2026-01-31T09:00:00")`'
+    ),
+    frozenset({Kind.DATE, Kind.TEXT}): 'read the text as one: `date("2026-01-31")`',
+}
+"""Two kinds that are compared → what makes one of them the other."""
 _COMPARE: Final[dict[type[ast.cmpop], str]] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
@@ -457,8 +468,13 @@ class _Checker(CallTypes):
                 if not (isinstance(side.type, ScalarT) and side.type.kind in ORDERED):
                     raise self.error(node, f"{describe(side.type)} has no order")
             if not comparable(left.type, right.type):
+                kinds = frozenset(
+                    each.type.kind for each in (left, right) if isinstance(each.type, ScalarT)
+                )
                 raise self.error(
-                    node, f"{describe(left.type)} and {describe(right.type)} have no common order"
+                    node,
+                    f"{describe(left.type)} and {describe(right.type)} have no common order",
+                    _READ_AS.get(kinds, ""),
                 )
         return Compare(BOOL, node.col_offset, op, left, right, text)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any, Final, TypeAlias
 
-from statediff.model.paths import Step, Steps
+from statediff.model.paths import FieldPath, Step, Steps
 from statediff.model.schema import Kind
 from statediff.model.values import Observed, Value
 
@@ -198,6 +198,14 @@ class Compare(_Told, Node):
     left: Node
     right: Node
     text: str
+
+
+@dataclass(frozen=True)
+class FieldIs(Node):
+    """One value of a clause's `set` or `from` (the key): what the place has to be equal to."""
+
+    key: str
+    place: FieldPath
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,11 @@ _ALL: Final = (
             "a claim that does not read the answer",
             "compare `answer.NAME` with the state, or move it to `require`",
         ),
+        (
+            "text-not-expression",
+            "a value of `set` or `from` is a text that reads like an expression",
+            "write `{is: EXPRESSION}` to have it computed",
+        ),
         ("unused-input", "no expression and no prompt uses the input", "use it or remove it"),
     ),
     *_codes(

@@ -222,6 +222,7 @@ def width(subject: Subject) -> Iterator[Problem]:
 def _too_much(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
     """A pattern that explains every change of its kind, whatever entity and field it concerns."""
     if pattern.section is Stage.REQUIRE and pattern.high is not None:
+        yield from _any_entity(subject, pattern)
         return  # it explains so many and no more
     for name in pattern.types:
         if conditions(pattern, name):
@@ -240,6 +241,19 @@ def _too_much(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
         subject.path(pattern.id),
         f"`{pattern.id}` explains every {kind} of {' or '.join(pattern.types)}{only}",
         f"say which entities are meant: `where: it.KEY == input.NAME`{bound}",
+    )
+
+
+def _any_entity(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
+    """A required change of entities that were there, and of any of them."""
+    is_said = any(conditions(pattern, name) or pattern.that.get(name) for name in pattern.types)
+    if is_said or not pattern.operations & {Op.UPDATE, Op.DELETE}:
+        return
+    yield subject.remark(
+        "explains-too-much",
+        subject.path(pattern.id),
+        f"`{pattern.id}` is met by any {' or '.join(pattern.types)}, and says nothing of it",
+        "say which one is meant, `where: it.KEY == input.NAME`, and what becomes of it under `set`",
     )
 
 

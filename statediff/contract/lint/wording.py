@@ -17,6 +17,8 @@ from statediff.contract.yaml.reader import Document, NodePath
 from statediff.errors import Problem
 
 _INPUT: Final = re.compile(r"\binput\.([a-z_][a-z0-9_]*)")
+_EXPRESSION: Final = re.compile(r"(?:input|it|new|answer|before|after)(?:\.[A-Za-z_]\w*)+")
+"""A text that names a value as an expression does, and is nothing else."""
 _HOLLOW: Final = re.compile(
     r"(?:todo|fixme|tbd|xxx|tba|n/?a|none|reason|because|see above|ditto|same|why not|\W*)[.!?…]*",
     re.IGNORECASE,
@@ -41,6 +43,7 @@ def wording(source: Document) -> Iterator[Problem]:
         _reasons,
         _placeholders_left,
         _inputs,
+        _uncomputed,
         _prompt,
         _weights,
         _frame,
@@ -102,6 +105,20 @@ def _inputs(source: Document) -> Iterator[Problem]:
     for name in inputs:
         if name not in used:
             yield remark(source, "unused-input", ("inputs", name), f"nothing uses input `{name}`")
+
+
+def _uncomputed(source: Document) -> Iterator[Problem]:
+    for path, value in nodes(source.value):
+        if len(path) < 2 or path[-2] not in ("set", "from") or not isinstance(value, str):
+            continue
+        if _EXPRESSION.fullmatch(value.strip()):
+            yield remark(
+                source,
+                "text-not-expression",
+                path,
+                f"`{value.strip()}` is a text here, and nothing computes it",
+                f"write `{path[-1]}: {{is: {value.strip()}}}`",
+            )
 
 
 def _placeholders(path: NodePath, value: str) -> list[str]:

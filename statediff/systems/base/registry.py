@@ -206,9 +206,12 @@ def state_url_reader(url: str) -> StateReader:
     ]
     found = _chosen(having, lambda reader: scheme in reader.schemes, f"a reader of {scheme}://")
     if found is None:
-        known = ", ".join(
-            f"{each}://" for each in sorted(set().union(*(r.schemes for _, r in having)))
-        )
+        schemes = set().union(*(reader.schemes for _, reader in having))
+        if (base := scheme.partition("+")[0]) in schemes:
+            raise UsageError(
+                f"{scheme}://: the driver is no part of a state's URL; write {base}://"
+            )
+        known = ", ".join(f"{each}://" for each in sorted(schemes))
         raise UsageError(f"{scheme}://: no installed system reads such a state; URLs: {known}")
     return found
 

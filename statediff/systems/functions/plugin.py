@@ -2,7 +2,8 @@
 
 A function takes no argument and returns `{type: [record, …]}`: what a system shows, read by the
 caller's own code. A record is a mapping from names to values: null, truth values, numbers, texts,
-lists and mappings stay what they are; instants, dates and times become ISO text, bytes base64.
+lists and mappings stay what they are; instants, dates and times become ISO text, bytes base64,
+UUIDs text.
 Whatever else is in it is an error that names the place. What a function cannot read it raises.
 """
 
@@ -15,6 +16,7 @@ from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 from weakref import WeakValueDictionary
 
 from statediff.entrypoints import named_function
@@ -50,10 +52,15 @@ def content_of(url: str) -> bytes:
         raise InputError(
             f"{printable(url)} raised {type(error).__name__}: {printable(str(error)[:300])}"
         ) from error
+    return tables_as_json(url, tables)
+
+
+def tables_as_json(place: str, tables: Any) -> bytes:
+    """Tables of Python values as JSON tables; `InputError` names the place of another value."""
     from statediff.systems.tables.exports import literal
 
     texts = []
-    for name, records in _checked_tables(url, tables):
+    for name, records in _checked_tables(place, tables):
         rows = ",\n".join(literal(record) for record in records)
         texts.append(f"{literal(name)}: [\n{rows}\n]")
     return ("{" + ",\n".join(texts) + "}").encode(errors="surrogatepass")
@@ -90,8 +97,12 @@ def _checked(place: str, value: Any, depth: int) -> Any:
             raise _wrong(place, "a finite number", value)
         case None | bool() | int() | float() | Decimal() | str() | bytes() | date() | time():
             return value
+        case UUID():
+            return str(value)
         case _:
-            raise _wrong(place, "a value of JSON, an instant, a date, a time or bytes", value)
+            raise _wrong(
+                place, "a value of JSON, an instant, a date, a time, a UUID or bytes", value
+            )
 
 
 def _wrong(place: str, expected: str, found: Any) -> InputError:

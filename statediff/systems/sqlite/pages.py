@@ -101,8 +101,8 @@ def page_file(connection: sqlite3.Connection) -> Iterator[Path]:
 def rolled_back(path: Path) -> sqlite3.Connection:
     """A connection to a copy in which the interrupted write is taken back; closing removes it.
 
-    It is what the next program that opens the database finds. Raises `SourceRuined` where SQLite
-    cannot take it back, `SourceUnavailable` where somebody writes.
+    It is what the next program finds that opens the database and may write it. Raises
+    `SourceRuined` where SQLite cannot take it back, `SourceUnavailable` where somebody writes.
     """
     folder = Path(tempfile.mkdtemp(prefix="statediff-rolled-back-"))
     try:
@@ -169,10 +169,13 @@ def _copy(folder: Path, name: str, target: Path) -> None:
                 capture_output=True,
                 timeout=_COPY_SECONDS,
             )
+            Path(f"{target}{suffix}").chmod(0o600)  # it was copied with the mode of the file
 
 
 def _names_another(journal: Path) -> bool:
     """Whether the journal ends with the name of one that it shares with other databases."""
+    if not journal.exists():
+        return False
     with journal.open("rb") as stream:
         stream.seek(0, os.SEEK_END)
         if stream.tell() <= len(_MAGIC):

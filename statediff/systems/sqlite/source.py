@@ -154,12 +154,20 @@ def _has_null_keys(
 
 
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+_READ_IN_A_COPY: Final = (
+    sqlite3.SQLITE_READONLY_ROLLBACK,
+    sqlite3.SQLITE_READONLY_DIRECTORY,
+    sqlite3.SQLITE_READONLY_CANTINIT,
+    sqlite3.SQLITE_READONLY_RECOVERY,
+)
+"""SQLite would have to write beside the file first, and may not."""
 
 
 def open_database(path: Path) -> sqlite3.Connection:
     """A connection that can only read. Raises `SourceRuined`, `SourceUnavailable`.
 
-    An interrupted write is taken back first, in a copy.
+    An interrupted write is taken back first, in a copy. So is a write-ahead log read whose index
+    cannot be made, because the folder cannot be written.
     """
     cause = strange_side_file(path)
     if cause is not None:
@@ -182,11 +190,18 @@ def open_database(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA schema_version").fetchall()
     except sqlite3.Error as error:
         connection.close()
-        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
+        if error.sqlite_errorcode in _READ_IN_A_COPY or _has_log_without_index(path, error):
             return rolled_back(path)
         refusal = SourceRuined if is_of_the_file(error) else SourceUnavailable
         raise refusal(cause_of(error)) from error
     return connection
+
+
+def _has_log_without_index(path: Path, error: sqlite3.Error) -> bool:
+    """Whether there is a log that cannot be read because nobody may write its index beside it."""
+    is_refused = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN
+    has_log = is_refused and path.with_name(f"{path.name}-wal").exists()
+    return has_log and not os.access(path.parent, os.W_OK)
 
 
 def stands_on_link(path: Path) -> bool:

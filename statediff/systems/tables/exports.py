@@ -245,17 +245,25 @@ def delimited(
                 rows.append((reader.line_num, row))
     except csv.Error as error:
         raise _wrong(file, f"line {reader.line_num}: {error}") from error
+    other = _separator_within(header)
+    if other and rows and all(other in row[0] for _, row in rows):
+        raise _wrong(file, "line 1: expected columns, found one" + _other_delimiter(header))
     return header, rows
 
 
 def _other_delimiter(header: Sequence[str]) -> str:
     """What else may separate the columns, where the header is read as one."""
-    [only, *others] = header or [""]
-    found = next((each for each in ";|\t" if each in only), None)
-    if others or found is None:
+    found = _separator_within(header)
+    if found is None:
         return ""
     shown = "a tab" if found == "\t" else f"`{found}`"
     return f"; are its columns separated by {shown}?"
+
+
+def _separator_within(header: Sequence[str]) -> str | None:
+    """What stands in the one column that there is, and separates columns elsewhere."""
+    [only, *others] = header or [""]
+    return None if others else next((each for each in ";|\t" if each in only), None)
 
 
 def _is_numbers(column: Iterable[str]) -> bool:

@@ -63,7 +63,8 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     from statediff.systems.tables.source import Parsed, TablesSource
 
     [state] = _as_json([state])
-    return TablesSource(name, _content(state), refine, parsed=Parsed(name))
+    content = _content(state)
+    return TablesSource(name, content, refine, parsed=Parsed(name, state.label))
 
 
 def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -> Sequence[Source]:

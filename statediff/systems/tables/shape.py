@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from decimal import Decimal
 from json import JSONDecodeError
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from statediff.errors import InputError
@@ -155,7 +155,10 @@ def _unread(flaw: Flaw, raw: bytes, name: str) -> InputError:
         case JSONDecodeError() if not raw.strip():
             return InputError(f"{name}: the file is empty; expected JSON")
         case JSONDecodeError(lineno=line, colno=column, msg=why):
-            return InputError(f"{name}:{line}:{column}: not JSON: {why}")
+            suffix = PurePath(name).suffix
+            hint = f"; a file that ends with {suffix} is read as JSON"
+            is_other = suffix not in ("", ".json")
+            return InputError(f"{name}:{line}:{column}: not JSON: {why}{hint * is_other}")
         case _ if flaw.kind is FlawKind.TOO_LARGE:
             return _too_large(name, len(raw))
         case _:
@@ -220,7 +223,10 @@ def _tables(tree: Any, name: str, is_plain: _Plain) -> Document:
         if isinstance(records, Flaw):
             raise InputError(f"{where}: {_words(records)}")
         if not isinstance(records, list):
-            raise InputError(f"{where}: expected a list of records, found {_shape(records)}")
+            raise InputError(
+                f"{where}: expected a list of records, found {_shape(records)}; write it as "
+                "[{…}, …], or leave it out if it is no state"
+            )
         document[type_name] = [
             record if is_plain(record) else _record(records, index, where)
             for index, record in enumerate(records)

@@ -79,11 +79,13 @@ class _Loaded:
 class Parsed:
     """The documents of a series of states, each parsed once whichever source asks.
 
-    Where the state before is a list of records, they are of the type `alone`.
+    Where the state before is a list of records, they are of the type `alone`. A state that is given
+    by its bytes is called by the `label` in messages.
     """
 
-    def __init__(self, alone: str | None = None) -> None:
+    def __init__(self, alone: str | None = None, label: str = "") -> None:
         self.alone = alone
+        self.label = label
         self._before: dict[tuple[bytes, str, str | None], Document] = {}
         self._after: dict[tuple[bytes, str, str | None], tuple[TablesAfter, str | None]] = {}
         self._inferred: tuple[Sequence[Document], Schema] | None = None
@@ -157,7 +159,9 @@ class TablesSource:
     @property
     def file(self) -> str:
         """How messages name the file: its path, or the source's name where there is none."""
-        return self._name if isinstance(self._content, bytes) else str(self._content)
+        if isinstance(self._content, bytes):
+            return self._parsed.label or self._name
+        return str(self._content)
 
     def schema(self) -> Schema:
         return self._load().schema

@@ -1,10 +1,14 @@
+import os
+import shutil
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -19,7 +23,7 @@ from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks, State
 from statediff.model.values import ABSENT, Digested, same
 from statediff.systems.sqlite.scan import MAX_VALUE_BYTES
-from statediff.systems.sqlite.source import SqliteSource
+from statediff.systems.sqlite.source import SqliteSource, open_database
 from statediff.workspace.inputs import StateFile
 
 
@@ -603,3 +607,46 @@ def test_pages_that_point_at_each_other_end(tmp_path):
     started = time.perf_counter()
     capture(path)
     assert time.perf_counter() - started < 20
+
+
+@pytest.mark.parametrize("is_logged", [False, True])
+def test_a_write_ahead_log_in_a_folder_that_nobody_may_write_is_read(is_logged: bool) -> None:
+    with TemporaryDirectory(prefix="statediff-export-") as made:
+        folder = Path(made)
+        path = folder / "app.sqlite"
+        writer = sqlite3.connect(path, isolation_level=None)
+        writer.executescript(
+            "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;"
+            "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2);"
+        )
+        if is_logged:
+            shutil.copyfile(path, folder / "copy.sqlite")
+            shutil.copyfile(f"{path}-wal", folder / "copy.sqlite-wal")
+        writer.close()
+        if is_logged:
+            (folder / "copy.sqlite").rename(path)
+            (folder / "copy.sqlite-wal").rename(f"{path}-wal")
+        files = {each.name: each.read_bytes() for each in folder.iterdir()}
+        assert (f"{path.name}-wal" in files) is is_logged
+        for each in folder.iterdir():
+            each.chmod(0o444)
+        folder.chmod(0o555)
+        try:
+            with unprivileged(), closing(open_database(path)) as connection:
+                assert connection.execute("SELECT id FROM t").fetchall() == [(1,), (2,)]
+        finally:
+            folder.chmod(0o755)
+        assert {each.name: each.read_bytes() for each in folder.iterdir()} == files
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Run as an account that may do what the modes of files say; root may do anything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)

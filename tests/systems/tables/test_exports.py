@@ -96,6 +96,8 @@ def test_parquet_keeps_its_kinds(tmp_path: Path) -> None:
         ("a.csv", "id,id\n1,2\n", "line 1: a column is named twice"),
         ("a.csv", "id,n\n1\n", "line 2: expected 2 values, found 1"),
         ("a.csv", "id;n\n1;1,5\n", "found 2; are its columns separated by `;`?"),
+        ("a.csv", "id;n\n1;A\n", "line 1: expected columns, found one; are its columns sep"),
+        ("a.csv", "id\tn\n1\tA\n", "separated by a tab?"),
         ("a.csv", 'id,n\n1,"x\n', "line 2"),
         ("a.jsonl", '{"id": 1}, {"id": 2}\n', "line 1: expected one JSON object"),
         ("a.jsonl", '{"id": 1}\n], "user": [{"id": 1}\n', "line 2: expected one JSON object"),
