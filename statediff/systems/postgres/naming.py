@@ -25,4 +25,9 @@ REL: Final = qualified("n.nspname", "c.relname")
 OWN_REL: Final = (
     f"c.oid >= {FIRST_OWN} AND c.relpersistence <> 't' AND n.nspname !~ '^pg_(toast|temp)'"
 )
+OWN_FUNCTION: Final = (
+    f"p.oid >= {FIRST_OWN} AND NOT EXISTS (SELECT FROM pg_namespace n"
+    " WHERE n.oid = p.pronamespace AND n.nspname ~ '^pg_temp')"
+)
+"""Of `pg_proc p`: those that the server did not come with, and no session has for itself."""
 CLASS: Final = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"

@@ -13,7 +13,15 @@ from typing import Final
 
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.systems.postgres.further import BUILT_IN, FURTHER, rest
-from statediff.systems.postgres.naming import CLASS, FIRST_OWN, OWN_REL, REL, part, qualified
+from statediff.systems.postgres.naming import (
+    CLASS,
+    FIRST_OWN,
+    OWN_FUNCTION,
+    OWN_REL,
+    REL,
+    part,
+    qualified,
+)
 
 TABLES: Final = f"""
 SELECT c.oid, n.nspname::text, c.relname::text, {REL}, c.relkind::text, c.relispartition,
@@ -127,7 +135,7 @@ _ACLS: Final = " UNION ALL ".join(
             "p.proacl",
             "f",
             "p.proowner",
-            f"pg_proc p WHERE p.oid >= {FIRST_OWN}",
+            f"pg_proc p WHERE {OWN_FUNCTION}",
         ),
         _acl(
             f"'type ' || {qualified('n.nspname', 't.typname')}",
@@ -374,7 +382,7 @@ LISTINGS: Final = (
         f"""SELECT p.oid::regprocedure::text, pg_get_userbyid(p.proowner)::text, p.prokind::text,
               CASE p.prokind WHEN 'a' THEN (SELECT to_jsonb(a)::text FROM pg_aggregate a
               WHERE a.aggfnoid = p.oid) ELSE pg_get_functiondef(p.oid) END, p.prosecdef
-            FROM pg_proc p WHERE p.oid >= {FIRST_OWN}""",
+            FROM pg_proc p WHERE {OWN_FUNCTION}""",
     ),
     Listing(
         EntityType(

@@ -610,7 +610,10 @@ def test_pages_that_point_at_each_other_end(tmp_path):
 
 
 @pytest.mark.parametrize("is_logged", [False, True])
-def test_a_write_ahead_log_in_a_folder_that_nobody_may_write_is_read(is_logged: bool) -> None:
+def test_a_write_ahead_log_in_a_folder_that_nobody_may_write_is_read(
+    is_logged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)  # where anybody finds the program that copies
     with TemporaryDirectory(prefix="statediff-export-") as made:
         folder = Path(made)
         path = folder / "app.sqlite"
