@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Final
-from xml.etree.ElementTree import ParseError
 
 from statediff.errors import InputError, UsageError
 from statediff.model.values import printable
@@ -31,9 +30,9 @@ SHEETS: Final = "workbook.sheet"
 FORMULAS: Final = "workbook.formula"
 _FAULTS: Final = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, AssertionError),
-    *(OSError, RecursionError, RuntimeError, zipfile.BadZipFile, ParseError),
+    *(OSError, RecursionError, RuntimeError, SyntaxError, zipfile.BadZipFile),
 )
-"""What the reader raises at a file that is no workbook."""
+"""What the reader raises at a file that is no workbook; a `SyntaxError` is its XML parser's."""
 
 
 def workbook_tables(file: Path) -> Mapping[str, Sequence[str]]:
