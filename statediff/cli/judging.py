@@ -280,7 +280,7 @@ def _write_reward(evaluated: Evaluated, path: Path) -> None:
     score = score_of(evaluated.judgement)
     if score.reward is not None:
         numbers = {"reward": score.reward, **score.parts}
-        write_file(path, (json.dumps(numbers) + "\n").encode())
+        write_file(path, (json.dumps(numbers) + "\n").encode(), option="--reward")
 
 
 def keep_and_show(

@@ -88,15 +88,23 @@ def keep_bundle(bundle: Bundle, folder: Path) -> None:
 
 
 def write_file(
-    path: Path, content: bytes, *, exclusive: bool = False, durable: bool = False
+    path: Path,
+    content: bytes,
+    *,
+    option: str = "--out",
+    exclusive: bool = False,
+    durable: bool = False,
 ) -> None:
-    """The file holds the content, or is as it was. `StorageError` says why not."""
+    """The file holds the content, or is as it was.
+
+    `StorageError` says why not, and that `option` names another place.
+    """
     try:
         write_atomically(path, content, exclusive=exclusive, durable=durable)
     except OSError as error:
         raise StorageError(
             f"{printable(str(path))}: cannot be written: {error.strerror}; "
-            "free some space or choose another place"
+            f"free some space or choose another place with {option}"
         ) from error
 
 

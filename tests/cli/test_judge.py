@@ -63,6 +63,10 @@ def test_a_reward_is_written_for_a_decided_run_only(statediff: Call, files: File
     assert statediff(*JUDGE, "--reward", str(reward)).code == 1
     found = json.loads(reward.read_text())
     assert (found["reward"], found["frame"], found["require"]) == (0.0, 0.0, 1.0)
+    said = statediff(*JUDGE, "--reward", str(reward.parent / "no" / "reward.json"))
+    assert said.code == 4
+    assert "--reward" in said.err
+    assert "--out" not in said.err
     files.write("b.json", {"user": BEFORE["user"]})
     assert statediff(*JUDGE, "--reward", str(reward)).code == 3
     assert not reward.exists()

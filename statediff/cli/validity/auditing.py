@@ -256,10 +256,13 @@ def _write(
         from statediff.reports.html import audit_html
 
         who = audited.verifier or audited.cases or "one of each task"
-        write_file(files.html, audit_html(who, domains, found, trying.seed).encode())
+        write_file(
+            files.html, audit_html(who, domains, found, trying.seed).encode(), option="--html"
+        )
         lines.append(f"written: {shown(files.html)}")
     if files.badge is not None:
-        write_file(files.badge, badge(domains, is_svg=files.badge.suffix == ".svg").encode())
+        image = badge(domains, is_svg=files.badge.suffix == ".svg")
+        write_file(files.badge, image.encode(), option="--badge")
         lines.append(f"written: {shown(files.badge)}")
     bundles = [each.bundle for task in found for each in task.tries if each.bundle]
     if files.holes is not None and bundles:

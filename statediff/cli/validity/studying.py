@@ -259,11 +259,11 @@ def _write(found: Study, files: StudyFiles, *, as_json: bool) -> None:
     from statediff.workspace.folders import write_file
 
     if files.csv is not None:
-        write_file(files.csv, table(found).encode())
+        write_file(files.csv, table(found).encode(), option="--csv")
     if files.html is not None:
         from statediff.reports.html import study_html
 
-        write_file(files.html, study_html(found).encode())
+        write_file(files.html, study_html(found).encode(), option="--html")
     written = [f"written: {shown(path)}" for path in (files.csv, files.html) if path is not None]
     print_result(document(found), "\n".join([study_text(found), *written]), as_json=as_json)
 
