@@ -35,6 +35,7 @@ from itertools import islice
 from multiprocessing import forkserver, resource_tracker
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from statediff.sparing import import_sparingly
 from statediff.systems.base.privacy import bare_environment
 
 P = ParamSpec("P")
@@ -288,6 +289,8 @@ def _begun(folder: str, start: Start, environment: dict[str, str] | None) -> Non
     os.chdir(folder)
     os.environ.update(environment or {})
     _here.start = start
+    if start.method == "spawn":
+        import_sparingly()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _asked)
     threading.Thread(target=_end_with_parent, daemon=True).start()

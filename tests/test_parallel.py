@@ -1,5 +1,6 @@
 """Work by several processes: the same as by one, in order, and stoppable between pieces."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 from concurrent.futures import BrokenExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -162,3 +164,22 @@ def test_processes_of_a_killed_parent_end_when_their_piece_has(tmp_path: Path) -
     program.kill()
     program.communicate(timeout=60)  # its standard error is theirs, too, until the last has ended
     assert marks(tmp_path, "begun") == marks(tmp_path, "ended") == {"0", "1"}
+
+
+def test_a_process_that_is_started_imports_no_pandas_until_something_asks_for_it() -> None:
+    """To import it takes longer than all else at the start, and the first array would do it."""
+    pytest.importorskip("pandas")
+    processes = Processes(1)
+    try:
+        assert processes.submit(rows_and_pandas, is_asked_for=False).result() == (2, False)
+        assert processes.submit(rows_and_pandas, is_asked_for=True).result() == (2, True)
+    finally:
+        processes.shutdown()
+
+
+def rows_and_pandas(*, is_asked_for: bool) -> tuple[int, bool]:
+    """How many rows pyarrow says that there are, and whether pandas is imported then."""
+    arrow: Any = importlib.import_module("pyarrow")
+    table = arrow.table({"a": [1, 2]})
+    rows = len(table.to_pandas() if is_asked_for else table)
+    return rows, "pandas" in sys.modules

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
-import os
 import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
-from importlib.abc import MetaPathFinder
 from types import FrameType
 from typing import Annotated, Any, Final
 
@@ -21,6 +19,7 @@ from statediff._version import __version__
 from statediff.cli.faults import USAGE, Gone, Interrupted, exit_code_of
 from statediff.cli.options import with_options
 from statediff.errors import UsageError
+from statediff.sparing import import_sparingly
 
 _HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
 
@@ -48,38 +47,6 @@ def _root(
         raise typer.Exit(USAGE)
 
 
-class _NoPandas(MetaPathFinder):
-    def find_spec(self, name: str, *_: object) -> None:
-        if name == "pandas":
-            raise ImportError("not now")
-
-
-_THREADS: Final = "OPENBLAS_NUM_THREADS"
-
-
-def _import_sparingly() -> None:
-    """Numpy and pyarrow are imported, without what these commands never need.
-
-    numpy starts a thread a processor for matrices, each of which spins. An array of pyarrow: at its
-    first it imports pandas, a fifth of a second long, if it can. It cannot yet. A source's own
-    function may import pandas; to pyarrow its series are sequences.
-    """
-    threads = os.environ.get(_THREADS)
-    os.environ[_THREADS] = "1"
-    try:
-        import pyarrow as pa
-    finally:
-        del os.environ[_THREADS]
-        if threads is not None:
-            os.environ[_THREADS] = threads
-    if "pandas" not in sys.modules:
-        sys.meta_path.insert(0, finder := _NoPandas())
-        try:
-            pa.array([0])
-        finally:
-            sys.meta_path.remove(finder)
-
-
 def _entry(function: Callable[..., object]) -> Callable[..., object]:
     """The command as the parser calls it; it neither swallows an interrupt nor a broken pipe."""
     command = with_options(function)
@@ -88,7 +55,7 @@ def _entry(function: Callable[..., object]) -> Callable[..., object]:
     def call(**options: object) -> object:
         try:
             if function.__name__ in _PLAIN:
-                _import_sparingly()
+                import_sparingly()
             return command(**options)
         except KeyboardInterrupt as error:
             raise Interrupted from error  # the parser would turn it into a silent exit
