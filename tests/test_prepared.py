@@ -100,7 +100,9 @@ SIDES = st.fixed_dictionaries(
         "item": st.lists(ITEMS, max_size=3, unique_by=lambda row: row["id"]),
         "user": st.lists(USERS, max_size=3, unique_by=lambda row: row["id"]),
         "grant": st.lists(
-            st.fixed_dictionaries({"user": SMALL, "item": SMALL}), max_size=2, unique_by=str
+            st.fixed_dictionaries({"user": SMALL, "item": SMALL}),
+            max_size=2,
+            unique_by=lambda row: (row["user"], row["item"]),
         ),
         "log": st.lists(st.fixed_dictionaries({"what": st.sampled_from("ab"), "n": SMALL})),
         "doc": st.lists(
