@@ -77,15 +77,26 @@ def encode_rows(
 ) -> pa.RecordBatch:
     """The rows, already sorted, as one record batch in normal form, without some of the fields."""
     pairs = list(rows)
+    specs = [spec for spec in entity_type.fields if spec.name not in without]
+    if not pairs:
+        return _empty(tuple((spec.name, spec.kind) for spec in specs), entity_type.is_keyless)
     columns = [
         (spec.name, *encode_column(spec.kind, [row[spec.name] for _, row in pairs]))
-        for spec in entity_type.fields
-        if spec.name not in without
+        for spec in specs
     ]
     if entity_type.is_keyless:
-        keys = pa.array([f"{k[0]!s}#{k[1]!s}" for k, _ in pairs], pa.string())
-        columns.insert(0, (KEYLESS_KEY, keys, _KEYLESS))
+        columns.insert(0, _keys([f"{k[0]!s}#{k[1]!s}" for k, _ in pairs]))
     return batch_of(columns)
+
+
+def _keys(keys: list[str]) -> tuple[str, pa.Array, str]:
+    return KEYLESS_KEY, pa.array(keys, pa.string()), _KEYLESS
+
+
+@lru_cache(maxsize=1024)  # most databases have many empty tables
+def _empty(fields: tuple[tuple[str, Kind], ...], is_keyless: bool) -> pa.RecordBatch:
+    columns = [(name, *encode_column(kind, ())) for name, kind in fields]
+    return batch_of([_keys([]), *columns] if is_keyless else columns)
 
 
 def batch_of(columns: Sequence[tuple[str, pa.Array, str]]) -> pa.RecordBatch:

@@ -90,6 +90,8 @@ def table_changes(
 
 def are_known_equal(before: Table, after: Table) -> bool:
     """Whether the digests of the chunks say that `table_changes` finds nothing, without loading."""
+    if after.origin is not None and after.origin.leads(before, after):
+        return False
     return (
         before.chunks == after.chunks
         and all(
@@ -97,7 +99,6 @@ def are_known_equal(before: Table, after: Table) -> bool:
             for left, right in zip(before.chunks, after.chunks, strict=True)
         )
         and _are_cut_alike(before.partition, after.partition)
-        and (after.origin is None or not after.origin.leads(before, after))
     )
 
 

@@ -120,7 +120,7 @@ class MemoryChunks:
         digest = facts.digest
         if digest not in self._batches:
             self._batches[digest] = batch
-            if batch.get_total_buffer_size() > _SPARE * batch.nbytes:
+            if batch.num_rows and batch.get_total_buffer_size() > _SPARE * batch.nbytes:
                 self._in_one_piece(digest)  # a slice would hold all it was cut from
         return ChunkRef(digest, batch.num_rows, facts.is_fully_observed)
 
@@ -208,6 +208,12 @@ class Origin:
             and (before.type is after.type or before.type == after.type)
         )
 
+    def change_of(self, key: Key) -> RowChange | None:
+        """What changed of the entity; None where nothing did."""
+        at = bisect.bisect_left(self.changes, key_order(key), key=lambda c: key_order(c.key))
+        found = self.changes[at] if at < len(self.changes) else None
+        return found if found is not None and found.key == key else None
+
 
 @dataclass(frozen=True)
 class Table(Later):
@@ -243,7 +249,9 @@ class Table(Later):
         known = self._rows_seen.get(order)
         if known is not None:
             return dict(known)
-        ref = self.chunks[bisect.bisect_right(self.cuts, order)]
+        if self.is_later("chunks") and (change := self._own_change(key)) is not None:
+            return self._row_of(change)
+        ref = self._chunks_with(key)[bisect.bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
         if self._asked.get(ref.digest, 0) < FEW_ASKED:
             self._asked[ref.digest] = self._asked.get(ref.digest, 0) + 1
@@ -279,8 +287,9 @@ class Table(Later):
         """The same, without keeping the order of a chunk's keys: for one state of many."""
         change = self._own_change(key)
         if change is not None:
-            return change.after and {name: change.after[name] for name in self.type.by_name}
-        batch = self.store.get(self.chunks[bisect.bisect_right(self.cuts, key_order(key))])
+            return self._row_of(change)
+        chunks = self._chunks_with(key)
+        batch = self.store.get(chunks[bisect.bisect_right(self.cuts, key_order(key))])
         at = BatchKeys(self.type, batch).find(key)
         return None if at is None else next(batch_rows(self.type, batch.slice(at, 1), None))[1]
 
@@ -289,15 +298,23 @@ class Table(Later):
         origin = self.origin
         if origin is None or not (self.is_later("chunks") or origin.after() == self.chunks):
             return None
-        changes = origin.changes
-        at = bisect.bisect_left(changes, key_order(key), key=lambda each: key_order(each.key))
-        if at == len(changes) or changes[at].key != key:
-            return None
-        row = changes[at].after
-        is_as_stored = row is None or (
-            row.keys() == self.type.by_name.keys() and all(map(_comes_back, row.values()))
+        change = origin.change_of(key)
+        if change is None or change.after is None:
+            return change
+        row = change.after
+        is_as_stored = row.keys() == self.type.by_name.keys() and all(
+            map(_comes_back, row.values())
         )
-        return changes[at] if is_as_stored else None
+        return change if is_as_stored else None
+
+    def _row_of(self, change: RowChange) -> Row | None:
+        return change.after and {name: change.after[name] for name in self.type.by_name}
+
+    def _chunks_with(self, key: Key) -> tuple[ChunkRef, ...]:
+        """The chunks that hold the entity: those of before, where it is the same there."""
+        if self.origin is not None and self.is_later("chunks") and not self.origin.change_of(key):
+            return self.origin.before
+        return self.chunks
 
     def with_chunks(self, chunks: tuple[ChunkRef, ...]) -> Table:
         """Other chunks, cut at the same points."""

@@ -22,7 +22,6 @@ import os
 import sqlite3
 import stat
 import struct
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -100,7 +99,7 @@ class SqliteSource:
 
     def by_pages(self) -> SqlitePages:
         """The same source, read again by the pages that changed."""
-        return SqlitePages(self.open, self.scanner, self.schema)
+        return SqlitePages(self)
 
     def open(self) -> sqlite3.Connection:
         """A connection that can only read. Raises `SourceRuined`, `SourceUnavailable`."""
@@ -113,9 +112,14 @@ class SqliteSource:
                 raise SourceUnavailable(str(error)) from error
             raise
 
+    def begin(self, connection: sqlite3.Connection) -> Catalogue:
+        """The catalogue, in a read transaction that stays open. Raises `SourceUnavailable`."""
+        self._catalogue = begin(connection, self._catalogue)
+        return self._catalogue
+
     def schema(self) -> Schema:
         with closing(self.open()) as connection:
-            catalogue = begin(connection)
+            catalogue = self.begin(connection)
             schema = self.scanner.schema(connection, catalogue)
             return with_types(
                 schema,
@@ -129,8 +133,7 @@ class SqliteSource:
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
         with closing(self.open()) as connection:
-            self._catalogue = begin(connection, self._catalogue)
-            found = self.scanner.scan(connection, self._catalogue, store, like)
+            found = self.scanner.scan(connection, self.begin(connection), store, like)
         part = scanned(self.name, as_of, found.state, gaps=found.failures)
         return replace(part, spoiled=found.spoiled)
 
@@ -225,34 +228,27 @@ MAX_CHANGED_BYTES: Final = 64 * 1024 * 1024
 
 
 class SqlitePages:
-    """A `PageReader` of one database file; `schema` gives the logical one as it is now."""
+    """A `PageReader` of one database file."""
 
-    def __init__(
-        self,
-        connect: Callable[[], sqlite3.Connection],
-        scanner: Scanner,
-        schema: Callable[[], Schema],
-    ) -> None:
-        self._open = connect
-        self._scanner = scanner
-        self._schema = schema
+    def __init__(self, source: SqliteSource) -> None:
+        self._source = source
         self._copy: _Kept | None = None
         self.kept: KeptPages | None = None
         """What was read, where it was read whole."""
 
     @property
     def name(self) -> str:
-        return self._scanner.name
+        return self._source.name
 
     def schema(self) -> Schema:
-        return self._schema()
+        return self._source.schema()
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         self.close()
         as_of = clock()
-        with closing(self._open()) as connection:
-            catalogue = begin(connection)
-            found = self._scanner.scan(connection, catalogue, store, like)
+        with closing(self._source.open()) as connection:
+            catalogue = self._source.begin(connection)
+            found = self._source.scanner.scan(connection, catalogue, store, like)
             if not found.failures:
                 self.kept = keep(connection, found.state, catalogue)
         part = scanned(self.name, as_of, found.state)
@@ -265,10 +261,10 @@ class SqlitePages:
         as_of = clock()
         try:
             kept = self._copy = self._copy or _copied(image)
-            with closing(self._open()) as connection:
-                begin(connection)
+            with closing(self._source.open()) as connection:
+                self._source.begin(connection)
                 commit = image.difference(connection, MAX_CHANGED_BYTES // image.page_size)
-            state = kept.after(commit, self._scanner, store)
+            state = kept.after(commit, self._source.scanner, store)
         except Uncertain as error:
             raise SourceUnavailable(str(error)) from error
         except sqlite3.Error as error:
