@@ -233,7 +233,7 @@ def _table_of(connection: sqlite3.Connection, line: tuple[Any, ...]) -> TableEnt
     if kind_of(stored_kind) != "table":
         return None
     table = _table(connection, raw_name, not root, _text(definition or ""))
-    is_own = root and STATISTICS.get(_text(raw_name)) == definition
+    is_own = root and STATISTICS.get(_text(raw_name)) == definition and not _oddly(line)
     return replace(table, is_own=True) if is_own else table
 
 
@@ -242,17 +242,37 @@ def _object_rows(line: tuple[Any, ...], table: TableEntry | None) -> Iterator[tu
     stored_kind, raw_name, owner, root, definition = line
     name, kind = _text(raw_name), kind_of(stored_kind)
     entry: Row = {"name": name, "definition": definition}
+    oddly = _oddly(line)
     if table is not None:
         if not table.is_own:
-            yield "db.table", {**entry, "kind": "table" if root else "virtual"}
+            yield "db.table", {**entry, "kind": ("table" if root else "virtual") + oddly}
             for row in _column_rows(table):
                 yield "db.column", row
-    elif kind in ("index", "trigger"):
+        return
+    if oddly:
+        yield "db.table", {**entry, "kind": f"unknown: {kind}{oddly}"}
+    if kind in ("index", "trigger"):
         yield f"db.{kind}", {**entry, "table": _text(owner)}
     elif kind == "view":
         yield "db.view", entry
-    else:  # e.g. an automatic index, whose kind SQLite does not look at
+    elif not oddly:  # e.g. an automatic index, whose kind SQLite does not look at
         yield "db.table", {**entry, "kind": f"unknown: {kind}"}
+
+
+def _oddly(line: tuple[Any, ...]) -> str:
+    """How a line of the catalogue is written where SQLite writes it otherwise; else nothing.
+
+    SQLite works as before with it. Programs that ask the catalogue for tables, such as those that
+    make copies, find none of that kind, and a table is dropped without its line.
+    """
+    stored_kind, name, owner, root, _ = line
+    kind = kind_of(stored_kind)
+    odd = [f"type {stored_kind!r}"] if stored_kind != kind else []
+    if kind in ("table", "view") and owner != name:
+        odd.append(f"tbl_name {owner!r}")
+    if not isinstance(root, int | None):
+        odd.append(f"rootpage {root!r}")
+    return f", entered with {' and '.join(odd)}" if odd else ""
 
 
 def _lines(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:

@@ -362,6 +362,38 @@ def test_what_works_is_listed_however_its_kind_is_spelled(tmp_path, spelled):
     assert [key for key, _ in rows(after, "hidden")] == [(7,)]
 
 
+@pytest.mark.parametrize(
+    ("update", "name", "kind"),
+    [
+        ("type = 'tAble'", "t", "table, entered with type 'tAble'"),
+        ("type = CAST(type AS BLOB)", "t", "table, entered with type b'table'"),
+        ("tbl_name = 'T'", "t", "table, entered with tbl_name 'T'"),
+        ("type = 'Index'", "by_x", "unknown: index, entered with type 'Index'"),
+        ("type = 'VIEW', tbl_name = 'V'", "v", "unknown: view, entered with type 'VIEW' and tbl_name 'V'"),
+        ("type = 'Trigger'", "own", "unknown: trigger, entered with type 'Trigger'"),
+        ("type = 'Table'", "sqlite_stat1", "table, entered with type 'Table'"),
+    ],
+)  # fmt: skip
+def test_what_is_entered_otherwise_than_sqlite_does_is_seen(tmp_path, update, name, kind):
+    """Programs that make copies ask for what is called `table`, and would leave it out."""
+    path = made(
+        tmp_path / "a.db",
+        """
+        CREATE TABLE t (id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 0);
+        CREATE INDEX by_x ON t (x); CREATE VIEW v AS SELECT x FROM t;
+        CREATE TRIGGER own AFTER INSERT ON t BEGIN DELETE FROM t; END; ANALYZE""",
+    )
+    before = state_of(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(f"UPDATE sqlite_schema SET {update} WHERE name = ?", (name,))
+        connection.commit()
+    after = state_of(path, before)
+    entered = {key[0]: row["kind"] for key, row in rows(after, "db.table")}
+    assert entered == {"t": "table"} | {name: kind}
+    assert [key for key, _ in rows(after, "t")] == [(1,)]
+
+
 def test_strange_names_are_read_and_never_collide(tmp_path):
     state = state_of(
         made(
