@@ -20,6 +20,7 @@ import blake3
 from statediff.capture.source import SourceUnavailable
 from statediff.model.state import ChunkStore, State
 from statediff.systems.sqlite.catalogue import Catalogue
+from statediff.systems.sqlite.pages import ReadConnection
 from statediff.systems.sqlite.scan import Scanner, begin, cause_of
 from statediff.systems.sqlite.wal import Commit
 
@@ -115,7 +116,10 @@ class DatabaseCopy:
         """A connection that can only read, and only what the copy is until the next `write`."""
         try:
             return sqlite3.connect(
-                f"{self._path.as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None
+                f"{self._path.as_uri()}?mode=ro&immutable=1",
+                uri=True,
+                isolation_level=None,
+                factory=ReadConnection,
             )
         except sqlite3.Error as error:
             raise SourceUnavailable(cause_of(error)) from error

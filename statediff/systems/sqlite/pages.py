@@ -1,4 +1,7 @@
-"""Files of our own with all pages of a database: as a transaction shows them, or rolled back."""
+"""Connections that read a database, and files of our own with all of its pages.
+
+A file has the pages as a transaction shows them, or rolled back.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,60 @@ import sqlite3
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from statediff.capture.source import SourceRuined, SourceUnavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _own: Final = threading.local()
 _MAGIC: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _SIDES: Final = ("-journal", "-wal")
 _COPY_SECONDS: Final = 300
+
+
+def _reporting(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, of which a message or a name that is not UTF-8 is an error of SQLite's.
+
+    The driver decodes what SQLite says of a statement that fails, and the names of its columns.
+    """
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except UnicodeDecodeError as error:
+            said = sqlite3.DatabaseError(error.object.decode("utf-8", "backslashreplace"))
+            said.sqlite_errorcode = sqlite3.SQLITE_ERROR
+            said.sqlite_errorname = "SQLITE_ERROR"
+            raise said from error
+
+    return call
+
+
+class _Cursor(sqlite3.Cursor):
+    execute = _reporting(sqlite3.Cursor.execute)
+    executescript = _reporting(sqlite3.Cursor.executescript)
+    fetchall = _reporting(sqlite3.Cursor.fetchall)
+    fetchmany = _reporting(sqlite3.Cursor.fetchmany)
+    fetchone = _reporting(sqlite3.Cursor.fetchone)
+
+
+class ReadConnection(sqlite3.Connection):
+    """A connection whose statements raise nothing but `sqlite3.Error` for what is in the file."""
+
+    def cursor(self, factory: Any = _Cursor) -> Any:
+        return super().cursor(factory)
+
+    def execute(self, *statement: Any) -> Any:
+        return self.cursor().execute(*statement)
+
+    def executescript(self, script: Any) -> Any:
+        return self.cursor().executescript(script)
 
 
 def page_size(image: bytes) -> int:
@@ -133,7 +178,7 @@ def rolled_back(path: Path) -> sqlite3.Connection:
         raise
 
 
-class _Passing(sqlite3.Connection):
+class _Passing(ReadConnection):
     """A connection to a file that goes when it is closed."""
 
     folder: Path | None = None

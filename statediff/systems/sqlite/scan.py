@@ -151,8 +151,6 @@ def begin(connection: sqlite3.Connection, known: Catalogue | None = None) -> Cat
     except sqlite3.Error as error:
         refusal = SourceRuined if is_of_the_file(error) else SourceUnavailable
         raise refusal(cause_of(error)) from error
-    except UnicodeDecodeError as error:  # a catalogue that was written by hand
-        raise SourceRuined("a name in its catalogue is not UTF-8") from error
 
 
 def prepare(connection: sqlite3.Connection) -> None:

@@ -29,6 +29,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from statediff.capture.source import SourceUnavailable
@@ -36,7 +37,7 @@ from statediff.model.batches import Row
 from statediff.model.values import printable
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.structure import Checked
-from statediff.systems.sqlite.pages import own_descriptor, page_file
+from statediff.systems.sqlite.pages import ReadConnection, own_descriptor, page_file
 from statediff.systems.sqlite.wal import read_commits, read_header
 
 MAX_PROBLEMS: Final = 100
@@ -131,13 +132,17 @@ def _trees(connection: sqlite3.Connection) -> Iterator[str]:
         yield from _quick_check(connection)
         return
     with page_file(connection) as path:
-        with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+        with closing(_opened(path)) as copy:
             for pragma in ("writable_schema=ON", "auto_vacuum=INCREMENTAL", "synchronous=OFF"):
                 copy.execute(f"PRAGMA {pragma}")  # no page is moved when rows go
             copy.execute(f"DELETE {_WITHOUT_PAGES}")
-        with closing(sqlite3.connect(path, isolation_level=None)) as copy, limits(copy):
+        with closing(_opened(path)) as copy, limits(copy):
             copy.execute("PRAGMA trusted_schema=OFF")
             yield from _quick_check(copy)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, factory=ReadConnection)
 
 
 _WITHOUT_PAGES: Final = (
@@ -243,7 +248,7 @@ _HEADER_BYTES: Final = 100
 
 
 def _roots(connection: sqlite3.Connection) -> dict[str, int]:
-    with suppress(sqlite3.Error, UnicodeDecodeError):
+    with suppress(sqlite3.Error):
         listed = connection.execute("SELECT name, rootpage FROM main.sqlite_schema").fetchall()
         return {
             name: root for name, root in listed if isinstance(name, str) and isinstance(root, int)

@@ -369,11 +369,15 @@ def test_what_works_is_listed_however_its_kind_is_spelled(tmp_path, spelled):
         ("type = CAST(type AS BLOB)", "t", "table, entered with type b'table'"),
         ("tbl_name = 'T'", "t", "table, entered with tbl_name 'T'"),
         ("type = 'Index'", "by_x", "unknown: index, entered with type 'Index'"),
-        ("type = 'VIEW', tbl_name = 'V'", "v", "unknown: view, entered with type 'VIEW' and tbl_name 'V'"),
+        (
+            "type = 'VIEW', tbl_name = 'V'",
+            "v",
+            "unknown: view, entered with type 'VIEW' and tbl_name 'V'",
+        ),
         ("type = 'Trigger'", "own", "unknown: trigger, entered with type 'Trigger'"),
         ("type = 'Table'", "sqlite_stat1", "table, entered with type 'Table'"),
     ],
-)  # fmt: skip
+)
 def test_what_is_entered_otherwise_than_sqlite_does_is_seen(tmp_path, update, name, kind):
     """Programs that make copies ask for what is called `table`, and would leave it out."""
     path = made(
@@ -392,6 +396,29 @@ def test_what_is_entered_otherwise_than_sqlite_does_is_seen(tmp_path, update, na
     entered = {key[0]: row["kind"] for key, row in rows(after, "db.table")}
     assert entered == {"t": "table"} | {name: kind}
     assert [key for key, _ in rows(after, "t")] == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["by_x", "t"])
+def test_a_message_that_is_not_utf_8_is_damage_and_no_fault_of_the_evaluator(tmp_path, name):
+    """SQLite says which function it does not know, in the bytes that the run wrote."""
+    path = made(
+        tmp_path / "a.db",
+        """
+        CREATE TABLE t (id INTEGER PRIMARY KEY, x, y AS (lower(x)));
+        INSERT INTO t (id, x) VALUES (1, 0);
+        CREATE INDEX by_x ON t (lower(x))""",
+    )
+    before = state_of(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, 'lower', CAST(x'6c6f7765f2' AS TEXT)) "
+            "WHERE name = ?",
+            (name,),
+        )
+        connection.commit()
+    after = state_of(path, before)
+    assert after.digest() != before.digest()
 
 
 def test_strange_names_are_read_and_never_collide(tmp_path):
