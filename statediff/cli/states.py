@@ -356,14 +356,18 @@ def _watch_and_draft(
     from statediff.packs import CONTRACT_FILE
     from statediff.workspace import drafts, folders
     from statediff.workspace.contracts import SCHEMA_FILE
+    from statediff.workspace.inputs import unrefined
     from statediff.workspace.watching import Watch
 
     folders.require_writable(out)
     drafts.require_new(out, (SCHEMA_FILE, CONTRACT_FILE))
     name = f"drafts/{out.absolute().name}"
-    schema = drafts.schema_text_of(states, out.absolute().name)
-    watch = Watch(states, drafts.refinements_of(schema))
-    run, watched = _watch(command, watch, program, as_json=as_json)
+    watch = Watch(states, unrefined)
+    run, seen = _watch(command, watch, program, as_json=as_json)
+    schema = drafts.schema_text_between(
+        seen.before, seen.after, out.absolute().name, lambda: watch.before
+    )
+    watched = watch.reread(seen, drafts.refinements_of(schema))
     contract = draft_contract(name, drafts.seen_between(watched.before, watched.after))
     written = drafts.write_drafts(out, drafts.files_of(schema, contract))
     _show_changes(watched, run, as_json=as_json, more={"files": written})

@@ -161,6 +161,10 @@ class _Described:
         )
 
 
+def unrefined(_source: str) -> None:
+    """No source's schema is refined."""
+
+
 def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
     """What the schema file says of each source; without one, what the sandbox's pack says."""
     if schema is not None:
@@ -174,7 +178,7 @@ def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
             return of_file
         return _Described(printable(str(schema)), sorted(filter(None, named)), of_file)
     if sandbox is None:
-        return lambda _source: None
+        return unrefined
     pack = sandbox_pack(sandbox)
     files: dict[str, SchemaFile] = {
         source.name: load_schema_file(source.schema)

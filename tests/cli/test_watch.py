@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -182,3 +185,94 @@ def test_a_state_is_called_what_the_schema_of_the_contract_calls_it(statediff: C
     done = statediff("watch", "--state", "data=app.sqlite", "--contract", "task", "--", *program)
     assert done.code == 2
     assert "the sandbox task describes db, but the state is called data" in done.err
+
+
+SEEN = {
+    "empty": ([], [{"id": 1, "customer_id": 1, "at": "2026-03-01T10:00:00Z", "active": 0}]),
+    "null": (
+        [{"id": 1, "customer_id": None, "at": None, "active": None}],
+        [{"id": 1, "customer_id": 1, "at": "2026-03-01T10:00:00Z", "active": 1}],
+    ),
+    "keyless": (
+        [],
+        [{"ticketId": "a", "total": "1.50", "open": True}, {"ticketId": "b", "total": "2.25"}],
+    ),
+}
+"""The tickets before and after a run: nothing says what they are until the run has shown it."""
+KINDS = {
+    **dict.fromkeys(("name", "at", "ticketId", "total"), "TEXT"),
+    **dict.fromkeys(("id", "customer_id", "active", "open"), "INTEGER"),
+}
+
+
+def write_state(
+    folder: str, form: str, tickets: list[dict[str, Any]], every: list[dict[str, Any]]
+) -> str:
+    """Writes the state into the folder and returns its path."""
+    names = list(dict.fromkeys(name for each in every for name in each))
+    tables = {"customer": [{"id": 1, "name": "Ada"}], "ticket": tickets}
+    columns = {"customer": ["id", "name"], "ticket": names}
+    Path(folder).mkdir()
+    if form == "json":
+        Path(folder, "desk.json").write_text(json.dumps(tables))
+        return f"{folder}/desk.json"
+    if form == "csv":
+        for table, rows in tables.items():
+            with Path(folder, f"{table}.csv").open("w", newline="") as file:
+                writer = csv.DictWriter(file, columns[table])
+                writer.writeheader()
+                writer.writerows(rows)
+        return f"tables://{folder}"
+    with closing(sqlite3.connect(f"{folder}/desk.sqlite")) as db:
+        for table, rows in tables.items():
+            db.execute(
+                f"CREATE TABLE {table}({', '.join(f'{n} {KINDS[n]}' for n in columns[table])})"
+            )
+            for row in rows:
+                values = [row.get(name) for name in columns[table]]
+                db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+        db.commit()
+    return f"{folder}/desk.sqlite"
+
+
+@pytest.mark.parametrize("seen", sorted(SEEN))
+@pytest.mark.parametrize("form", ["sqlite", "json", "csv"])
+def test_a_draft_is_inferred_from_what_the_run_showed_as_init_infers_it_from_both_states(
+    statediff: Call, form: str, seen: str
+) -> None:
+    before, after = SEEN[seen]
+    state = write_state("now", form, before, after)
+    ended = write_state("ended", form, after, after)
+    shutil.copytree("now", "begun")
+    init = ("init", f"db={state.replace('now', 'begun')}", "--after", f"db={ended}")
+    assert statediff(*init, "--name", "drafts/it", "--out", "it").code == 0
+    Path("it").rename("inited")
+    run = ("--settle", "0", "--", "cp", "-r", "ended/.", "now")
+    done = statediff("watch", "--state", f"db={state}", "--draft", "it", *run)
+    assert done.code == 0, done.err
+    drafted, inited = ({f.name: f.read_text() for f in Path(n).iterdir()} for n in ("it", "inited"))
+    assert drafted == inited
+    shutil.rmtree("now")
+    shutil.copytree("begun", "now")
+    judged = statediff("watch", "--state", f"db={state}", "--contract", "it", *run)
+    assert judged.code == 0, judged.out + judged.err
+
+
+@pytest.mark.parametrize("seen", sorted(SEEN))
+@pytest.mark.parametrize("form", ["sqlite", "json", "csv"])
+def test_a_watched_run_changed_what_its_two_states_differ_in(
+    statediff: Call, form: str, seen: str
+) -> None:
+    before, after = SEEN[seen]
+    state = write_state("now", form, before, after)
+    ended = write_state("ended", form, after, after)
+    differ = statediff("diff", "--before", f"db={state}", "--after", f"db={ended}", "--json")
+    run = ("--json", "--settle", "0", "--", "cp", "-r", "ended/.", "now")
+    done = statediff("watch", "--state", f"db={state}", *run)
+    assert done.code == 0, done.err
+    assert plain_changes(done.out) == plain_changes(differ.out) != []
+
+
+def plain_changes(text: str) -> list[dict[str, Any]]:
+    """The deltas, without the evidence that they cite."""
+    return [{**each, "evidence": None} for each in json.loads(text)["deltas"]]

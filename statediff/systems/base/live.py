@@ -15,6 +15,7 @@ import stat
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -51,6 +52,8 @@ class LiveSource:
         self._refinement = refinement
         self._kept: Path | None = None
         self._earlier: StateInput | None = None
+        self._later: StateInput | None = None
+        self._last: Source | None = None
         self._opened: Source | None = None
         self._stood: _Standing | None = None
         """What the path was before the run; None of what is no path."""
@@ -80,18 +83,47 @@ class LiveSource:
         opened = self._opened or self._open(None)
         return opened.sessions() if isinstance(opened, SessionLister) else ()
 
+    def pair(self) -> tuple[Source, Source] | None:
+        """What reads the kept state before again, and what is there now, both for one schema.
+
+        None where no state is kept, since the place itself says its schema.
+        """
+        if self._reader.series is None or self._earlier is None:
+            return None
+        self._later = self._place()
+        if self._reader.keep is not None:
+            with suppress(InputError):  # reading it says why
+                self._later = self._reader.keep(self._later)
+        return self.pair_again(self._refinement)
+
+    def pair_again(self, refinement: Refinement | None) -> tuple[Source, Source] | None:
+        """The pair that was there, under another refinement."""
+        if self._reader.series is None or self._earlier is None or self._later is None:
+            return None
+        later = self._later
+        last = LiveSource(self._name, self._reader, lambda: later, refinement)
+        last._stood, last._earlier = self._stood, self._earlier
+        try:
+            first, last._last = self._reader.series(self._name, (self._earlier, later), refinement)
+        except InputError:  # as above
+            both = (self._earlier, self._earlier)
+            first = self._reader.series(self._name, both, refinement)[0]
+        last._opened = first
+        return first, last
+
     def _open(self, like: State | None) -> Source:
         place = self._place()
         if self._reader.series is None:
             return open_state(self._reader, self._name, place, self._refinement)
         if like is None or self._earlier is None:
-            self._earlier = self._keep(place)
-            states = (self._earlier, self._earlier)
+            self._earlier = earlier = self._keep(place)
             try:
-                return self._reader.series(self._name, states, self._refinement)[0]
+                return self._reader.series(self._name, (earlier, earlier), self._refinement)[0]
             except (InputError, UsageError) as error:  # the copy is ours
-                said = str(error).replace(str(self._earlier.path), printable(place.label))
+                said = str(error).replace(str(earlier.path), printable(place.label))
                 raise type(error)(said) from error.__cause__
+        if self._last is not None:
+            return self._last
         try:
             return self._reader.series(self._name, (self._earlier, place), self._refinement)[1]
         except InputError as error:
