@@ -79,11 +79,8 @@ class StateFile:
     """Why it could not even be copied: its source is unobserved."""
 
     @staticmethod
-    def parse(text: str, likely: Sequence[StateReader] = ()) -> StateFile:
-        """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing.
-
-        The `likely` readers are asked first whether they read a path.
-        """
+    def parse(text: str) -> StateFile:
+        """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing."""
         found = None if _exists(text) else _NAMED.fullmatch(text)
         name, place = (found[1], found[2]) if found else ("", text)
         path, reader = Path(place), None
@@ -96,7 +93,7 @@ class StateFile:
             raise UsageError(
                 f"{printable(str(path))}: expected a state, found nothing; check the path"
             )
-        reader = reader or state_reader(path, likely)
+        reader = reader or state_reader(path)
         return StateFile(name or reader.name, path, reader)
 
     def read_by(self, refinement: Refinement | None) -> Source:
@@ -422,13 +419,9 @@ def _history(
     return history_of(source, Seen(tuple(transactions)), after, offline_clock, first)
 
 
-def distinct_states(
-    states: Sequence[str | StateFile], where: str, likely: Sequence[StateReader] = ()
-) -> tuple[StateFile, ...]:
+def distinct_states(states: Sequence[str | StateFile], where: str) -> tuple[StateFile, ...]:
     """The states named, sorted by source; `UsageError` where two have one name."""
-    parsed = [
-        each if isinstance(each, StateFile) else StateFile.parse(each, likely) for each in states
-    ]
+    parsed = [each if isinstance(each, StateFile) else StateFile.parse(each) for each in states]
     files = tuple(sorted(parsed, key=lambda f: f.source))
     for one, other in itertools.pairwise(files):
         if one.source == other.source:

@@ -154,14 +154,13 @@ class KeptPlaces:
         files = inputs.distinct_states(names_of(before), "the state before")
         refined.require_described([file.source for file in files])
         self._places = {file.source: _KeptPlace(file, refined(file.source)) for file in files}
-        self._readers = [file.reader for file in files]
         self._before: tuple[list[SourceCapture], Capture] | None = None
 
     def captures(self, after: Any) -> tuple[Capture, Capture]:
         """`UsageError` where the state after is of other sources, or tables."""
         if isinstance(after, Mapping):
             raise UsageError(ALIKE)
-        files = inputs.distinct_states(names_of(after), "the state after", self._readers)
+        files = inputs.distinct_states(names_of(after), "the state after")
         if [file.source for file in files] != list(self._places):
             names = ", ".join(self._places), ", ".join(file.source for file in files)
             raise UsageError(f"the state before is of {names[0]}, the state after of {names[1]}")
