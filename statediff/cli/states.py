@@ -15,7 +15,7 @@ from statediff.cli.options import (
     SchemaFileOption,
     StatePair,
 )
-from statediff.cli.output import at_work, emit, progress, results
+from statediff.cli.output import at_work, emit, note_empty, progress, results
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,8 +86,10 @@ def capture(
     from statediff.workspace.inputs import one_capture, refinements
 
     _require_graph_file(graph)
+    named = _named_states(sources, functions)
     with at_work("reading"):
-        captured = one_capture(_named_states(sources, functions), refinements(schema))
+        captured = one_capture(named, refinements(schema))
+    note_empty(named, captured)
     summary = _summary(captured)
     if out is not None and out.suffix == SUFFIX:
         write_state(captured, out, is_refined=schema is not None)
@@ -185,8 +187,11 @@ def diff(
 
     _require_graph_file(graph)
     with at_work("reading and comparing"):
-        compared = comparison(*capture_pair(states.before, states.after, refinements(schema)))
+        pair = capture_pair(states.before, states.after, refinements(schema))
+        compared = comparison(*pair)
         found = compared.diff
+    note_empty(states.before, pair[0])
+    note_empty(states.after, pair[1])
     if graph is not None:
         _write_graph(compared.graph(), graph)
     if as_json:
@@ -317,7 +322,9 @@ def watch(
     if file is not None and path is not None:
         schema = schema_of_contract(path, file, schema)
     refined = refinements(schema, None if file is None else known_sandbox(file))
-    run, watched = _watch(command, Watch(states, refined, file), program, as_json=how.as_json)
+    watch = Watch(states, refined, file)
+    note_empty(states, watch.before)
+    run, watched = _watch(command, watch, program, as_json=how.as_json)
     if file is None:
         _show_changes(watched, run, as_json=how.as_json)
         return 0
@@ -363,6 +370,7 @@ def _watch_and_draft(
     drafts.require_new(out, (SCHEMA_FILE, CONTRACT_FILE))
     name = f"drafts/{out.absolute().name}"
     watch = Watch(states, unrefined)
+    note_empty(states, watch.before)
     run, seen = _watch(command, watch, program, as_json=as_json)
     schema = drafts.schema_text_between(
         seen.before, seen.after, out.absolute().name, lambda: watch.before

@@ -324,6 +324,18 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
     return take(sources, *room_and_clock(files), None, "before")
 
 
+def empty_states(states: Sequence[str], capture: Capture) -> list[str]:
+    """How messages name each state that was read whole and has no type of its own."""
+    objects = {each.name for each in object_types()}
+    empty = {
+        part.reading.source
+        for part in capture.parts
+        if part.reading.is_complete and part.state.schema.by_name.keys() <= objects
+    }
+    files = distinct_states(states, "the command line")
+    return [printable(file.label) for file in files if file.source in empty]
+
+
 def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
     """Where rows are kept and the clock of the readings: a running system may have any size."""
     if all(file.url is None for file in files):

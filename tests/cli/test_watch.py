@@ -276,3 +276,48 @@ def test_a_watched_run_changed_what_its_two_states_differ_in(
 def plain_changes(text: str) -> list[dict[str, Any]]:
     """The deltas, without the evidence that they cite."""
     return [{**each, "evidence": None} for each in json.loads(text)["deltas"]]
+
+
+def place_of(kind: str, rows: bool) -> str:
+    """A state of that kind, with a table or without one."""
+    if kind == "sqlite":
+        with closing(sqlite3.connect("place.sqlite")) as db:
+            db.executescript("CREATE TABLE user(id INTEGER PRIMARY KEY)" if rows else "")
+        return "place.sqlite"
+    if kind == "json":
+        Path("place.json").write_text('{"user": []}' if rows else "{}")
+        return "place.json"
+    Path("place").mkdir()
+    if rows:
+        Path("place/user.csv").write_text("id\n1\n")
+    return "tables://place" if kind == "csv" else "place"
+
+
+@pytest.mark.parametrize("command", ["watch", "draft", "capture", "diff", "judge", "init"])
+@pytest.mark.parametrize(
+    ("kind", "is_empty"),
+    [("sqlite", True), ("json", True), ("csv", True), ("folder", False)]
+    + [(kind, False) for kind in ("sqlite", "json", "csv")],
+)
+def test_a_state_in_which_nothing_can_be_is_remarked_on_and_no_error(
+    statediff: Call, command: str, kind: str, is_empty: bool
+) -> None:
+    place = place_of(kind, rows=not is_empty)
+    Path("any.yaml").write_text(
+        "contract: a/b\nversion: 1.0.0\nowner: desk\nintent: Nothing happens at all.\nnoop: true\n"
+        "frame: {open: it is not about that}\nrequire:\n  - that: 1 == 1\n"
+    )
+    pair = ("--before", f"db={place}", "--after", f"db={place}")
+    done = statediff(
+        *{
+            "watch": ("watch", "--state", f"db={place}", "--settle", "0", "--", "true"),
+            "draft": ("watch", "--state", f"db={place}", "--draft", "d", "--", "true"),
+            "capture": ("capture", f"db={place}"),
+            "diff": ("diff", *pair),
+            "judge": ("judge", "any.yaml", *pair),
+            "init": ("init", f"db={place}", "--out", "d"),
+        }[command]
+    )
+    assert done.code == 0, done.err
+    note = f"note: {place.removeprefix('tables://')} is empty: it has no table"
+    assert (note in done.err) is is_empty
