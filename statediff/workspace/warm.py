@@ -24,7 +24,7 @@ from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.model.state import State as ReadState
-from statediff.systems.base.live import kept_input
+from statediff.systems.base.live import kept_input, named_as_given
 from statediff.systems.base.plugin import KeptPairs, Refinement, StateInput
 from statediff.systems.base.registry import open_state
 from statediff.systems.functions.plugin import tables_as_json, url_of
@@ -180,6 +180,13 @@ class KeptPlaces:
 
     def captures(self, after: Any) -> tuple[Capture, Capture]:
         """`UsageError` where the state after is of other sources, or tables."""
+        with named_as_given(self._copies):
+            return self._captured(after)
+
+    def _copies(self) -> list[StateInput]:
+        return [place.copy for place in self._places.values() if place.copy is not None]
+
+    def _captured(self, after: Any) -> tuple[Capture, Capture]:
         if isinstance(after, Mapping):
             raise UsageError(ALIKE)
         files = inputs.distinct_states(names_of(after), "the state after")
@@ -210,17 +217,17 @@ class _KeptPlace:
     def __init__(self, file: inputs.StateFile, refinement: Refinement | None) -> None:
         self.file = file
         self._refinement = refinement
-        self._copy: StateInput | None = None
+        self.copy: StateInput | None = None
         self._pairs: KeptPairs | None = None
         self.source: Source | None = None
         self._reader: PageReader | None = None
         if file.reader.series is not None:
             folder = tempfile.mkdtemp(prefix="statediff-before-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self._copy = kept_input(file.reader, file.input(), Path(folder))
+            self.copy = kept_input(file.reader, file.input(), Path(folder))
             if file.reader.kept is not None:
                 self._pairs = file.reader.kept(
-                    file.source, self._copy, refinement, inputs.offline_clock
+                    file.source, self.copy, refinement, inputs.offline_clock
                 )
             return
         source = file.read_by(refinement)
@@ -240,8 +247,8 @@ class _KeptPlace:
         is_alike = self.file.reader is after.reader
         if self._pairs is not None and is_alike and (found := self._pairs(after.input())):
             return _Read(found[0].parts[0]), _Read(found[1].parts[0])
-        if self._copy is not None and series is not None and self.file.reader is after.reader:
-            one, two = series(self.file.source, (self._copy, after.input()), self._refinement)
+        if self.copy is not None and series is not None and self.file.reader is after.reader:
+            one, two = series(self.file.source, (self.copy, after.input()), self._refinement)
             return one, after.named(two)
         one = self.source or self._again()
         two = after.read_by(self._refinement)
@@ -250,7 +257,7 @@ class _KeptPlace:
 
     def _again(self) -> Source:
         """What reads the state before, from its copy where there is one."""
-        state = self._copy or self.file.input()
+        state = self.copy or self.file.input()
         return open_state(self.file.reader, self.file.source, state, self._refinement)
 
 

@@ -14,8 +14,8 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -63,16 +63,18 @@ class LiveSource:
         return self._name
 
     def schema(self) -> Schema:
-        if self._opened is None:
-            self._opened = self._open(None)
-        return self._opened.schema()
+        with self._named():
+            if self._opened is None:
+                self._opened = self._open(None)
+            return self._opened.schema()
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         stands = _standing(self._place())
         if like is None:
             self._stood = stands
-        self._opened = self._open(like)
-        part = self._opened.read(store, clock, like)
+        with self._named():
+            self._opened = self._open(like)
+            part = self._opened.read(store, clock, like)
         moved = () if like is None else tuple(_moved(self._stood, stands))
         if like is None or self._reader.series is None:
             return replace(part, spoiled=(*part.spoiled, *moved)) if moved else part
@@ -117,11 +119,7 @@ class LiveSource:
             return open_state(self._reader, self._name, place, self._refinement)
         if like is None or self._earlier is None:
             self._earlier = earlier = self._keep(place)
-            try:
-                return self._reader.series(self._name, (earlier, earlier), self._refinement)[0]
-            except (InputError, UsageError) as error:  # the copy is ours
-                said = str(error).replace(str(earlier.path), printable(place.label))
-                raise type(error)(said) from error.__cause__
+            return self._reader.series(self._name, (earlier, earlier), self._refinement)[0]
         if self._last is not None:
             return self._last
         try:
@@ -131,6 +129,9 @@ class LiveSource:
             if isinstance(why, OSError) and not is_of_the_path(why):
                 raise SourceUnavailable(said) from error
             raise SourceRuined(said) from error
+
+    def _named(self) -> AbstractContextManager[None]:
+        return named_as_given(lambda: () if self._earlier is None else (self._earlier,))
 
     def _keep(self, place: StateInput) -> StateInput:
         if self._kept is None:
@@ -193,6 +194,20 @@ def kept_input(reader: StateReader, place: StateInput, within: Path) -> StateInp
     except (OSError, shutil.Error) as error:
         raise InputError(f"{place.label}: cannot be read: {error}") from error
     return StateInput(to, place.label)
+
+
+@contextmanager
+def named_as_given(kept: Callable[[], Iterable[StateInput]]) -> Iterator[None]:
+    """Errors call what is kept by then as the caller does: the copy is nobody's but ours."""
+    try:
+        yield
+    except (InputError, UsageError) as error:
+        said = str(error)
+        for each in kept():
+            said = said.replace(str(each.path), printable(each.label))
+        if said == str(error):
+            raise
+        raise type(error)(said) from error.__cause__
 
 
 def _missing(before: State, after: State) -> Iterator[str]:
