@@ -48,7 +48,11 @@ FunctionOption = Annotated[
 ]
 
 
-def _named_states(states: Sequence[str] | None, functions: Sequence[str] | None) -> list[str]:
+def _named_states(
+    states: Sequence[str] | None,
+    functions: Sequence[str] | None,
+    missing: str = "name a path, a URL",
+) -> list[str]:
     """All states as `[NAME=]STATE`; `UsageError` where a function has no name, or none is given."""
     named = [*(states or ())]
     for text in functions or ():
@@ -57,7 +61,7 @@ def _named_states(states: Sequence[str] | None, functions: Sequence[str] | None)
             raise UsageError(f"--source {text}: expected NAME=MODULE:FUNCTION")
         named.append(f"{name}=python://{function}")
     if not named:
-        raise UsageError("no state is given; name a path, a URL, or --source NAME=MODULE:FUNCTION")
+        raise UsageError(f"no state is given; {missing}, or --source NAME=MODULE:FUNCTION")
     return named
 
 
@@ -313,7 +317,8 @@ def watch(
     path = None if contract is None else contract_path(contract)
     file = None if path is None else load_case(path, cases.chosen)
     out, draft = written.out, written.draft
-    states = _named_states(places.states, places.functions)
+    missing = "add --state [NAME=]STATE, a path or a URL, e.g. --state db=app.sqlite"
+    states = _named_states(places.states, places.functions, missing)
     if file is None and (out is not None or program.answer is not None):
         raise UsageError("--out and --answer go with --contract: without one nothing is judged")
     if draft is not None:
@@ -343,7 +348,13 @@ def _watch(
 
     kind = watch.isolation(isolate=program.isolate)
     limit = program.timeout or float("inf")
-    run = run_program(command, watch.contract, watch.urls, limit, kind)
+    try:
+        run = run_program(command, watch.contract, watch.urls, limit, kind)
+    except KeyboardInterrupt:
+        progress().print(
+            "the program was ended; what it changed stays, and nothing was judged", soft_wrap=True
+        )
+        raise
     watched = watch.finish(program.settle)
     if not as_json:
         _show_program(run, watched.others)
@@ -381,6 +392,9 @@ def _watch_and_draft(
     _show_changes(watched, run, as_json=as_json, more={"files": written})
     for file in () if as_json else written:
         progress().print(f"written: {file}", soft_wrap=True)
+    if not as_json:
+        target = folders.shown(out / CONTRACT_FILE)
+        progress().print(drafts.next_step(target), soft_wrap=True)
     return 0
 
 

@@ -99,6 +99,14 @@ def require_new(out: Path, names: Sequence[str]) -> None:
             )
 
 
+def next_step(target: str) -> str:
+    """What its reader does with a drafted contract."""
+    return (
+        f"next: read {target}, say what must change, then "
+        f"`statediff lint {target}`; remove `reviewed: false` when it is right"
+    )
+
+
 def write_drafts(out: Path, files: Mapping[str, str]) -> list[str]:
     """The files are in the folder; their paths as messages show them."""
     require_new(out, list(files))

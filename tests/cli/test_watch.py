@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import signal
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 
 from statediff.agents.isolation import NONE, isolation
-from tests.cli.conftest import Call
+from tests.cli.conftest import PROGRAM, Call, environment
+from tests.cli.test_trials import wait_for
 from tests.workspace.test_watching import CONTRACT
 
 AGENT = """
@@ -321,3 +324,31 @@ def test_a_state_in_which_nothing_can_be_is_remarked_on_and_no_error(
     assert done.code == 0, done.err
     note = f"note: {place.removeprefix('tables://')} is empty: it has no table"
     assert (note in done.err) is is_empty
+
+
+def test_ctrl_c_ends_the_program_and_says_what_stays() -> None:
+    Path("slow.py").write_text(f"{AGENT.partition('print')[0]}\nimport time\ntime.sleep(60)\n")
+    command = ("watch", "--state", "db=app.sqlite", "--", sys.executable, "slow.py", RENAME)
+    with subprocess.Popen(
+        [*PROGRAM, *command], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        wait_for(lambda: rows_of("app.sqlite")[1][1] == "Robert")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, b"")
+    said = "the program was ended; what it changed stays, and nothing was judged\ninterrupted\n"
+    assert err.decode() == said
+
+
+def rows_of(path: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute("SELECT * FROM user ORDER BY id").fetchall()
+
+
+def test_what_is_watched_is_an_option_and_a_draft_has_a_next_step(statediff: Call) -> None:
+    for command in (("app.sqlite", "--", "true"), ("--", "true")):
+        done = statediff("watch", *command)
+        assert done.code == 2
+        assert "add --state [NAME=]STATE" in done.err
+    done = watch(statediff, "--draft", "drafted")
+    assert "next: read drafted/contract.yaml, say what must change" in done.err

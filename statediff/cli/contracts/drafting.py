@@ -99,12 +99,11 @@ def _drafted(name: str, written: list[str], seen: Seen) -> dict[str, object]:
 
 
 def _next(target: str, after: object, seen: Seen) -> Iterator[str]:
+    from statediff.workspace.drafts import next_step
+
     if after and not seen.deltas:
         yield "nothing differs between the two states: the draft requires nothing yet"
-    yield (
-        f"next: read {target}, say what must change, then "
-        f"`statediff lint {target}`; remove `reviewed: false` when it is right"
-    )
+    yield next_step(target)
 
 
 def _of_states(sources: list[str], after: list[str] | None, name: str) -> tuple[str, Seen]:
