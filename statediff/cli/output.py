@@ -103,8 +103,7 @@ def note_empty(states: Sequence[str], capture: Capture) -> None:
 
     for name in empty_states(states, capture):
         progress().print(
-            f"note: {name} is empty: it has no table and no other type of entity. If that is not "
-            "so, check the path",
+            f"note: {name} shows no table and no other type of entity; check the path if it should",
             soft_wrap=True,
         )
 

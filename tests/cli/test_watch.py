@@ -322,7 +322,7 @@ def test_a_state_in_which_nothing_can_be_is_remarked_on_and_no_error(
         }[command]
     )
     assert done.code == 0, done.err
-    note = f"note: {place.removeprefix('tables://')} is empty: it has no table"
+    note = f"note: {place.removeprefix('tables://')} shows no table"
     assert (note in done.err) is is_empty
 
 
