@@ -29,7 +29,7 @@ from statediff.capture.source import (
 from statediff.errors import InputError, UsageError
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
-from statediff.model.state import ChunkStore, Coverage, State
+from statediff.model.state import ChunkStore, Coverage, State, build_table
 from statediff.model.values import printable
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
@@ -75,6 +75,8 @@ class LiveSource:
         with self._named():
             self._opened = self._open(like)
             part = self._opened.read(store, clock, like)
+        if like is not None and self._reader.series is not None:
+            part = _keyed_as(like, part, store)
         moved = () if like is None else tuple(_moved(self._stood, stands))
         if like is None or self._reader.series is None:
             return replace(part, spoiled=(*part.spoiled, *moved)) if moved else part
@@ -194,6 +196,34 @@ def kept_input(reader: StateReader, place: StateInput, within: Path) -> StateInp
     except (OSError, shutil.Error) as error:
         raise InputError(f"{place.label}: cannot be read: {error}") from error
     return StateInput(to, place.label)
+
+
+def _keyed_as(before: State, part: SourceCapture, store: ChunkStore) -> SourceCapture:
+    """What was read, with nothing known of a type that got another key than it had.
+
+    Of a type without rows before, only the run's rows say what names them.
+    """
+    known, types, tables = before.schema.by_name, [], dict(part.state.tables)
+    causes = []
+    for found in part.state.schema.types:
+        wanted = known.get(found.name, found)
+        if wanted.key == found.key:
+            types.append(found)
+            continue
+        key = ", ".join(wanted.key) or "no field"
+        cause = (
+            f"{printable(found.name)} was empty before the run and its rows are named by {key}, "
+            "which not all rows of the run have; write `key: none` for it in a state schema"
+        )
+        types.append(wanted)
+        tables[found.name] = build_table(wanted, (), store).unobserved(cause)
+        causes.append(cause)
+    if not causes:
+        return part
+    state = State(replace(part.state.schema, types=tuple(types)), tables)
+    gap = part.reading.cause or causes[0]
+    reading = replace(part.reading, is_complete=False, cause=gap, digest=state.digest())
+    return replace(part, state=state, reading=reading, spoiled=(*part.spoiled, *causes))
 
 
 @contextmanager
