@@ -81,8 +81,11 @@ class Processes(Executor):
         self._start = start or Start()
         self._slots = [_Slot(self._start) for _ in range(number)]
         self._interrupted: set[int] = set()
+        self._is_shut = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        if self._is_shut:  # a slot whose process died would begin another
+            raise RuntimeError("cannot schedule new futures after shutdown")
         slot = min(self._slots, key=lambda each: each.busy)
         return slot.submit(fn, *args, **kwargs)
 
@@ -99,8 +102,9 @@ class Processes(Executor):
                     os.kill(pid, signal.SIGTERM)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._is_shut = True
         for slot in self._slots:
-            slot.pool.shutdown(wait=False, cancel_futures=cancel_futures)
+            slot.shut(cancel_futures)
         if not wait:
             return
         try:
@@ -108,20 +112,29 @@ class Processes(Executor):
                 self._end(self._start.end_seconds)
         finally:
             for slot in self._slots:
-                slot.pool.shutdown(wait=True)
+                slot.join()
 
     def _end(self, seconds: float) -> None:
+        """What runs is interrupted, and killed later or when this is interrupted itself.
+
+        Each is asked again: one may not have begun yet when the others were asked.
+        """
         until = time.monotonic() + seconds
         try:
-            while any(slot.busy for slot in self._slots) and time.monotonic() < until:
-                self.halt()  # one that was not there yet when it was asked
+            while self._is_busy() and time.monotonic() < until:
+                self.halt()
                 time.sleep(0.01)
         finally:
-            for slot in self._slots:
-                pid = slot.pid() if slot.busy else None
-                if pid is not None:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+            while self._is_busy():
+                for slot in self._slots:
+                    pid = slot.pid() if slot.busy else None
+                    if pid is not None:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
+                time.sleep(0.01)
+
+    def _is_busy(self) -> bool:
+        return any(slot.busy for slot in self._slots)
 
 
 class _Slot:
@@ -129,6 +142,7 @@ class _Slot:
 
     def __init__(self, start: Start) -> None:
         self.busy = 0
+        self._ending: threading.Thread | None = None
         self._lock = threading.Lock()
         self._start = start
         self._begin()
@@ -173,6 +187,21 @@ class _Slot:
             if self._pid is None:
                 self._pid = self.pool.submit(os.getpid)
             return self.pool.submit(_attended, fn, *args, **kwargs)
+
+    def shut(self, cancel_futures: bool) -> None:
+        """Nothing more is begun; the process ends when it has no call in hand.
+
+        A pool that was shut down without waiting cannot be waited for later, so a thread waits.
+        """
+        if self._ending is None:
+            what = {"wait": True, "cancel_futures": cancel_futures}
+            self._ending = threading.Thread(target=self.pool.shutdown, kwargs=what)
+            self._ending.start()
+
+    def join(self) -> None:
+        """The process has ended."""
+        if self._ending is not None:
+            self._ending.join()
 
     def _ended(self, _: Future[Any]) -> None:
         with self._lock:

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from statediff.agents.function import as_answer
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
 from statediff.evaluate import ContractFile, Evaluated, Prepared, evaluate, parse_contract, prepare
+from statediff.evaluate.foreseen import binding_error
 from statediff.evidence.package import NO_BUNDLE, Bundle
 from statediff.later import Later, later
 from statediff.model.codes import Origin, Truth
@@ -266,10 +267,20 @@ class Judge:
         *,
         schema: str | Path | None = None,
     ) -> None:
-        """`UsageError` where the contract or the state cannot be read."""
+        """`UsageError` where the contract or the state cannot be read.
+
+        `ContractError` where the contract fits no run that begins in the state, whatever it does.
+        Of JSON, CSV and the like, whose types both states of a run decide, the first run says it.
+        """
         self.contract = contract_of(contract)
         self._kept = keep(before, schema, known_sandbox(self.contract))
         self._prepared: dict[int, Prepared] = {}
+        known = self._kept.known()
+        if known is not None:
+            error = binding_error(self.contract, known, untyped=self._kept.untyped)
+            error = error or self._prepare(known).null_run
+            if error is not None:
+                raise error
 
     def score(
         self,

@@ -60,6 +60,11 @@ def wait_to_be_asked(folder: Path) -> None:
         raise
 
 
+def sleep_and_give(number: int) -> int:
+    time.sleep(1)
+    return number
+
+
 def close(folder: Path) -> None:
     (folder / "closed").touch()
 
@@ -136,6 +141,51 @@ def test_who_is_to_end_soon_is_interrupted_and_closes_what_it_keeps(tmp_path: Pa
     processes.shutdown()
     assert isinstance(future.exception(), BrokenExecutor)
     assert {path.name for path in tmp_path.iterdir()} == {"begun", "ended", "closed"}
+
+
+def await_begun(processes: Processes, number: int) -> list[int]:
+    until = time.monotonic() + 60
+    while len(pids := processes.pids()) < number:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return pids
+
+
+def test_whoever_waits_for_the_end_finds_each_call_done_and_no_process_left() -> None:
+    processes = Processes(2)
+    calls = [processes.submit(sleep_and_give, number) for number in range(2)]
+    pids = await_begun(processes, 2)
+    processes.shutdown(wait=True)
+    assert [(call.done(), call.result()) for call in calls] == [(True, 0), (True, 1)]
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_an_end_that_nobody_waited_for_can_be_waited_for_later() -> None:
+    processes = Processes(1)
+    call = processes.submit(sleep_and_give, 1)
+    await_begun(processes, 1)
+    processes.shutdown(wait=False)
+    assert not call.done()
+    processes.shutdown(wait=True)
+    assert call.done()
+
+
+def test_a_process_that_begins_after_its_time_is_up_is_ended_all_the_same(tmp_path: Path) -> None:
+    processes = Processes(1, Start(end_seconds=0))
+    call = processes.submit(wait_to_be_asked, tmp_path)
+    processes.shutdown(wait=True)
+    assert isinstance(call.exception(timeout=0), BrokenExecutor)
+
+
+def test_nothing_begins_after_the_end_where_a_process_had_died() -> None:
+    processes = Processes(1)
+    with pytest.raises(BrokenExecutor):
+        processes.submit(die_at_two, 2).result()
+    processes.shutdown()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        processes.submit(die_at_two, 1)
 
 
 def begun_program(folder: Path) -> "subprocess.Popen[bytes]":

@@ -7,11 +7,14 @@ import copy
 import json
 import os
 import pickle
+import re
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
@@ -256,3 +259,89 @@ def test_a_schema_of_another_source_is_refused_and_says_how_the_state_is_called(
     )
     with pytest.raises(UsageError, match="describes desk, but the state is called tables"):
         Judge(CLOSE, OPEN, schema=schema)
+
+
+MISTAKES = {
+    "invalid syntax": ("it.id == 1", "it.id === 1"),
+    "unknown name `itt`": ("it.id == 1", "itt.id == 1"),
+    "unknown function `foo`": ("it.id == 1", "foo(it.id) == 1"),
+    "no input `nope`": ("it.id == 1", "it.id == input.nope"),
+    "a number can never equal a text value": ("it.id == 1", "it.id == 1 and 1 == 'a'"),
+    "there is no rule 'nope@1'": (
+        "require:",
+        "canonicalize:\n  - {use: nope@1, on: [user.name], because: no reason}\nrequire:",
+    ),
+    "a run in which nothing happens would MATCH": ("require:\n  - update", "forbid:\n  - delete"),
+}
+"""What is wrong whatever a run leaves, and how it comes into `RENAME`."""
+RENAME = """
+contract: desk/rename
+version: 1.0.0
+owner: desk
+intent: Rename user 1 to Bob, and change nothing else.
+require:
+  - update: user
+    where: it.id == 1
+"""
+RUNS = (
+    {"user": [{"id": 1, "name": "Bob"}]},
+    {"user": [{"id": 1, "name": "Bob", "nam": 1}], "usr": [{"id": 1, "name": "Bob"}]},
+    {"user": [{"id": "a", "name": None}], "itt": [{"id": 1}], "input": [{"nope": 1}]},
+)
+"""The second and third have types, fields and kinds that were not there before."""
+
+
+def places(tmp_path: Path, form: str) -> list[Any]:
+    """The state before, then those after `RUNS`, in that form."""
+    states = ({"user": [{"id": 1, "name": "Ada"}]}, *RUNS)
+    if form == "tables":
+        return list(states)
+    found = []
+    for number, tables in enumerate(states):
+        path = tmp_path / f"{number}.sqlite"
+        with closing(sqlite3.connect(path)) as db:
+            for name, rows in tables.items():
+                first, *others = rows[0]
+                db.execute(f"CREATE TABLE {name}({', '.join((f'{first} PRIMARY KEY', *others))})")
+                marks = ", ".join("?" * len(rows[0]))
+                db.executemany(
+                    f"INSERT INTO {name} VALUES ({marks})", map(tuple, map(dict.values, rows))
+                )
+            db.commit()
+        found.append(f"db={path}")
+    return found
+
+
+@pytest.mark.parametrize("form", ["tables", "sqlite"])
+@pytest.mark.parametrize("wrong", sorted(MISTAKES))
+def test_what_is_wrong_whatever_a_run_does_is_said_before_the_first(
+    tmp_path: Path, form: str, wrong: str
+) -> None:
+    text = RENAME.strip().replace(*MISTAKES[wrong])
+    before, *afters = places(tmp_path, form)
+    with pytest.raises(ContractError, match=re.escape(wrong)) as early:
+        Judge(text, before)
+    for after in afters:
+        with pytest.raises(ContractError) as late:
+            statediff.judge(text, before, after)
+        assert [(p.line, p.message) for p in late.value.problems] == [
+            (p.line, p.message) for p in early.value.problems
+        ]
+
+
+@pytest.mark.parametrize("form", ["tables", "sqlite"])
+@pytest.mark.parametrize(
+    ("right", "written"),
+    [("update: user", "create: usr"), ("it.id == 1", "it.id == 1 and new.nam == 1")],
+)
+def test_what_only_a_state_after_has_is_no_mistake_before_it(
+    tmp_path: Path, form: str, right: str, written: str
+) -> None:
+    text = RENAME.strip().replace(right, written)
+    before, without, having, _ = places(tmp_path, form)
+    judge = Judge(text, before)
+    assert judge.score(having).verdict == statediff.judge(text, before, having).verdict
+    with pytest.raises(ContractError) as once:
+        statediff.judge(text, before, without)
+    with pytest.raises(ContractError, match=re.escape(str(once.value))):
+        judge.score(without)

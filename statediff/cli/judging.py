@@ -18,7 +18,15 @@ from statediff.cli.options import (
     SchemaFileOption,
     StatePair,
 )
-from statediff.cli.output import at_work, emit, print_result, print_trial, results, shown
+from statediff.cli.output import (
+    at_work,
+    emit,
+    note_empty,
+    print_result,
+    print_trial,
+    results,
+    shown,
+)
 from statediff.errors import StatediffError, UsageError
 
 if TYPE_CHECKING:
@@ -170,6 +178,8 @@ def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     reward, log = given.written.reward, given.written.log
     refined = refinements(schema, known_sandbox(file))
     captures = capture_pair(given.states.before, given.states.after, refined, given.during)
+    note_empty(given.states.before, captures[0])
+    note_empty(given.states.after, captures[1])
     evaluated = evaluate(
         file,
         *captures,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from statediff.cli.options import Loudness
     from statediff.evidence.package import Bundle
+    from statediff.model.readings import Capture
     from statediff.reports.ending import Ending
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "emit",
     "emit_pretty",
     "mark",
+    "note_empty",
     "print_result",
     "print_trial",
     "progress",
@@ -93,6 +95,17 @@ def results() -> Console:
 def progress() -> Console:
     """The console on standard error."""
     return _console(sys.stderr.isatty(), stderr=True)
+
+
+def note_empty(states: Sequence[str], capture: Capture) -> None:
+    """A line on standard error for each state in which there is nothing: its path may be wrong."""
+    from statediff.workspace.inputs import empty_states
+
+    for name in empty_states(states, capture):
+        progress().print(
+            f"note: {name} shows no table and no other type of entity; check the path if it should",
+            soft_wrap=True,
+        )
 
 
 @contextmanager

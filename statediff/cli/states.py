@@ -15,7 +15,7 @@ from statediff.cli.options import (
     SchemaFileOption,
     StatePair,
 )
-from statediff.cli.output import at_work, emit, progress, results
+from statediff.cli.output import at_work, emit, note_empty, progress, results
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,11 @@ FunctionOption = Annotated[
 ]
 
 
-def _named_states(states: Sequence[str] | None, functions: Sequence[str] | None) -> list[str]:
+def _named_states(
+    states: Sequence[str] | None,
+    functions: Sequence[str] | None,
+    missing: str = "name a path, a URL",
+) -> list[str]:
     """All states as `[NAME=]STATE`; `UsageError` where a function has no name, or none is given."""
     named = [*(states or ())]
     for text in functions or ():
@@ -57,7 +61,7 @@ def _named_states(states: Sequence[str] | None, functions: Sequence[str] | None)
             raise UsageError(f"--source {text}: expected NAME=MODULE:FUNCTION")
         named.append(f"{name}=python://{function}")
     if not named:
-        raise UsageError("no state is given; name a path, a URL, or --source NAME=MODULE:FUNCTION")
+        raise UsageError(f"no state is given; {missing}, or --source NAME=MODULE:FUNCTION")
     return named
 
 
@@ -86,8 +90,10 @@ def capture(
     from statediff.workspace.inputs import one_capture, refinements
 
     _require_graph_file(graph)
+    named = _named_states(sources, functions)
     with at_work("reading"):
-        captured = one_capture(_named_states(sources, functions), refinements(schema))
+        captured = one_capture(named, refinements(schema))
+    note_empty(named, captured)
     summary = _summary(captured)
     if out is not None and out.suffix == SUFFIX:
         write_state(captured, out, is_refined=schema is not None)
@@ -185,8 +191,11 @@ def diff(
 
     _require_graph_file(graph)
     with at_work("reading and comparing"):
-        compared = comparison(*capture_pair(states.before, states.after, refinements(schema)))
+        pair = capture_pair(states.before, states.after, refinements(schema))
+        compared = comparison(*pair)
         found = compared.diff
+    note_empty(states.before, pair[0])
+    note_empty(states.after, pair[1])
     if graph is not None:
         _write_graph(compared.graph(), graph)
     if as_json:
@@ -308,7 +317,8 @@ def watch(
     path = None if contract is None else contract_path(contract)
     file = None if path is None else load_case(path, cases.chosen)
     out, draft = written.out, written.draft
-    states = _named_states(places.states, places.functions)
+    missing = "add --state [NAME=]STATE, a path or a URL, e.g. --state db=app.sqlite"
+    states = _named_states(places.states, places.functions, missing)
     if file is None and (out is not None or program.answer is not None):
         raise UsageError("--out and --answer go with --contract: without one nothing is judged")
     if draft is not None:
@@ -317,7 +327,9 @@ def watch(
     if file is not None and path is not None:
         schema = schema_of_contract(path, file, schema)
     refined = refinements(schema, None if file is None else known_sandbox(file))
-    run, watched = _watch(command, Watch(states, refined, file), program, as_json=how.as_json)
+    watch = Watch(states, refined, file)
+    note_empty(states, watch.before)
+    run, watched = _watch(command, watch, program, as_json=how.as_json)
     if file is None:
         _show_changes(watched, run, as_json=how.as_json)
         return 0
@@ -336,7 +348,13 @@ def _watch(
 
     kind = watch.isolation(isolate=program.isolate)
     limit = program.timeout or float("inf")
-    run = run_program(command, watch.contract, watch.urls, limit, kind)
+    try:
+        run = run_program(command, watch.contract, watch.urls, limit, kind)
+    except KeyboardInterrupt:
+        progress().print(
+            "the program was ended; what it changed stays, and nothing was judged", soft_wrap=True
+        )
+        raise
     watched = watch.finish(program.settle)
     if not as_json:
         _show_program(run, watched.others)
@@ -356,19 +374,27 @@ def _watch_and_draft(
     from statediff.packs import CONTRACT_FILE
     from statediff.workspace import drafts, folders
     from statediff.workspace.contracts import SCHEMA_FILE
+    from statediff.workspace.inputs import unrefined
     from statediff.workspace.watching import Watch
 
     folders.require_writable(out)
     drafts.require_new(out, (SCHEMA_FILE, CONTRACT_FILE))
     name = f"drafts/{out.absolute().name}"
-    schema = drafts.schema_text_of(states, out.absolute().name)
-    watch = Watch(states, drafts.refinements_of(schema))
-    run, watched = _watch(command, watch, program, as_json=as_json)
+    watch = Watch(states, unrefined)
+    note_empty(states, watch.before)
+    run, seen = _watch(command, watch, program, as_json=as_json)
+    schema = drafts.schema_text_between(
+        seen.before, seen.after, out.absolute().name, lambda: watch.before
+    )
+    watched = watch.reread(seen, drafts.refinements_of(schema))
     contract = draft_contract(name, drafts.seen_between(watched.before, watched.after))
     written = drafts.write_drafts(out, drafts.files_of(schema, contract))
     _show_changes(watched, run, as_json=as_json, more={"files": written})
     for file in () if as_json else written:
         progress().print(f"written: {file}", soft_wrap=True)
+    if not as_json:
+        target = folders.shown(out / CONTRACT_FILE)
+        progress().print(drafts.next_step(target), soft_wrap=True)
     return 0
 
 

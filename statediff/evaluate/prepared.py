@@ -66,6 +66,8 @@ class Prepared:
     before: Capture
     facts: TrialFacts = NO_FACTS
     _base: _Base | None = None
+    null_run: ContractError | None = None
+    """Why no run at all can be judged: one in which nothing happens would match unasked."""
 
     def judgement(
         self,
@@ -98,11 +100,14 @@ def prepare(file: ContractFile, before: Capture, *, facts: TrialFacts = NO_FACTS
     Raises nothing: what does not fit the state before may fit it together with a state after it, so
     that a contract's errors come with each judgement.
     """
+    base, null_run = None, None
     try:
         base = _base(file, replace(before, history=NO_HISTORY))
-    except (ContractError, AdapterError):
-        base = None
-    return Prepared(file=file, before=before, facts=facts, _base=base)
+    except AdapterError:
+        pass
+    except ContractError as error:
+        null_run = error if error.problems[0].code == "null-run" else None
+    return Prepared(file=file, before=before, facts=facts, _base=base, null_run=null_run)
 
 
 def _base(file: ContractFile, before: Capture) -> _Base | None:

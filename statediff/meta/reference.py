@@ -77,6 +77,8 @@ class Reference:
     answer: Value | NoAnswer
     timeline: Timeline | None
     facts: TrialFacts
+    ending: str = ""
+    """How its agent ended, where it did not end well."""
 
     def judged(self) -> Judgement:
         """The judgement; `ContractError` where the contract does not fit what was captured."""

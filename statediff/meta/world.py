@@ -309,7 +309,9 @@ def worlds(references: Iterable[Reference], seed: int) -> Iterator[World]:
         if judgement.verdict is not Verdict.MATCH:
             unknown = (f for f in judgement.findings if f.truth is Truth.UNKNOWN)
             first = leading_failure(judgement.findings) or next(unknown, None)
-            why = f" ({first.clause}: {printable(first.sentence)})" if first else ""
+            said = [printable(reference.ending)] if reference.ending else []
+            said += [f"{first.clause}: {printable(first.sentence)}"] if first else []
+            why = f" ({'; '.join(said)})" if said else ""
             raise UsageError(
                 f"{reference.contract.content.contract}: the reference {reference.name} gets "
                 f"{judgement.verdict.value}, not MATCH{why}; correct the contract or the reference "

@@ -88,7 +88,7 @@ def _boxes(of: Explanation) -> Iterator[str]:
             for row in _wrap(text, WIDTH - 4, rest="      "):
                 yield f"│ {row:{WIDTH - 4}} │"
         if source.quiet:
-            row = f"=   and {source.quiet} kinds of schema object: {_quiet(of)}"
+            row = f"=   and {_kinds(source.quiet)}: {_quiet(of)}"
             yield f"│ {row:{WIDTH - 4}} │"
         yield f"└{'─' * (WIDTH - 2)}┘"
     outside = [text for s in of.sources for box in s.types for text in _exclusions(box)]
@@ -96,6 +96,10 @@ def _boxes(of: Explanation) -> Iterator[str]:
         yield "Outside the boundary:"
         for text in outside:
             yield from _wrap(text, WIDTH, first="  ", rest="    ")
+
+
+def _kinds(number: int) -> str:
+    return f"{number} kind{'s' * (number != 1)} of schema object"
 
 
 def _quiet(of: Explanation) -> str:
@@ -130,7 +134,7 @@ def as_markdown(of: Explanation) -> str:
         if source.silent:
             lines.append(f"| {', '.join(map(_md, source.silent))} | {_quiet(of)} | |")
         if source.quiet:
-            lines.append(f"| {source.quiet} kinds of schema object | {_quiet(of)} | |")
+            lines.append(f"| {_kinds(source.quiet)} | {_quiet(of)} | |")
     outside = [text for s in of.sources for box in s.types for text in _exclusions(box)]
     if outside:
         lines += ["", "Outside the boundary:", "", *(f"- {_md(text)}" for text in outside)]

@@ -72,7 +72,8 @@ def diff_report(diff: Diff) -> Group:
 def _headline(diff: Diff) -> str:
     number = len(diff.deltas)
     told = "no change" if not number else f"{number} change{'s' if number > 1 else ''}"
-    return told + (f", {len(diff.doubts)} places not known" if diff.doubts else "")
+    doubts = len(diff.doubts)
+    return told + (f", {doubts} place{'s' * (doubts != 1)} not known" if doubts else "")
 
 
 def _change(delta: Delta) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from statediff.contract.authoring.drafting import Seen, draft_schema
@@ -17,18 +17,29 @@ from statediff.model.values import printable
 from statediff.packs import CONTRACT_FILE
 from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
-from statediff.workspace.inputs import Refinements, capture_pair, one_capture
+from statediff.workspace.inputs import Refinements, capture_pair, one_capture, unrefined
 
 
 def schema_text_of(states: Sequence[str], name: str, after: Sequence[str] = ()) -> str:
     """The drafted state schema of the states as they are, and as they are after a run."""
     if not after:
-        return draft_schema(name, _parts(one_capture(states, lambda _source: None)))
-    first, last = (_parts(c) for c in capture_pair(states, after, lambda _source: None))
+        return draft_schema(name, _parts(one_capture(states, unrefined)))
+    pair = capture_pair(states, after, unrefined)
+    return schema_text_between(*pair, name, lambda: one_capture(states, unrefined))
+
+
+def schema_text_between(
+    before: Capture, after: Capture, name: str, alone: Callable[[], Capture]
+) -> str:
+    """The drafted state schema of what was there before and after a run.
+
+    `alone` is what was there before, read without what was there after.
+    """
+    first, last = _parts(before), _parts(after)
     if any(not table.row_count for _, state in first for table in state.tables.values()):
         # Of a table without rows, a file says no columns; a pair has those of either side.
-        alone = _parts(one_capture(states, lambda _source: None))
-        known = {t.source_table: {*t.by_name} for _, state in alone for t in state.schema.types}
+        types = (t for _, state in _parts(alone()) for t in state.schema.types)
+        known = {t.source_table: {*t.by_name} for t in types}
         return draft_schema(name, first, last, known)
     return draft_schema(name, first, last)
 
@@ -40,7 +51,7 @@ def _parts(capture: Capture) -> list[tuple[str, State]]:
 def refinements_of(schema_text: str) -> Refinements:
     """What a drafted schema says of each source."""
     if not _has_entities(schema_text):
-        return lambda _source: None
+        return unrefined
     file = parse_schema_file(schema_text.encode(), SCHEMA_FILE)
     return lambda source: refine(file, source)
 
@@ -86,6 +97,14 @@ def require_new(out: Path, names: Sequence[str]) -> None:
                 f"{printable(str(out / name))}: exists already and nothing is overwritten; "
                 "choose another folder"
             )
+
+
+def next_step(target: str) -> str:
+    """What its reader does with a drafted contract."""
+    return (
+        f"next: read {target}, say what must change, then "
+        f"`statediff lint {target}`; remove `reviewed: false` when it is right"
+    )
 
 
 def write_drafts(out: Path, files: Mapping[str, str]) -> list[str]:

@@ -79,11 +79,8 @@ class StateFile:
     """Why it could not even be copied: its source is unobserved."""
 
     @staticmethod
-    def parse(text: str, likely: Sequence[StateReader] = ()) -> StateFile:
-        """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing.
-
-        The `likely` readers are asked first whether they read a path.
-        """
+    def parse(text: str) -> StateFile:
+        """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing."""
         found = None if _exists(text) else _NAMED.fullmatch(text)
         name, place = (found[1], found[2]) if found else ("", text)
         path, reader = Path(place), None
@@ -96,7 +93,7 @@ class StateFile:
             raise UsageError(
                 f"{printable(str(path))}: expected a state, found nothing; check the path"
             )
-        reader = reader or state_reader(path, likely)
+        reader = reader or state_reader(path)
         return StateFile(name or reader.name, path, reader)
 
     def read_by(self, refinement: Refinement | None) -> Source:
@@ -161,6 +158,10 @@ class _Described:
         )
 
 
+def unrefined(_source: str) -> None:
+    """No source's schema is refined."""
+
+
 def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
     """What the schema file says of each source; without one, what the sandbox's pack says."""
     if schema is not None:
@@ -174,7 +175,7 @@ def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
             return of_file
         return _Described(printable(str(schema)), sorted(filter(None, named)), of_file)
     if sandbox is None:
-        return lambda _source: None
+        return unrefined
     pack = sandbox_pack(sandbox)
     files: dict[str, SchemaFile] = {
         source.name: load_schema_file(source.schema)
@@ -323,6 +324,18 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
     return take(sources, *room_and_clock(files), None, "before")
 
 
+def empty_states(states: Sequence[str], capture: Capture) -> list[str]:
+    """How messages name each state that was read whole and has no type of its own."""
+    objects = {each.name for each in object_types()}
+    empty = {
+        part.reading.source
+        for part in capture.parts
+        if part.reading.is_complete and part.state.schema.by_name.keys() <= objects
+    }
+    files = distinct_states(states, "the command line")
+    return [printable(file.label) for file in files if file.source in empty]
+
+
 def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
     """Where rows are kept and the clock of the readings: a running system may have any size."""
     if all(file.url is None for file in files):
@@ -418,13 +431,9 @@ def _history(
     return history_of(source, Seen(tuple(transactions)), after, offline_clock, first)
 
 
-def distinct_states(
-    states: Sequence[str | StateFile], where: str, likely: Sequence[StateReader] = ()
-) -> tuple[StateFile, ...]:
+def distinct_states(states: Sequence[str | StateFile], where: str) -> tuple[StateFile, ...]:
     """The states named, sorted by source; `UsageError` where two have one name."""
-    parsed = [
-        each if isinstance(each, StateFile) else StateFile.parse(each, likely) for each in states
-    ]
+    parsed = [each if isinstance(each, StateFile) else StateFile.parse(each) for each in states]
     files = tuple(sorted(parsed, key=lambda f: f.source))
     for one, other in itertools.pairwise(files):
         if one.source == other.source:

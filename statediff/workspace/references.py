@@ -49,6 +49,7 @@ def live_references(
     from statediff.harness import Hooks, TrialPlan, trial_facts
     from statediff.meta.reference import Reference
     from statediff.packs import sandbox_of
+    from statediff.reports.ending import ending_from
     from statediff.workspace.agents import packed_agent
     from statediff.workspace.trials import TrialRequest, lend, make_trial
 
@@ -72,6 +73,8 @@ def live_references(
             request = TrialRequest(contract=file, agent=program, lease=lend(sandbox), hooks=hooks)
             seen = make_trial(request, plan).observed
             facts = trial_facts(sandbox, seen, agent, plan)
+        errors = {"error": seen.run.error, "stderr": {"text": seen.run.stderr.text}}
+        ending = ending_from(errors)
         yield Reference(
             agent,
             file,
@@ -81,6 +84,7 @@ def live_references(
             answer=seen.run.answer,
             timeline=seen.timeline,
             facts=facts,
+            ending="" if ending is None else ending.sentence,
         )
 
 

@@ -24,7 +24,7 @@ from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.model.state import State as ReadState
-from statediff.systems.base.live import kept_input
+from statediff.systems.base.live import kept_input, named_as_given
 from statediff.systems.base.plugin import KeptPairs, Refinement, StateInput
 from statediff.systems.base.registry import open_state
 from statediff.systems.functions.plugin import tables_as_json, url_of
@@ -49,6 +49,12 @@ class Kept(Protocol):
 
     is_portable: bool
     """Whether another process can have it: it can be pickled then."""
+
+    untyped: frozenset[str]
+    """The sources whose types both states of a run decide."""
+
+    def known(self) -> Capture | None:
+        """The state before, captured, where that was read; None where it is only kept."""
 
     def brief(self, after: Any) -> Any:
         """All that another process needs of a state after for `captures`."""
@@ -84,22 +90,29 @@ class _Tables:
     """Tables that were handed over: plain objects, or what only their JSON text can say."""
 
     is_portable = True
+    untyped = frozenset({"tables"})
 
     def __init__(self, before: Tables, refined: Refined) -> None:
         refined.require_described(["tables"])
         self._refined = refined
         self._plain: KeptTables | None = None
         self._content: bytes | None = None
+        self._read: Capture | None = None
         try:
             self._plain = self._keep(before)
         except Odd:
             self._content = as_json(before, "before")
-            tables_pair(self._content, self._content, refined)  # `InputError` now, and not later
+            # `InputError` now, and not later
+            self._read = tables_pair(self._content, self._content, refined)[0]
             with contextlib.suppress(Odd):
                 self._plain = self._keep(json.loads(self._content))
 
     def _keep(self, before: Any) -> KeptTables:
         return KeptTables("tables", before, self._refined("tables"), inputs.offline_clock)
+
+    def known(self) -> Capture | None:
+        """The tables as they are by themselves."""
+        return self._read if self._plain is None else self._plain.captures(Changes({}))[0]
 
     def brief(self, after: Any) -> Any:
         """What differs in a state after, where that says all of it; else the state."""
@@ -154,14 +167,29 @@ class KeptPlaces:
         files = inputs.distinct_states(names_of(before), "the state before")
         refined.require_described([file.source for file in files])
         self._places = {file.source: _KeptPlace(file, refined(file.source)) for file in files}
-        self._readers = [file.reader for file in files]
+        self.untyped = frozenset(file.source for file in files if file.reader.series is not None)
         self._before: tuple[list[SourceCapture], Capture] | None = None
+
+    def known(self) -> Capture | None:
+        """What was read; of a place that is copied nothing was."""
+        sources = [place.source for place in self._places.values()]
+        read = [source for source in sources if source is not None]
+        if len(read) < len(sources):
+            return None
+        return self._first(read, *inputs.room_and_clock([p.file for p in self._places.values()]))
 
     def captures(self, after: Any) -> tuple[Capture, Capture]:
         """`UsageError` where the state after is of other sources, or tables."""
+        with named_as_given(self._copies):
+            return self._captured(after)
+
+    def _copies(self) -> list[StateInput]:
+        return [place.copy for place in self._places.values() if place.copy is not None]
+
+    def _captured(self, after: Any) -> tuple[Capture, Capture]:
         if isinstance(after, Mapping):
             raise UsageError(ALIKE)
-        files = inputs.distinct_states(names_of(after), "the state after", self._readers)
+        files = inputs.distinct_states(names_of(after), "the state after")
         if [file.source for file in files] != list(self._places):
             names = ", ".join(self._places), ", ".join(file.source for file in files)
             raise UsageError(f"the state before is of {names[0]}, the state after of {names[1]}")
@@ -189,17 +217,17 @@ class _KeptPlace:
     def __init__(self, file: inputs.StateFile, refinement: Refinement | None) -> None:
         self.file = file
         self._refinement = refinement
-        self._copy: StateInput | None = None
+        self.copy: StateInput | None = None
         self._pairs: KeptPairs | None = None
-        self._source: Source | None = None
+        self.source: Source | None = None
         self._reader: PageReader | None = None
         if file.reader.series is not None:
             folder = tempfile.mkdtemp(prefix="statediff-before-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self._copy = kept_input(file.reader, file.input(), Path(folder))
+            self.copy = kept_input(file.reader, file.input(), Path(folder))
             if file.reader.kept is not None:
                 self._pairs = file.reader.kept(
-                    file.source, self._copy, refinement, inputs.offline_clock
+                    file.source, self.copy, refinement, inputs.offline_clock
                 )
             return
         source = file.read_by(refinement)
@@ -207,29 +235,29 @@ class _KeptPlace:
         if isinstance(source, PagedSource):
             source = self._reader = source.by_pages()
         [part] = take([source], *inputs.room_and_clock([file]), None, "before").parts
-        self._source = _Read(part)
+        self.source = _Read(part)
 
     def pair(self, after: inputs.StateFile) -> tuple[Source, Source]:
         """What reads the two sides."""
         if after.lost is not None:
-            one = self._source or self._again()
+            one = self.source or self._again()
             return one, inputs.Backed(inputs.Lost(after.source, after.lost), one)
         inputs.require_alike(self.file, after)
         series = self.file.reader.series
         is_alike = self.file.reader is after.reader
         if self._pairs is not None and is_alike and (found := self._pairs(after.input())):
             return _Read(found[0].parts[0]), _Read(found[1].parts[0])
-        if self._copy is not None and series is not None and self.file.reader is after.reader:
-            one, two = series(self.file.source, (self._copy, after.input()), self._refinement)
+        if self.copy is not None and series is not None and self.file.reader is after.reader:
+            one, two = series(self.file.source, (self.copy, after.input()), self._refinement)
             return one, after.named(two)
-        one = self._source or self._again()
+        one = self.source or self._again()
         two = after.read_by(self._refinement)
         two = after.named(two if self._reader is None else self._reader.beside(two))
         return one, inputs.Backed(two, one)
 
     def _again(self) -> Source:
         """What reads the state before, from its copy where there is one."""
-        state = self._copy or self.file.input()
+        state = self.copy or self.file.input()
         return open_state(self.file.reader, self.file.source, state, self._refinement)
 
 

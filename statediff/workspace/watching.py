@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.isolation import NONE, isolation
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import SessionLister, Source, SourceUnavailable
-from statediff.capture.take import take
+from statediff.capture.take import read_source, take
 from statediff.errors import AdapterError, UsageError
 from statediff.evaluate import (
     ContractFile,
@@ -34,12 +34,14 @@ from statediff.evaluate import (
 from statediff.evaluate.comparing import compare
 from statediff.harness import Task
 from statediff.model.delta import Diff
-from statediff.model.readings import Capture, Timeline
+from statediff.model.readings import Capture, SourceCapture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value, printable
 from statediff.systems.base.live import LiveSource
+from statediff.systems.base.plugin import Refinement
 from statediff.systems.base.privacy import CREDENTIALS, unreadable_memory
+from statediff.systems.captured import statefile
 from statediff.workspace.inputs import (
     Refinements,
     StateFile,
@@ -108,11 +110,15 @@ class Watch:
         self._store: ChunkStore = temporary_chunks()
         self._isolation = NONE
         self._began_at = utc_now()
-        self._sources = {file.source: self._source(file) for file in self._files}
+        self._sources: dict[str, LiveSource] = {
+            file.source: self._source(file) for file in self._files
+        }
         self._others = set(_others(self._sources.values()))
-        self._before = take(list(self._sources.values()), self._store, utc_now, None, "before")
+        self.before: Final = take(
+            list(self._sources.values()), self._store, utc_now, None, "before"
+        )
         if contract is not None:
-            evaluate(contract, self._before, self._before)
+            evaluate(contract, self.before, self.before)
         self._started_at = utc_now()
 
     @property
@@ -123,7 +129,7 @@ class Watch:
             for file in self._files
         }
 
-    def _source(self, file: StateFile) -> Source:
+    def _source(self, file: StateFile) -> LiveSource:
         if file.is_stdin:
             raise UsageError("standard input cannot be watched; give a path or a URL")
         source = LiveSource(file.source, file.reader, file.input, self._refined(file.source))
@@ -143,8 +149,7 @@ class Watch:
         time.sleep(settle_seconds)
         settled_at = utc_now()
         self._others |= set(_others(self._sources.values()))
-        before = self._before
-        after = take(list(self._sources.values()), self._store, utc_now, before, "after")
+        before, after = self._pair(self._refined, None)
         return Watched(
             before=before,
             after=after,
@@ -154,6 +159,43 @@ class Watch:
             others=tuple(sorted(self._others)),
             isolation=self._isolation,
         )
+
+    def reread(self, watched: Watched, refined: Refinements) -> Watched:
+        """What was watched, as it is under other refinements."""
+        before, after = self._pair(refined, watched.after)
+        return replace(watched, before=before, after=after)
+
+    def _pair(self, refined: Refinements, last: Capture | None) -> tuple[Capture, Capture]:
+        """What was there before and what is there now, or was when it was read last.
+
+        What says no types itself gets those that both states show, as two files of it do.
+        """
+        known = {} if last is None else {part.reading.source: part for part in last.parts}
+        pairs = [
+            self._pair_of(one, refined(one.reading.source), known.get(one.reading.source))
+            for one in self.before.parts
+        ]
+        return Capture(tuple(one for one, _ in pairs)), Capture(tuple(two for _, two in pairs))
+
+    def _pair_of(
+        self, one: SourceCapture, refinement: Refinement | None, last: SourceCapture | None
+    ) -> tuple[SourceCapture, SourceCapture]:
+        source = self._sources[one.reading.source]
+        pair = source.pair() if last is None else source.pair_again(refinement)
+        if pair is not None:
+            read = read_source(pair[0], self._store, utc_now, None, "before")
+            one = replace(read, reading=replace(read.reading, as_of=one.reading.as_of))
+            return one, read_source(pair[1], self._store, utc_now, one.state, "after")
+        if last is None:
+            return one, read_source(source, self._store, utc_now, one.state, "after")
+        if refinement is None:
+            return one, last
+        return self._as(one, refinement), self._as(last, refinement)
+
+    def _as(self, part: SourceCapture, refinement: Refinement) -> SourceCapture:
+        state = statefile.refined(part.state, refinement, self._store)
+        digest = state.digest() if part.reading.was_read else None
+        return replace(part, state=state, reading=replace(part.reading, digest=digest))
 
 
 def run_program(

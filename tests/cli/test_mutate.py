@@ -97,3 +97,14 @@ def test_each_case_of_a_contract_is_tried(statediff: Call, tmp_path: Path) -> No
     all_ = statediff("mutate", str(task))
     assert all_.code == 2  # the agent does what the other case does not ask for
     assert "1 of 2: shop/note-that-it-broke/broken" in all_.err
+
+
+def test_a_reference_that_failed_is_named_with_what_its_program_said(
+    statediff: Call, tmp_path: Path
+) -> None:
+    task = folder(tmp_path / "task")
+    (task / "agents" / "right.py").write_text("raise SystemExit('no such order')\n")
+    said = statediff("mutate", str(task / "contract.yaml"))
+    assert said.code == 2
+    wanted = "gets DIVERGE, not MATCH (the agent ended with exit code 1: no such order; noted: "
+    assert wanted in said.err

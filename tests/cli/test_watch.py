@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
+import signal
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statediff.agents.isolation import NONE, isolation
-from tests.cli.conftest import Call
+from tests.cli.conftest import PROGRAM, Call, environment
+from tests.cli.test_trials import wait_for
 from tests.workspace.test_watching import CONTRACT
 
 AGENT = """
@@ -182,3 +188,167 @@ def test_a_state_is_called_what_the_schema_of_the_contract_calls_it(statediff: C
     done = statediff("watch", "--state", "data=app.sqlite", "--contract", "task", "--", *program)
     assert done.code == 2
     assert "the sandbox task describes db, but the state is called data" in done.err
+
+
+SEEN = {
+    "empty": ([], [{"id": 1, "customer_id": 1, "at": "2026-03-01T10:00:00Z", "active": 0}]),
+    "null": (
+        [{"id": 1, "customer_id": None, "at": None, "active": None}],
+        [{"id": 1, "customer_id": 1, "at": "2026-03-01T10:00:00Z", "active": 1}],
+    ),
+    "keyless": (
+        [],
+        [{"ticketId": "a", "total": "1.50", "open": True}, {"ticketId": "b", "total": "2.25"}],
+    ),
+}
+"""The tickets before and after a run: nothing says what they are until the run has shown it."""
+KINDS = {
+    **dict.fromkeys(("name", "at", "ticketId", "total"), "TEXT"),
+    **dict.fromkeys(("id", "customer_id", "active", "open"), "INTEGER"),
+}
+
+
+def write_state(
+    folder: str, form: str, tickets: list[dict[str, Any]], every: list[dict[str, Any]]
+) -> str:
+    """Writes the state into the folder and returns its path."""
+    names = list(dict.fromkeys(name for each in every for name in each))
+    tables = {"customer": [{"id": 1, "name": "Ada"}], "ticket": tickets}
+    columns = {"customer": ["id", "name"], "ticket": names}
+    Path(folder).mkdir()
+    if form == "json":
+        Path(folder, "desk.json").write_text(json.dumps(tables))
+        return f"{folder}/desk.json"
+    if form == "csv":
+        for table, rows in tables.items():
+            with Path(folder, f"{table}.csv").open("w", newline="") as file:
+                writer = csv.DictWriter(file, columns[table])
+                writer.writeheader()
+                writer.writerows(rows)
+        return f"tables://{folder}"
+    with closing(sqlite3.connect(f"{folder}/desk.sqlite")) as db:
+        for table, rows in tables.items():
+            db.execute(
+                f"CREATE TABLE {table}({', '.join(f'{n} {KINDS[n]}' for n in columns[table])})"
+            )
+            for row in rows:
+                values = [row.get(name) for name in columns[table]]
+                db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+        db.commit()
+    return f"{folder}/desk.sqlite"
+
+
+@pytest.mark.parametrize("seen", sorted(SEEN))
+@pytest.mark.parametrize("form", ["sqlite", "json", "csv"])
+def test_a_draft_is_inferred_from_what_the_run_showed_as_init_infers_it_from_both_states(
+    statediff: Call, form: str, seen: str
+) -> None:
+    before, after = SEEN[seen]
+    state = write_state("now", form, before, after)
+    ended = write_state("ended", form, after, after)
+    shutil.copytree("now", "begun")
+    init = ("init", f"db={state.replace('now', 'begun')}", "--after", f"db={ended}")
+    assert statediff(*init, "--name", "drafts/it", "--out", "it").code == 0
+    Path("it").rename("inited")
+    run = ("--settle", "0", "--", "cp", "-r", "ended/.", "now")
+    done = statediff("watch", "--state", f"db={state}", "--draft", "it", *run)
+    assert done.code == 0, done.err
+    drafted, inited = ({f.name: f.read_text() for f in Path(n).iterdir()} for n in ("it", "inited"))
+    assert drafted == inited
+    shutil.rmtree("now")
+    shutil.copytree("begun", "now")
+    judged = statediff("watch", "--state", f"db={state}", "--contract", "it", *run)
+    assert judged.code == 0, judged.out + judged.err
+
+
+@pytest.mark.parametrize("seen", sorted(SEEN))
+@pytest.mark.parametrize("form", ["sqlite", "json", "csv"])
+def test_a_watched_run_changed_what_its_two_states_differ_in(
+    statediff: Call, form: str, seen: str
+) -> None:
+    before, after = SEEN[seen]
+    state = write_state("now", form, before, after)
+    ended = write_state("ended", form, after, after)
+    differ = statediff("diff", "--before", f"db={state}", "--after", f"db={ended}", "--json")
+    run = ("--json", "--settle", "0", "--", "cp", "-r", "ended/.", "now")
+    done = statediff("watch", "--state", f"db={state}", *run)
+    assert done.code == 0, done.err
+    assert plain_changes(done.out) == plain_changes(differ.out) != []
+
+
+def plain_changes(text: str) -> list[dict[str, Any]]:
+    """The deltas, without the evidence that they cite."""
+    return [{**each, "evidence": None} for each in json.loads(text)["deltas"]]
+
+
+def place_of(kind: str, rows: bool) -> str:
+    """A state of that kind, with a table or without one."""
+    if kind == "sqlite":
+        with closing(sqlite3.connect("place.sqlite")) as db:
+            db.executescript("CREATE TABLE user(id INTEGER PRIMARY KEY)" if rows else "")
+        return "place.sqlite"
+    if kind == "json":
+        Path("place.json").write_text('{"user": []}' if rows else "{}")
+        return "place.json"
+    Path("place").mkdir()
+    if rows:
+        Path("place/user.csv").write_text("id\n1\n")
+    return "tables://place" if kind == "csv" else "place"
+
+
+@pytest.mark.parametrize("command", ["watch", "draft", "capture", "diff", "judge", "init"])
+@pytest.mark.parametrize(
+    ("kind", "is_empty"),
+    [("sqlite", True), ("json", True), ("csv", True), ("folder", False)]
+    + [(kind, False) for kind in ("sqlite", "json", "csv")],
+)
+def test_a_state_in_which_nothing_can_be_is_remarked_on_and_no_error(
+    statediff: Call, command: str, kind: str, is_empty: bool
+) -> None:
+    place = place_of(kind, rows=not is_empty)
+    Path("any.yaml").write_text(
+        "contract: a/b\nversion: 1.0.0\nowner: desk\nintent: Nothing happens at all.\nnoop: true\n"
+        "frame: {open: it is not about that}\nrequire:\n  - that: 1 == 1\n"
+    )
+    pair = ("--before", f"db={place}", "--after", f"db={place}")
+    done = statediff(
+        *{
+            "watch": ("watch", "--state", f"db={place}", "--settle", "0", "--", "true"),
+            "draft": ("watch", "--state", f"db={place}", "--draft", "d", "--", "true"),
+            "capture": ("capture", f"db={place}"),
+            "diff": ("diff", *pair),
+            "judge": ("judge", "any.yaml", *pair),
+            "init": ("init", f"db={place}", "--out", "d"),
+        }[command]
+    )
+    assert done.code == 0, done.err
+    note = f"note: {place.removeprefix('tables://')} shows no table"
+    assert (note in done.err) is is_empty
+
+
+def test_ctrl_c_ends_the_program_and_says_what_stays() -> None:
+    Path("slow.py").write_text(f"{AGENT.partition('print')[0]}\nimport time\ntime.sleep(60)\n")
+    command = ("watch", "--state", "db=app.sqlite", "--", sys.executable, "slow.py", RENAME)
+    with subprocess.Popen(
+        [*PROGRAM, *command], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        wait_for(lambda: rows_of("app.sqlite")[1][1] == "Robert")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, b"")
+    said = "the program was ended; what it changed stays, and nothing was judged\ninterrupted\n"
+    assert err.decode() == said
+
+
+def rows_of(path: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute("SELECT * FROM user ORDER BY id").fetchall()
+
+
+def test_what_is_watched_is_an_option_and_a_draft_has_a_next_step(statediff: Call) -> None:
+    for command in (("app.sqlite", "--", "true"), ("--", "true")):
+        done = statediff("watch", *command)
+        assert done.code == 2
+        assert "add --state [NAME=]STATE" in done.err
+    done = watch(statediff, "--draft", "drafted")
+    assert "next: read drafted/contract.yaml, say what must change" in done.err

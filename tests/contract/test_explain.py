@@ -93,6 +93,27 @@ def test_the_boundary_says_of_each_type_what_holds_for_it(shop: Capture) -> None
     assert ("subject", "</svg><script>alert(2)</script>") in excluded
 
 
+def test_what_may_follow_from_another_change_is_not_said_to_stay(shop: Capture) -> None:
+    text = """
+contract: shop/forget-customer
+version: 1.0.0
+owner: billing
+intent: Delete customer 3 with the payment methods, and nothing else.
+require:
+  - delete: customer
+    cascade: {payment_method: {max: 2}}
+derive:
+  - field: order.total_cents
+    is: sum(l.quantity * l.unit_cents for l in after.order_line if l.order == it.id)
+    because: the shop adds up the lines whenever one changes
+"""
+    of = explained(text, shop)
+    roles = {box.name: box.roles for source in of.sources for box in source.types}
+    assert roles["customer"] == (Role.REQUIRED,)
+    assert roles["order"] == roles["payment_method"] == (Role.ALLOWED,)
+    assert roles["staff"] == (Role.STILL,)
+
+
 class Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

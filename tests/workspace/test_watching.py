@@ -236,3 +236,23 @@ def test_tables_of_files_and_of_folders_are_watched(tmp_path: Path) -> None:
         ("user", "Ada", "Bob"),
         ("order", 3, 4),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.json", "[1,"), ("a.py", "x"), ("a.csv", "a;b\n1;2\n")]
+)
+def test_a_state_that_is_kept_as_a_copy_is_called_by_its_own_path(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    place = tmp_path / name
+    place.write_text(text)
+    with pytest.raises(InputError) as once:
+        statediff.judge(CONTRACT, place, place)
+    for begin in (
+        lambda: statediff.Judge(CONTRACT, place).score(place),
+        statediff.watch(db=place).__enter__,
+    ):
+        with pytest.raises(InputError) as kept:
+            begin()
+        assert str(kept.value) == str(once.value)
+        assert str(place) in str(once.value)

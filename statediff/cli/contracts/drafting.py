@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from statediff.cli.options import JsonFlag
-from statediff.cli.output import at_work, print_result, shown
+from statediff.cli.output import at_work, note_empty, print_result, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -99,12 +99,11 @@ def _drafted(name: str, written: list[str], seen: Seen) -> dict[str, object]:
 
 
 def _next(target: str, after: object, seen: Seen) -> Iterator[str]:
+    from statediff.workspace.drafts import next_step
+
     if after and not seen.deltas:
         yield "nothing differs between the two states: the draft requires nothing yet"
-    yield (
-        f"next: read {target}, say what must change, then "
-        f"`statediff lint {target}`; remove `reviewed: false` when it is right"
-    )
+    yield next_step(target)
 
 
 def _of_states(sources: list[str], after: list[str] | None, name: str) -> tuple[str, Seen]:
@@ -115,8 +114,13 @@ def _of_states(sources: list[str], after: list[str] | None, name: str) -> tuple[
     schema_text = drafts.schema_text_of(sources, name, after or ())
     refined = drafts.refinements_of(schema_text)
     if not after:
-        return schema_text, drafts.seen_between(one_capture(sources, refined), None)
-    return schema_text, drafts.seen_between(*capture_pair(sources, after, refined))
+        captured = one_capture(sources, refined)
+        note_empty(sources, captured)
+        return schema_text, drafts.seen_between(captured, None)
+    pair = capture_pair(sources, after, refined)
+    note_empty(sources, pair[0])
+    note_empty(after, pair[1])
+    return schema_text, drafts.seen_between(*pair)
 
 
 def _is_sandbox(named: str) -> bool:

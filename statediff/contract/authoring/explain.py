@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.answer import Answer
+from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.kind import JudgedAs
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.clauses.sections import REQUIRE
@@ -281,15 +282,18 @@ def _type(subject: Subject, name: str) -> TypeBox:
     clauses: list[str] = []
     for clause in subject.clauses():
         changes = isinstance(clause, Pattern) and name in clause.types
+        follows = _explains(clause, name)
         if changes:
             roles.add(
                 {Stage.FORBID: Role.FORBIDDEN, Stage.REQUIRE: Role.REQUIRED}.get(
                     clause.section, Role.ALLOWED
                 )
             )
+        elif follows:
+            roles.add(Role.ALLOWED)
         elif any(read.type == name for read in clause.reads):
             roles.add(Role.READ)
-        if changes or any(read.type == name for read in clause.reads):
+        if changes or follows or any(read.type == name for read in clause.reads):
             clauses.append(clause.id)
     if whole is not None:
         roles = {Role.EXCLUDED}
@@ -303,6 +307,13 @@ def _type(subject: Subject, name: str) -> TypeBox:
         tuple(dict.fromkeys(clauses)),
         tuple((f, _reason(str(rule))) for f, rule in excluded),
     )
+
+
+def _explains(clause: object, name: str) -> bool:
+    """Whether changes of the type may follow from others, as the clause says."""
+    if isinstance(clause, Pattern):
+        return any(name == each for each, _ in clause.cascade)
+    return isinstance(clause, Derived) and clause.type == name
 
 
 def _excluded_inside(contract: Contract, name: str) -> Iterator[tuple[str, str]]:

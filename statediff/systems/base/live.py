@@ -14,7 +14,8 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from statediff.capture.source import (
 from statediff.errors import InputError, UsageError
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
-from statediff.model.state import ChunkStore, Coverage, State
+from statediff.model.state import ChunkStore, Coverage, State, build_table
 from statediff.model.values import printable
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
@@ -51,6 +52,8 @@ class LiveSource:
         self._refinement = refinement
         self._kept: Path | None = None
         self._earlier: StateInput | None = None
+        self._later: StateInput | None = None
+        self._last: Source | None = None
         self._opened: Source | None = None
         self._stood: _Standing | None = None
         """What the path was before the run; None of what is no path."""
@@ -60,16 +63,20 @@ class LiveSource:
         return self._name
 
     def schema(self) -> Schema:
-        if self._opened is None:
-            self._opened = self._open(None)
-        return self._opened.schema()
+        with self._named():
+            if self._opened is None:
+                self._opened = self._open(None)
+            return self._opened.schema()
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         stands = _standing(self._place())
         if like is None:
             self._stood = stands
-        self._opened = self._open(like)
-        part = self._opened.read(store, clock, like)
+        with self._named():
+            self._opened = self._open(like)
+            part = self._opened.read(store, clock, like)
+        if like is not None and self._reader.series is not None:
+            part = _keyed_as(like, part, store)
         moved = () if like is None else tuple(_moved(self._stood, stands))
         if like is None or self._reader.series is None:
             return replace(part, spoiled=(*part.spoiled, *moved)) if moved else part
@@ -80,18 +87,43 @@ class LiveSource:
         opened = self._opened or self._open(None)
         return opened.sessions() if isinstance(opened, SessionLister) else ()
 
+    def pair(self) -> tuple[Source, Source] | None:
+        """What reads the kept state before again, and what is there now, both for one schema.
+
+        None where no state is kept, since the place itself says its schema.
+        """
+        if self._reader.series is None or self._earlier is None:
+            return None
+        self._later = self._place()
+        if self._reader.keep is not None:
+            with suppress(InputError):  # reading it says why
+                self._later = self._reader.keep(self._later)
+        return self.pair_again(self._refinement)
+
+    def pair_again(self, refinement: Refinement | None) -> tuple[Source, Source] | None:
+        """The pair that was there, under another refinement."""
+        if self._reader.series is None or self._earlier is None or self._later is None:
+            return None
+        later = self._later
+        last = LiveSource(self._name, self._reader, lambda: later, refinement)
+        last._stood, last._earlier = self._stood, self._earlier
+        try:
+            first, last._last = self._reader.series(self._name, (self._earlier, later), refinement)
+        except InputError:  # as above
+            both = (self._earlier, self._earlier)
+            first = self._reader.series(self._name, both, refinement)[0]
+        last._opened = first
+        return first, last
+
     def _open(self, like: State | None) -> Source:
         place = self._place()
         if self._reader.series is None:
             return open_state(self._reader, self._name, place, self._refinement)
         if like is None or self._earlier is None:
-            self._earlier = self._keep(place)
-            states = (self._earlier, self._earlier)
-            try:
-                return self._reader.series(self._name, states, self._refinement)[0]
-            except (InputError, UsageError) as error:  # the copy is ours
-                said = str(error).replace(str(self._earlier.path), printable(place.label))
-                raise type(error)(said) from error.__cause__
+            self._earlier = earlier = self._keep(place)
+            return self._reader.series(self._name, (earlier, earlier), self._refinement)[0]
+        if self._last is not None:
+            return self._last
         try:
             return self._reader.series(self._name, (self._earlier, place), self._refinement)[1]
         except InputError as error:
@@ -99,6 +131,9 @@ class LiveSource:
             if isinstance(why, OSError) and not is_of_the_path(why):
                 raise SourceUnavailable(said) from error
             raise SourceRuined(said) from error
+
+    def _named(self) -> AbstractContextManager[None]:
+        return named_as_given(lambda: () if self._earlier is None else (self._earlier,))
 
     def _keep(self, place: StateInput) -> StateInput:
         if self._kept is None:
@@ -161,6 +196,48 @@ def kept_input(reader: StateReader, place: StateInput, within: Path) -> StateInp
     except (OSError, shutil.Error) as error:
         raise InputError(f"{place.label}: cannot be read: {error}") from error
     return StateInput(to, place.label)
+
+
+def _keyed_as(before: State, part: SourceCapture, store: ChunkStore) -> SourceCapture:
+    """What was read, with nothing known of a type that got another key than it had.
+
+    Of a type without rows before, only the run's rows say what names them.
+    """
+    known, types, tables = before.schema.by_name, [], dict(part.state.tables)
+    causes = []
+    for found in part.state.schema.types:
+        wanted = known.get(found.name, found)
+        if wanted.key == found.key:
+            types.append(found)
+            continue
+        key = ", ".join(wanted.key) or "no field"
+        cause = (
+            f"{printable(found.name)} was empty before the run and its rows are named by {key}, "
+            "which not all rows of the run have; write `key: none` for it in a state schema"
+        )
+        types.append(wanted)
+        tables[found.name] = build_table(wanted, (), store).unobserved(cause)
+        causes.append(cause)
+    if not causes:
+        return part
+    state = State(replace(part.state.schema, types=tuple(types)), tables)
+    gap = part.reading.cause or causes[0]
+    reading = replace(part.reading, is_complete=False, cause=gap, digest=state.digest())
+    return replace(part, state=state, reading=reading, spoiled=(*part.spoiled, *causes))
+
+
+@contextmanager
+def named_as_given(kept: Callable[[], Iterable[StateInput]]) -> Iterator[None]:
+    """Errors call what is kept by then as the caller does: the copy is nobody's but ours."""
+    try:
+        yield
+    except (InputError, UsageError) as error:
+        said = str(error)
+        for each in kept():
+            said = said.replace(str(each.path), printable(each.label))
+        if said == str(error):
+            raise
+        raise type(error)(said) from error.__cause__
 
 
 def _missing(before: State, after: State) -> Iterator[str]:

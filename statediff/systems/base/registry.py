@@ -161,11 +161,8 @@ def tools_of(source: str, url: str) -> tuple[Tool[Any], ...]:
         return found.make(source, url)
 
 
-def state_reader(path: Path, likely: Iterable[StateReader] = ()) -> StateReader:
-    """What reads the state that the path holds; `-`, unless it is a folder, is standard input.
-
-    The `likely` ones are asked first: of those that recognize it, a specific one reads it.
-    """
+def state_reader(path: Path) -> StateReader:
+    """What reads the state that the path holds; `-`, unless it is a folder, is standard input."""
     having = (
         (name, plugin.states) for name, plugin in plugins().items() if plugin.states is not None
     )
@@ -174,9 +171,6 @@ def state_reader(path: Path, likely: Iterable[StateReader] = ()) -> StateReader:
             having, lambda reader: reader.standard_input_bytes is not None, "a reader of `-`"
         )
     else:
-        for reader in likely:
-            if not reader.is_general and reader.recognizes(path):
-                return reader
         what = f"a reader of {printable(str(path))}"
         found = _chosen(having, lambda reader: reader.recognizes(path), what)
     if found is None:

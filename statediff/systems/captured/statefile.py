@@ -171,7 +171,7 @@ class CapturedSource:
                 chunks.get(ref)  # a damaged file is found before anything is decided
         reading = replace(reading, id=self._name, source=self._name)
         if self._refine is not None and not is_refined:
-            state = _refined(state, self._refine)
+            state = refined(state, self._refine, MemoryChunks())
         return reading, State(source_schema(self._name, state.schema.types), state.tables)
 
     def _wrong(self, why: str) -> InputError:
@@ -194,14 +194,14 @@ def _with_missing(state: State, like: State, store: ChunkStore) -> State:
     return State(schema, {**state.tables, **more})
 
 
-def _refined(state: State, refine: Refine) -> State:
-    """The state under the names and kinds of a state schema."""
+def refined(state: State, refine: Refine, store: ChunkStore) -> State:
+    """The state under the names and kinds of a state schema; what differs is in the store."""
     schema = refine(state.schema)
     stored = {table.type.source_table: table for table in state.tables.values()}
-    return State(schema, {t.name: _as(t, stored[t.source_table]) for t in schema.types})
+    return State(schema, {t.name: _as(t, stored[t.source_table], store) for t in schema.types})
 
 
-def _as(entity_type: EntityType, table: Table) -> Table:
+def _as(entity_type: EntityType, table: Table, store: ChunkStore) -> Table:
     if entity_type == table.type:
         return table
     columns = {f.source_column: f.name for f in table.type.fields}
@@ -220,7 +220,7 @@ def _as(entity_type: EntityType, table: Table) -> Table:
 
     try:
         rows = (renamed(row) for _, row in table.rows())
-        return build_table(entity_type, rows, MemoryChunks(), enumeration=table.enumeration)
+        return build_table(entity_type, rows, store, enumeration=table.enumeration)
     except ValueError as error:
         raise InputError(
             f"{entity_type.name}: the key of the state schema is not one: {error}"

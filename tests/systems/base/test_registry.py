@@ -1,11 +1,14 @@
 """Systems are found by their plug-in objects, and messages say what is missing, wrong or twice."""
 
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import statediff
 from statediff.errors import UsageError
 from statediff.packs import PackSource
 from statediff.systems.base.registry import GROUP, plugins, state_reader, system_of, tools_of
@@ -89,6 +92,25 @@ def test_two_systems_that_answer_for_one_url_or_path_are_refused_by_name(tmp_pat
     (tmp_path / "a.db").touch()
     with pytest.raises(UsageError, match=r"plug-ins needy and sqlite each have .*a\.db"):
         state_reader(tmp_path / "a.db")
+
+
+@pytest.mark.usefixtures("plugged")
+def test_a_kept_judge_refuses_a_path_that_two_systems_read_as_a_judgement_does(
+    tmp_path: Path,
+) -> None:
+    for name in ("before.sqlite", "after.db"):
+        with closing(sqlite3.connect(tmp_path / name)) as db:
+            db.execute("CREATE TABLE user(id INTEGER PRIMARY KEY)")
+    states = [f"db={tmp_path / name}" for name in ("before.sqlite", "after.db")]
+    text = (
+        "contract: desk/user\nversion: 1.0.0\nowner: desk\nintent: Add a user.\n"
+        "require:\n  - create: user\n"
+    )
+    with pytest.raises(UsageError, match="plug-ins needy and sqlite") as once:
+        statediff.judge(text, *states)
+    with pytest.raises(UsageError) as kept:
+        statediff.Judge(text, states[0]).score(states[1])
+    assert str(kept.value) == str(once.value)
 
 
 @pytest.mark.usefixtures("plugged")

@@ -15,8 +15,12 @@ from statediff import api
 from statediff.capture.take import take
 from statediff.errors import InputError
 from statediff.evaluate import judgement_of, parse_contract
+from statediff.evaluate.comparing import compare
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
+from statediff.systems.base.live import LiveSource
+from statediff.systems.base.plugin import StateInput
+from statediff.systems.base.registry import state_reader
 from statediff.systems.tables.shape import parse_tables, tables_after
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace.inputs import offline_clock
@@ -186,3 +190,21 @@ def test_a_sound_state_is_read_alike_on_both_sides(content: dict[str, Any]) -> N
 def test_no_bytes_are_more_than_an_error(raw: bytes) -> None:
     with contextlib.suppress(InputError):
         tables_after(raw, "f")
+
+
+@pytest.mark.parametrize("after", ['[{"name": "a"}]', '[{"id": 1}, {"name": "a"}]'])
+def test_what_names_the_rows_of_a_type_that_was_empty_is_no_fault_after_a_run(
+    tmp_path: Path, after: str
+) -> None:
+    path = tmp_path / "state.json"
+    path.write_text('{"note": [], "user": [{"id": 1}]}')
+    reader = state_reader(path)
+    source = LiveSource("app", reader, lambda: StateInput(path, "state.json"))
+    before = take([source], MemoryChunks(), offline_clock, None, "before")
+    path.write_text(f'{{"note": {after}, "user": [{{"id": 1}}]}}')
+    last = take([source], MemoryChunks(), offline_clock, before, "after")
+    found = compare(before, last)
+    assert [delta.type for delta in found.deltas] == ["source.app"]
+    [doubt] = found.doubts
+    assert doubt.type == "note"
+    assert "write `key: none` for it in a state schema" in doubt.cause
