@@ -13,7 +13,6 @@ from statediff.cli.options import (
     JsonFlag,
     Loudness,
     SchemaFileOption,
-    StatePair,
 )
 from statediff.cli.output import at_work, emit, note_empty, progress, results
 from statediff.errors import UsageError
@@ -176,8 +175,41 @@ def _write_tables(captured: Capture, out: Path) -> None:
     write_file(out, ("{" + ",\n".join(lines) + "}\n").encode())
 
 
+@dataclass(frozen=True, kw_only=True)
+class ComparedStates:
+    """Two states, as arguments or, for several sources, as options."""
+
+    states: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="BEFORE AFTER", help="The two states: paths or URLs of one source."),
+    ] = None
+    before: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--before", metavar="[NAME=]STATE", help="State before; once a source if of several."
+        ),
+    ] = None
+    after: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="[NAME=]STATE", help="State after, for the same sources."),
+    ] = None
+
+    @property
+    def sides(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The states before, and those after; `UsageError` where not both are given, and once."""
+        options, given = (self.before or (), self.after or ()), self.states or ()
+        if not given and all(options):
+            return options
+        if any(options) or len(given) != len(options):
+            raise UsageError(
+                "expected two states: `statediff diff BEFORE AFTER`; of several sources "
+                "`--before NAME=STATE --after NAME=STATE`, once a source"
+            )
+        return given[:1], given[1:]
+
+
 def diff(
-    states: StatePair,
+    compared: ComparedStates,
     schema: SchemaFileOption = None,
     graph: GraphOption = None,
     as_json: JsonFlag = False,
@@ -190,14 +222,15 @@ def diff(
     from statediff.workspace.inputs import capture_pair, refinements
 
     _require_graph_file(graph)
+    before, after = compared.sides
     with at_work("reading and comparing"):
-        pair = capture_pair(states.before, states.after, refinements(schema))
-        compared = comparison(*pair)
-        found = compared.diff
-    note_empty(states.before, pair[0])
-    note_empty(states.after, pair[1])
+        pair = capture_pair(before, after, refinements(schema))
+        whole = comparison(*pair)
+        found = whole.diff
+    note_empty(before, pair[0])
+    note_empty(after, pair[1])
     if graph is not None:
-        _write_graph(compared.graph(), graph)
+        _write_graph(whole.graph(), graph)
     if as_json:
         from statediff.reports.plain import plain_diff
 

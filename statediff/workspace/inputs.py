@@ -326,14 +326,17 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
 
 def empty_states(states: Sequence[str], capture: Capture) -> list[str]:
     """How messages name each state that was read whole and has no type of its own."""
-    objects = {each.name for each in object_types()}
-    empty = {
-        part.reading.source
+    whole = {
+        part.reading.source: part.state.schema.by_name.keys()
         for part in capture.parts
-        if part.reading.is_complete and part.state.schema.by_name.keys() <= objects
+        if part.reading.is_complete
     }
-    files = distinct_states(states, "the command line")
-    return [printable(file.label) for file in files if file.source in empty]
+    return [
+        printable(file.label)
+        for file in distinct_states(states, "the command line")
+        if file.source in whole
+        and whole[file.source] <= {each.name for each in object_types(file.reader)}
+    ]
 
 
 def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:

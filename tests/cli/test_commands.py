@@ -57,6 +57,18 @@ def test_diff_needs_no_contract_and_ends_with_0(statediff: Call, files: Files) -
     ]  # fmt: skip
 
 
+def test_diff_takes_two_states_as_they_are_or_options_once_a_source(
+    statediff: Call, files: Files
+) -> None:
+    files.write("b.json", after(status="closed", users=[]))
+    options = "diff", "--before", "a.json", "--after", "b.json"
+    assert statediff("diff", "a.json", "b.json").out == statediff(*options).out
+    for wrong in ((), ("a.json",), ("a.json", "b.json", "a.json"), (*options[1:], "a.json")):
+        said = statediff("diff", *wrong)
+        assert (said.code, said.out) == (2, "")
+        assert "expected two states: `statediff diff BEFORE AFTER`" in said.err
+
+
 def test_a_schema_file_names_keys_and_types(statediff: Call, files: Files) -> None:
     files.write("s.yaml", "schema: notes\nversion: 1.0.0\nentities:\n  task: {table: ticket}\n")
     said = statediff(

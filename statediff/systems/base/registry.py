@@ -178,13 +178,17 @@ def state_reader(path: Path) -> StateReader:
     return found
 
 
-def object_types() -> tuple[EntityType, ...]:
+def object_types(reader: StateReader | None = None) -> tuple[EntityType, ...]:
     """What the installed systems list beside their entities; types of one name are merged.
 
-    A merged type is open and has no key: which system a state is of is not known.
+    A merged type is open and has no key: which system a state is of is not known. Of states by a
+    reader, what its own system lists.
     """
+    is_known = reader is not None and not reader.is_any_system
     found: dict[str, EntityType] = {}
     for plugin in plugins().values():
+        if is_known and plugin.states is not reader:
+            continue
         for each in () if plugin.object_types is None else plugin.object_types():
             found[each.name] = EntityType(each.name, (), (), is_open=True)
     return tuple(found[name] for name in sorted(found))
