@@ -19,8 +19,6 @@ from ruamel.yaml.error import YAMLError
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.aws.proof import digest_of, sealed
@@ -53,10 +51,7 @@ class EmbeddedAccount:
         self._secrets: dict[str, str] = {}
         self._pristine: dict[str, str] = {}
         self._port = 0
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), self.source)
-        self._read = AwsSource(self.source, self._asked, refined)
+        self._read = AwsSource(self.source, self._asked, source.refinement())
         self._feed = KeptStatesFeed(self.source, self._asked, lambda _: self._read.state)
 
     @property

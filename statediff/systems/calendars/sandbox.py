@@ -25,8 +25,6 @@ from ruamel.yaml.error import YAMLError
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.packs import PackSource
@@ -67,10 +65,7 @@ class EmbeddedCalendars:
         self._port = 0
         self._cache = tempfile.mkdtemp(prefix="statediff-calendars-")
         weakref.finalize(self, shutil.rmtree, self._cache, ignore_errors=True)
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
-        self._read = RadicaleStoreSource(source.name, self.store, self._looks, refined)
+        self._read = RadicaleStoreSource(source.name, self.store, self._looks, source.refinement())
         self._feed = KeptStatesFeed(source.name, self._asked, self._read.kept_states)
 
     @property

@@ -28,8 +28,6 @@ from ruamel.yaml.error import YAMLError
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.base.kept import KeptStatesFeed
@@ -60,10 +58,7 @@ class EmbeddedMailbox:
         self._password = ""
         self._port = 0
         self._sieve = 0
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
-        self._read = HeldMailboxSource(source.name, self._dump, refined)
+        self._read = HeldMailboxSource(source.name, self._dump, source.refinement())
         self._feed = KeptStatesFeed(source.name, self._asked, self._read.kept_states)
 
     @property

@@ -23,8 +23,6 @@ from ruamel.yaml.error import YAMLError
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.packs import PackSource
@@ -50,10 +48,7 @@ class EmbeddedPayments:
         self.source = source.name
         self.folder = folder
         self.process = ForkedServer("statediff.systems.payments.server", "the payment API")
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), self.source)
-        self._own = PaymentsSource(self.source, self._question, refined)
+        self._own = PaymentsSource(self.source, self._question, source.refinement())
         self._feed = PaymentsFeed(self._own, lambda: self._forks)
         self._order = {"seed": read_seed(source.files["seed"]), "salt": secrets.token_hex(32)}
         self._base: dict[str, str] = {}

@@ -28,8 +28,6 @@ from ruamel.yaml.error import YAMLError
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
@@ -264,11 +262,8 @@ class EmbeddedTracker:
         self._is_idle()
 
     def _read(self) -> tuple[Source, ...]:
-        refined = None
-        if self._pack.schema is not None:
-            refined = refine(load_schema_file(self._pack.schema), self.source)
         own = frozenset({AGENT, "anonymous"})
-        self._own = read = RoundupSource(self.source, self.home, refined, own)
+        self._own = read = RoundupSource(self.source, self.home, self._pack.refinement(), own)
         types = api_types(read.schema(), ITEMS)
         looks = (RoundupApiSource(name, self.account, types) for name in self._looks)
         return (read, *looks)

@@ -26,8 +26,6 @@ from ruamel.yaml.error import YAMLError
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
@@ -74,10 +72,9 @@ class SynapseChat:
         self._port = 0
         self._image: dict[str, StoredFile] = {}
         self._digest = ""
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), self.source)
-        self._read = SynapseSource(self.source, self.home / DATABASE, self.home / MEDIA, refined)
+        self._read = SynapseSource(
+            self.source, self.home / DATABASE, self.home / MEDIA, source.refinement()
+        )
 
     @property
     def url(self) -> str:
