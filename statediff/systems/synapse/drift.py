@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from statediff.model.values import printable
 from statediff.systems.base.images import Difference, Image, StoredFile
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.sandbox import differing_tables
+from statediff.systems.trackers.home import updated, with_its_log
 
 DATABASE: Final = "homeserver.db"
 LOG: Final = f"{DATABASE}-wal"
@@ -35,11 +35,7 @@ def compacted(file: Path) -> bytes:
 
 def with_token(database: bytes, user: str, token: str) -> bytes:
     """The database with another access token of the user's one session."""
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        # A database in memory keeps no log, and says so in what it leaves.
-        connection.deserialize(without_log(database))
-        connection.execute("UPDATE access_tokens SET token = ? WHERE user_id = ?", (token, user))
-        return with_log(bytes(connection.serialize()))
+    return updated(database, "UPDATE access_tokens SET token = ? WHERE user_id = ?", (token, user))
 
 
 def without_readers(found: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
@@ -57,9 +53,8 @@ def described(expected: Image, found: Image) -> Iterator[Difference]:
     """What differs: tables of the database by name, and files."""
     log = found.get(LOG)
     if DATABASE in found and (log is not None or found[DATABASE] != expected[DATABASE]):
-        held = _with_its_log(found[DATABASE].content, b"" if log is None else log.content)
-        told = differing_tables(expected[DATABASE].content, held)
-        for name, before, after in told:
+        held = with_its_log(found, DATABASE)
+        for name, before, after in differing_tables(expected[DATABASE].content, held):
             yield f"table {printable(name)}", before, after
     for path in sorted(expected.keys() | found.keys()):
         one, other = expected.get(path), found.get(path)
@@ -69,19 +64,3 @@ def described(expected: Image, found: Image) -> Iterator[Difference]:
 
 def _short(file: StoredFile | None) -> str:
     return "no such file" if file is None else str(file)
-
-
-def _with_its_log(database: bytes, log: bytes) -> bytes:
-    """The database with what is committed in the log beside it."""
-    if not log:
-        return database
-    with tempfile.TemporaryDirectory(prefix="statediff-drift-") as folder:
-        file = Path(folder, "db")
-        file.write_bytes(database)
-        file.with_name("db-wal").write_bytes(log)
-        with (
-            contextlib.suppress(sqlite3.Error),  # then the files are named, and no rows
-            contextlib.closing(sqlite3.connect(file)) as connection,
-        ):
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return file.read_bytes()
