@@ -305,11 +305,9 @@ class _LogFile:
                 write_atomically(self._path, b"".join(anew), mode=0o600)
 
 
-def recording(
-    clock: Clock, *, principal: str | None = "agent", veil: Veil | None = None
-) -> Recorder:
+def recording(clock: Clock, *, veil: Veil | None = None) -> Recorder:
     """A recorder without a file, for one block."""
-    return Recorder(None, clock, principal=principal, veil=veil)
+    return Recorder(None, clock, veil=veil)
 
 
 def read_calls(path: Path) -> Trace:

@@ -236,10 +236,6 @@ class Output:
     bytes_seen: int
     bytes_kept: int
 
-    @property
-    def is_truncated(self) -> bool:
-        return self.bytes_seen > self.bytes_kept
-
 
 NOTHING_PRINTED = Output("", 0, 0)
 

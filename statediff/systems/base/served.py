@@ -169,8 +169,7 @@ class ForkedServer(ServerProcess):
     """A server program that is loaded once and forked for each trial; `forking.run` is its module.
 
     `start` loads it. `serve` ends the server of the last trial and forks another: nothing that an
-    earlier trial left in its memory is there. `prepare` forks one ahead, which `swap` puts in the
-    place of the one that serves.
+    earlier trial left in its memory is there.
     """
 
     def __init__(self, module: str, title: str) -> None:
@@ -222,14 +221,6 @@ class ForkedServer(ServerProcess):
             self.halt()
         except SandboxError:
             self.kill()
-
-    def prepare(self, order: dict[str, Any]) -> None:
-        """One more server is on its way; `serve` and another `prepare` drop it."""
-        self._forked({"prepare": order}, ANSWER_SECONDS)
-
-    def swap(self, seconds: float = START_SECONDS) -> dict[str, Any]:
-        """The prepared server serves, the other has ended. Raises `SandboxError` if none is."""
-        return self._forked({"swap": True}, seconds)
 
     def question(
         self, question: dict[str, Any], seconds: float = ANSWER_SECONDS

@@ -33,7 +33,6 @@ from statediff.model.values import Key
 from statediff.packs import PackSource
 from statediff.systems.base.captured import CapturedBase
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.relational.urls import split_choice
 
 STEP_SECONDS: Final = 600.0
 _POLL_SECONDS: Final = 0.05
@@ -193,11 +192,6 @@ class DatabaseByUrl(ABC):
             raise SandboxError(
                 f"{self.source}: {self.original} cannot be {what}: {self.cause_of(error)}"
             ) from error
-
-
-def plain_url(url: str) -> str:
-    """The URL as its driver takes it."""
-    return split_choice(url)[0]
 
 
 def _is_not_of_ours(type_name: str, key: Key) -> bool:

@@ -132,27 +132,18 @@ class Shelf:
         table = build_table(entity_type, single, self.store, like=like)
         return self.fail(table, f"{len(rows) - len(single)} rows share keys with each other")
 
-    def streamed(
-        self,
-        entity_type: EntityType,
-        rows: Iterable[Row],
-        like: Table | None,
-        *,
-        may_be_keyless: bool = False,
-    ) -> Table:
+    def streamed(self, entity_type: EntityType, rows: Iterable[Row], like: Table | None) -> Table:
         """The same of rows of which no more than a part is ever held, in any order."""
         pending = iter(rows)
         first = part(pending)
         following = next(pending, None)
         if following is None:
-            return self.distinct(entity_type, first, like, may_be_keyless=may_be_keyless)
+            return self.distinct(entity_type, first, like)
         table, left_out = merged_table(
             entity_type, chain(first, [following], pending), self.store, like
         )
         if not left_out:
             return table
-        if may_be_keyless:
-            return self.empty(replace(entity_type, key=()), None)
         return self.fail(table, f"{left_out} rows share keys with each other")
 
     def empty(self, entity_type: EntityType, like: Table | None) -> Table:
