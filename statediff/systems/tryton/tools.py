@@ -9,12 +9,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from typing import Annotated, Any, Final
+from urllib.parse import unquote, urlsplit
 
+import httpx
 from pydantic import Field
 
+from statediff.errors import InputError
+from statediff.model.strictjson import read_json
 from statediff.model.trace import ActionClass
-from statediff.systems.base.tool import Arguments, Tool, ToolError, tool_name
-from statediff.systems.tryton.rpc import Erp
+from statediff.systems.base.rows import plain
+from statediff.systems.base.tool import MAX_SECONDS, Arguments, Tool, ToolError, tool_name
 
 MAX_RECORDS: Final = 200
 Model = Annotated[
@@ -27,6 +31,57 @@ Numbers = Annotated[list[Number], Field(min_length=1, max_length=MAX_RECORDS)]
 Values = Annotated[dict[str, Any], Field(description="Field → value.")]
 _RIGHTS: Final = ("res.", "ir.model.", "ir.rule")
 """How the names of models begin that say who may do what."""
+
+
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_MAX_SAID: Final = 500
+
+
+class Erp:
+    """The account that the URL names, `tryton+http://LOGIN:PASSWORD@HOST:PORT/DATABASE/`.
+
+    Its JSON-RPC is bounded and read strictly, and no redirect is followed.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._rpc = f"http://{parts.hostname}:{parts.port}{parts.path}rpc/"
+        self._auth = (unquote(parts.username or ""), unquote(parts.password or ""))
+        self._context: dict[str, Any] | None = None
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What the server knows of the user, e.g. the company: calls take it as their last."""
+        if self._context is None:
+            found = self.call("model.res.user.get_preferences", True, {})
+            self._context = dict(found) if isinstance(found, dict) else {}
+        return self._context
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """The result; `ToolError` with what the server says where it does not do it."""
+        body = {"id": 0, "method": method, "params": arguments}
+        try:
+            with (
+                httpx.Client(auth=self._auth, timeout=MAX_SECONDS, trust_env=False) as client,
+                client.stream("POST", self._rpc, json=body) as response,
+            ):
+                raw = b""
+                for piece in response.iter_bytes():
+                    raw += piece
+                    if len(raw) > MAX_ANSWER_BYTES:
+                        raise ToolError(f"the ERP answers more than {MAX_ANSWER_BYTES} bytes")
+        except httpx.HTTPError as error:
+            raise ToolError(f"the ERP does not answer: {error}") from error
+        if response.status_code != httpx.codes.OK:
+            said = raw[:_MAX_SAID].decode("utf-8", errors="replace")
+            raise ToolError(f"the ERP refuses it: {response.status_code} {said}")
+        try:
+            answer = plain(read_json(raw, "the answer of the ERP", max_bytes=MAX_ANSWER_BYTES))
+        except InputError as error:
+            raise ToolError(str(error)) from error
+        if isinstance(answer, dict) and "error" in answer:
+            raise ToolError(f"the ERP refuses it: {answer['error']}")
+        return answer.get("result") if isinstance(answer, dict) else answer
 
 
 class Search(Arguments):
