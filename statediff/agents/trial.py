@@ -289,6 +289,27 @@ class Trusted(Protocol):
         """Whether somebody does."""
 
 
+@dataclass(frozen=True)
+class WrappedAgent:
+    """What an agent around another one has of it."""
+
+    agent: Agent
+
+    @property
+    def name(self) -> str:
+        return self.agent.name
+
+    @property
+    def isolation(self) -> str:
+        """The agent's own."""
+        return self.agent.isolation if isinstance(self.agent, Isolated) else "none"
+
+    @property
+    def halted(self) -> Event:
+        """The agent's own; of one that nobody can end, an event that nobody heeds."""
+        return self.agent.halted if isinstance(self.agent, Haltable) else Event()
+
+
 class Agent(Protocol):
     """Whatever can be given a trial. `run` raises `AdapterError` only if it could not start."""
 
