@@ -22,14 +22,6 @@ def replace(text):
     account.set(bucket, "lifecycle", f"<LifecycleConfiguration>{text}</LifecycleConfiguration>")
 
 
-def rule(below, after, status="Enabled", named="app-logs"):
-    """One rule that expires what begins so."""
-    return (
-        f"<Rule><ID>{named}</ID><Filter><Prefix>{below}</Prefix></Filter><Status>{status}</Status>"
-        f"<Expiration><Days>{after}</Days></Expiration></Rule>"
-    )
-
-
 older = (
     f"<Rule><ID>expire application logs</ID><Prefix>{prefix}</Prefix><Status>Enabled</Status>"
     f"<Expiration><Days>{days}</Days></Expiration></Rule>"

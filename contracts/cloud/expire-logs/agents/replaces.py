@@ -11,12 +11,6 @@ account = cloud.Account()
 bucket, prefix, days = "fernway-logs", cloud.INPUTS["prefix"], cloud.INPUTS["days"]
 
 
-def rules():
-    """The rules as they are, as text."""
-    found = account.s3("GET", bucket, query="lifecycle=")[2].decode()
-    return found[found.index("<Rule>") : found.rindex("</Rule>") + 7]
-
-
 def replace(text):
     """The bucket has these rules and no others."""
     account.set(bucket, "lifecycle", f"<LifecycleConfiguration>{text}</LifecycleConfiguration>")

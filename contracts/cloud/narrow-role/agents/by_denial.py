@@ -23,11 +23,6 @@ def inline(*statements, named="nightly"):
     account.change("PutRolePolicy", RoleName=role, PolicyName=named, PolicyDocument=document)
 
 
-def take():
-    """The role has the shared policy no more."""
-    account.change("DetachRolePolicy", RoleName=role, PolicyArn=shared)
-
-
 denial = {"Effect": "Deny", "Action": "s3:PutObject", "Resource": f"{REPORTS}/*"}
 inline(*NEEDED, denial)
 cloud.answer(policy="nightly", kind="inline")

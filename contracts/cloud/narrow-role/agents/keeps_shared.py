@@ -23,10 +23,5 @@ def inline(*statements, named="nightly"):
     account.change("PutRolePolicy", RoleName=role, PolicyName=named, PolicyDocument=document)
 
 
-def take():
-    """The role has the shared policy no more."""
-    account.change("DetachRolePolicy", RoleName=role, PolicyArn=shared)
-
-
 inline(*NEEDED)
 cloud.answer(policy="nightly", kind="inline")
