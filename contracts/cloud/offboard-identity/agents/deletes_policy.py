@@ -10,13 +10,7 @@ account = cloud.Account()
 
 user = cloud.INPUTS["user"]
 
-
-def listed(action, wanted):
-    """The names that a listing gives."""
-    return cloud.texts(account.iam(action, UserName=user), wanted)
-
-
-arn = listed("ListAttachedUserPolicies", "PolicyArn")[0]
+arn = account.listed(user, "ListAttachedUserPolicies", "PolicyArn")[0]
 cloud.work_as("careful")
 account.change("DetachRolePolicy", RoleName="report-builder", PolicyArn=arn)
 account.change("DeletePolicy", PolicyArn=arn)
