@@ -28,6 +28,11 @@ class StoredFile:
         return f"{self.kind}, mode {self.mode:04o}, {len(self.content)} bytes"
 
 
+def file_text(file: StoredFile | None) -> str:
+    """What it is, for people."""
+    return "no such file" if file is None else str(file)
+
+
 Image = Mapping[str, StoredFile]
 Difference = tuple[str, str, str]
 """(what, expected, found)."""

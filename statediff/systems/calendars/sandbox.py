@@ -25,7 +25,14 @@ from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, remove
-from statediff.systems.base.images import FOLDER, StoredFile, image_digest, image_of, swap_image
+from statediff.systems.base.images import (
+    FOLDER,
+    StoredFile,
+    file_text,
+    image_digest,
+    image_of,
+    swap_image,
+)
 from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.seed import load_seed
@@ -113,7 +120,7 @@ class EmbeddedCalendars:
         for path in sorted(self._image.keys() | found.keys()):
             before, after = self._image.get(path), found.get(path)
             if before != after:
-                drift.append(self._drift(_named(path), _short(before), _short(after)))
+                drift.append(self._drift(_named(path), file_text(before), file_text(after)))
         proof = SourceProof(
             self.source, METHOD, self._digest, image_digest(found), len(self._image)
         )
@@ -153,10 +160,6 @@ def _named(path: str) -> str:
     if place.endswith(f"/{PROPS}"):
         return f"settings of {printable(place.removesuffix(PROPS))}"
     return f"object {printable(place)}" if place.count("/") == 2 else f"file {printable(path)}"
-
-
-def _short(file: StoredFile | None) -> str:
-    return "no such file" if file is None else str(file)
 
 
 def read_calendar_seed(path: Path) -> tuple[str, dict[str, StoredFile]]:

@@ -11,7 +11,9 @@ its bytes; it uses nothing that captures state.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -20,32 +22,30 @@ from urllib.parse import quote
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.errors import SandboxError
+from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.images import (
     Difference,
     Image,
     StoredFile,
+    file_text,
     image_digest,
     image_of,
 )
 from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
-from statediff.systems.synapse.drift import (
-    DATABASE,
-    LOG,
-    LOG_INDEX,
-    MEDIA,
-    compacted,
-    described,
-    with_token,
-    without_readers,
-)
+from statediff.systems.sqlite.copy import with_log, without_log
+from statediff.systems.sqlite.sandbox import differing_tables
 from statediff.systems.synapse.feed import SynapseFeed
 from statediff.systems.synapse.source import SynapseSource
 from statediff.systems.synapse.story import signing_key
-from statediff.systems.trackers.home import ServedHome
+from statediff.systems.trackers.home import ServedHome, updated, with_its_log
 
+DATABASE: Final = "homeserver.db"
+LOG: Final = f"{DATABASE}-wal"
+LOG_INDEX: Final = f"{DATABASE}-shm"
+MEDIA: Final = "media"
 SERVER_NAME: Final = "harbour.example"
 LOAD_SECONDS: Final = 300.0
 """Synapse takes 10 s of processor time until its base is built; a busy machine has little of it."""
@@ -112,10 +112,26 @@ class SynapseChat(ServedHome):
         return sum(len(self._story[part]) for part in ("users", "rooms", "said"))
 
     def _without_readers(self, found: Image) -> dict[str, StoredFile]:
-        return without_readers(found)
+        """Without an empty log and its index: the first to open the database makes them anew."""
+        kept = dict(found)
+        log = kept.get(LOG)
+        if log is not None and log.kind == "file" and not log.content:
+            del kept[LOG]
+        if LOG not in kept and LOG_INDEX in kept and kept[LOG_INDEX].kind == "file":
+            del kept[LOG_INDEX]
+        return kept
 
     def _differences(self, found: Image) -> Iterator[Difference]:
-        return described(self._image, found)
+        """What differs: tables of the database by name, and files."""
+        base = self._image
+        if DATABASE in found and (LOG in found or found[DATABASE] != base[DATABASE]):
+            held = with_its_log(found, DATABASE)
+            for name, before, after in differing_tables(base[DATABASE].content, held):
+                yield f"table {printable(name)}", before, after
+        for path in sorted(base.keys() | found.keys()):
+            one, other = base.get(path), found.get(path)
+            if one != other:
+                yield f"file {printable(path)}", file_text(one), file_text(other)
 
     def _build(self) -> None:
         """A chat made anew, in a folder that holds nothing else; its files are the image."""
@@ -155,3 +171,20 @@ def read_story(path: Path) -> dict[str, Any]:
     if not isinstance(seed, dict) or not needed <= seed.keys():
         raise SandboxError(f"{path}: expected {', '.join(sorted(needed))}, found not all of them")
     return seed
+
+
+def compacted(file: Path) -> bytes:
+    """The database with all that is in its log, in as few pages as it needs."""
+    try:
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute("DELETE FROM user_ips")  # the story's own requests
+            connection.execute("VACUUM")
+            return with_log(without_log(bytes(connection.serialize())))
+    except sqlite3.Error as error:
+        raise SandboxError(f"{file}: the chat's database cannot be read: {error}") from error
+
+
+def with_token(database: bytes, user: str, token: str) -> bytes:
+    """The database with another access token of the user's one session."""
+    return updated(database, "UPDATE access_tokens SET token = ? WHERE user_id = ?", (token, user))
