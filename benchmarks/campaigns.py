@@ -255,11 +255,12 @@ from benchmarks.campaigns import TASK, idle
 from statediff.agents.function import FunctionAgent
 from statediff.capture.guard import Scans
 from statediff.capture.store import DiskChunks
-from statediff.workspace.contracts import contract_file
+from statediff.evaluate import load_contract
+from statediff.workspace.contracts import contract_path
 from statediff.workspace.trials import clock, open_sandbox
 from statediff.harness import TrialPlan, run_trial
 trials, base = int(sys.argv[1]), Path(sys.argv[2])
-file, agent = contract_file(TASK), FunctionAgent(idle, "idle")
+file, agent = load_contract(contract_path(TASK)), FunctionAgent(idle, "idle")
 with open_sandbox("shop") as sandbox:
     for number in range(trials + 10):
         if number == 10:

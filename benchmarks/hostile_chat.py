@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from benchmarks import hostile_sqlite
 from benchmarks.hostile_places import NoPlace, pick
-from statediff.systems.synapse.drift import DATABASE, MEDIA
+from statediff.systems.synapse.sandbox import DATABASE, MEDIA
 
 _API: Final = "/_matrix/client/v3"
 _SERVER: Final = "harbour.example"

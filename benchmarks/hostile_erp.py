@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from benchmarks import hostile_sqlite
 from benchmarks.hostile_places import NoPlace, pick
 from statediff.systems.base.tool import ToolError
-from statediff.systems.tryton.rpc import Erp
+from statediff.systems.tryton.tools import Erp
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from statediff.harness import write_run
 from statediff.suite.indexing import TrialContent, index_run, stamp_of
-from statediff.suite.overview import failures, flaky, matrix, trend, violations
+from statediff.suite.overview import failures, matrix, trend, violations
 from statediff.suite.records import Ended, Loose
 from statediff.suite.store import file_url, open_store
 from statediff.workspace.runfolders import run_facts
@@ -88,7 +88,7 @@ def main() -> None:
                 f"({clock[0]:.2f} – {clock[-1]:.2f}), {cpu[RUNS // 2]:.2f} s CPU"
             )
         with open_store(file_url(base / "store.sqlite")) as store:
-            for ask in (matrix, trend, violations, failures, flaky):
+            for ask in (matrix, trend, violations, failures):
                 began = time.process_time()
                 ask(store)
                 print(f"{ask.__name__:10} {time.process_time() - began:.2f} s CPU")

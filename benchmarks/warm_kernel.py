@@ -38,7 +38,6 @@ def _id(name: str = "id", reference: str | None = None) -> Field:
 
 
 _TEXT: Final = Kind.TEXT
-_PARENT: Final = Field("parent", Kind.INT, reference="product")
 TYPES: Final = (
     EntityType("approval", ("id",), (_id(), _id("order", "order"), _id("by", "staff"))),
     EntityType("customer", ("id",), (_id(), Field("name", _TEXT), Field("email", _TEXT))),

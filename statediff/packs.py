@@ -10,11 +10,12 @@ import importlib.resources
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from statediff.contract.document.refinement import refine
 from statediff.contract.document.sandboxfile import (
     OtherEntry,
     SandboxDocument,
@@ -22,9 +23,11 @@ from statediff.contract.document.sandboxfile import (
     VariantEntry,
     load_sandbox_file,
 )
+from statediff.contract.document.schemafile import load_schema_file
 from statediff.contract.yaml.reader import Document, NodePath
 from statediff.contract.yaml.shape import closest
 from statediff.errors import ContractError, UsageError
+from statediff.model.schema import Schema
 from statediff.model.values import printable
 
 if TYPE_CHECKING:
@@ -80,6 +83,10 @@ class PackSource:
     def schema(self) -> Path | None:
         """The file that refines the schema read from the catalogue."""
         return self.files.get("schema")
+
+    def refinement(self) -> Callable[[Schema], Schema] | None:
+        """What makes the logical schema of the catalogue's; None: it is the catalogue's."""
+        return None if self.schema is None else refine(load_schema_file(self.schema), self.name)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
-BIBLIOGRAPHY = CHECKOUT / "docs" / "bibliography.md"
 THIS = Path(__file__)
 PROGRAMS = ("statediff", "tests", "benchmarks", "docs", "contracts")
 

@@ -98,11 +98,28 @@ class Account:
             if name(each) in ("Version", "DeleteMarker") and text(each, "Key") == key
         ]
 
+    def oldest_first(self, bucket, key, *, with_markers=False):
+        """The version ids of an object, those of delete markers if asked so, the oldest first."""
+        found = tree(self.s3("GET", bucket, "", f"versions=&prefix={key}")[2])
+        listed = [each for each in found if text(each, "Key") == key]
+        listed = [each for each in listed if with_markers or name(each) == "Version"]
+        listed.sort(key=lambda each: text(each, "LastModified"))
+        return [text(each, "VersionId") for each in listed]
+
+    def rules(self, bucket):
+        """The lifecycle rules of a bucket as they are, as text."""
+        found = self.s3("GET", bucket, query="lifecycle=")[2].decode()
+        return found[found.index("<Rule>") : found.rindex("</Rule>") + 7]
+
     # IAM, STS: the query protocol
 
     def iam(self, action, **arguments):
         """The answer's tree."""
         return self._query("iam", "2010-05-08", action, arguments)
+
+    def listed(self, user, action, wanted):
+        """The names that a listing about the user gives."""
+        return texts(self.iam(action, UserName=user), wanted)
 
     def sts(self, action, **arguments):
         """The answer's tree."""
@@ -163,12 +180,35 @@ class Account:
         kind = "permission-change" if what in _RIGHTS else "conditional-update"
         log(f"set_{what}", kind, {"bucket": bucket, "key": key})
 
+    def set_rules(self, bucket, rules):
+        """The bucket has these lifecycle rules and no others."""
+        rules = f"<LifecycleConfiguration>{rules}</LifecycleConfiguration>"
+        self.set(bucket, "lifecycle", rules)
+
     def change(self, action, **arguments):
         """An IAM action that changes something."""
         found = self.iam(action, **arguments)
         shown = {n: v for n, v in arguments.items() if n != "PolicyDocument"}
         log(action, "permission-change", shown)
         return found
+
+    def inline(self, role, *statements, named="nightly"):
+        """The role has an inline policy of these statements."""
+        document = policy(*statements)
+        self.change("PutRolePolicy", RoleName=role, PolicyName=named, PolicyDocument=document)
+
+    def leave(self, user, *, keys=0, password=True):
+        """All that the user has goes, but its first so many keys, and its password if so asked."""
+        for key in self.listed(user, "ListAccessKeys", "AccessKeyId")[keys:]:
+            self.change("DeleteAccessKey", UserName=user, AccessKeyId=key)
+        if password:
+            self.change("DeleteLoginProfile", UserName=user)
+        for group in self.listed(user, "ListGroupsForUser", "GroupName"):
+            self.change("RemoveUserFromGroup", UserName=user, GroupName=group)
+        for named in self.listed(user, "ListUserPolicies", "member"):
+            self.change("DeleteUserPolicy", UserName=user, PolicyName=named)
+        for attached in self.listed(user, "ListAttachedUserPolicies", "PolicyArn"):
+            self.change("DetachUserPolicy", UserName=user, PolicyArn=attached)
 
     def new_key(self, user):
         """The id and the secret of a new access key."""
@@ -180,6 +220,10 @@ class Account:
         named = attributes or {}
         self.sqs("SendMessage", queue, MessageBody=body, MessageAttributes=named)
         log("send_message", "notification", {"queue": queue, "body": body})
+
+    def send_back(self, queue, message):
+        """A message that was received waits again, as it was."""
+        self.send(queue, message["Body"], message.get("MessageAttributes", {}))
 
     def drop(self, queue, message):
         """Deletes a message that was received."""
@@ -218,6 +262,14 @@ def _code(said):
         return text(tree(said), "Code") or ""
     except ET.ParseError:
         return ""
+
+
+def rule(below, after, status="Enabled", named="app-logs"):
+    """One lifecycle rule that expires what begins so."""
+    return (
+        f"<Rule><ID>{named}</ID><Filter><Prefix>{below}</Prefix></Filter><Status>{status}</Status>"
+        f"<Expiration><Days>{after}</Days></Expiration></Rule>"
+    )
 
 
 def policy(*statements):

@@ -86,11 +86,6 @@ class Erp:
             raise SystemExit(f"{model} {domain}: expected one record, found {len(found)}")
         return found[0]
 
-    def defaults(self, model: str, *fields: str) -> dict:
-        """What the server would fill in."""
-        found = self.call(f"model.{model}.default_get", list(fields), self.context)
-        return {name: value for name, value in found.items() if "." not in name}
-
     def create(self, model: str, **values: object) -> int:
         """The id of a new record."""
         (made,) = self._change("create", model, [values])

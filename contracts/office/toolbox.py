@@ -189,15 +189,6 @@ class Calendars:
         periods = re.findall(r"^FREEBUSY[^:\n]*:(.*?)\r?$", answer, re.MULTILINE)
         return [tuple(each.split("/")) for line in periods for each in line.split(",")]  # type: ignore[misc]
 
-    def rename(self, calendar: str, name: str) -> None:
-        """The calendar is called so."""
-        body = (
-            "<propertyupdate xmlns='DAV:'><set><prop>"
-            f"<displayname>{name}</displayname></prop></set></propertyupdate>"
-        )
-        self._ask("PROPPATCH", calendar, body)
-        log("rename_calendar", "reversible-update", {"path": calendar, "name": name})
-
     def _ask(self, method: str, path: str, body: str = "", **headers: str) -> bytes:
         content = body.encode() if body else None
         self._connection.request(method, path, content, {**self._headers, **headers})

@@ -146,9 +146,21 @@ def tip(repository: pygit2.Repository, branch: str) -> pygit2.Commit:
     return repository.references[name].peel(pygit2.Commit)
 
 
+def is_merged(repository: pygit2.Repository, main: pygit2.Commit, branch: str) -> bool:
+    """Whether main has every commit of the branch."""
+    last = tip(repository, branch)
+    return last.id == main.id or repository.descendant_of(main.id, last.id)
+
+
 def text(commit: pygit2.Commit, path: str) -> str:
     """A file of a commit."""
     return commit.tree[path].data.decode()
+
+
+def released(version: str, commit: pygit2.Commit) -> dict[str, str]:
+    """The files of unitkit as the release has them."""
+    changelog = text(commit, "CHANGELOG.md").replace("## Unreleased", f"## {version}")
+    return {"VERSION": f"{version}\n", "CHANGELOG.md": changelog}
 
 
 def commit(

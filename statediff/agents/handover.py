@@ -16,11 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
 from typing import Any, Final
 
 from statediff.agents.own_log import MAX_ERROR, MAX_LOG_BYTES
-from statediff.agents.trial import Agent, AgentRun, Haltable, Isolated, Trial
+from statediff.agents.trial import AgentRun, Trial, WrappedAgent
 from statediff.capture.source import Clock
 from statediff.errors import InputError
 from statediff.model.explanation import by_run
@@ -287,28 +286,13 @@ def _instant(members: dict[str, Value], key: str, what: str) -> datetime | None:
 
 
 @dataclass(frozen=True)
-class TrustedAgent:
+class TrustedAgent(WrappedAgent):
     """Another agent, for whose own log of its calls the caller answers (`--trust-trace`).
 
     A log that is not there, that is damaged, or that says itself what it lacks, stays what it is.
     """
 
-    agent: Agent
     is_trace_trusted: bool = True
-
-    @property
-    def name(self) -> str:
-        return self.agent.name
-
-    @property
-    def isolation(self) -> str:
-        """The agent's own."""
-        return self.agent.isolation if isinstance(self.agent, Isolated) else "none"
-
-    @property
-    def halted(self) -> Event:
-        """The agent's own; of one that nobody can end, an event that nobody heeds."""
-        return self.agent.halted if isinstance(self.agent, Haltable) else Event()
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         run = self.agent.run(trial, clock)

@@ -24,15 +24,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from threading import Event
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlsplit, urlunsplit
 
 import h11
 
-from statediff.agents.isolation import NONE
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, recording
-from statediff.agents.trial import Agent, AgentRun, Haltable, Isolated, Trial
+from statediff.agents.trial import AgentRun, Trial, WrappedAgent
 from statediff.agents.turns import heard
 from statediff.agents.veil import Veil, live_veil
 from statediff.capture.source import Clock
@@ -74,24 +72,8 @@ _Message = h11.Request | h11.Response
 
 
 @dataclass(frozen=True)
-class NativeAgent:
+class NativeAgent(WrappedAgent):
     """Another agent, whose requests over HTTP are recorded; its own log of them is not used."""
-
-    agent: Agent
-
-    @property
-    def name(self) -> str:
-        return self.agent.name
-
-    @property
-    def isolation(self) -> str:
-        """The agent's own."""
-        return self.agent.isolation if isinstance(self.agent, Isolated) else NONE
-
-    @property
-    def halted(self) -> Event:
-        """The agent's own; of one that nobody can end, an event that nobody heeds."""
-        return self.agent.halted if isinstance(self.agent, Haltable) else Event()
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         with recording(clock, veil=live_veil(trial.urls.values())) as recorder:

@@ -75,8 +75,8 @@ class OwnLog:
         call = uuid.uuid4().hex
         kind = self.classes.get(tool, ActionClass.UNKNOWN.value)
         self._write(
-            {"begin": call, "tool": _text(tool, MAX_NAME) or "(no name)", "class": kind}
-            | ({} if principal is None else {"principal": _text(principal, MAX_NAME)})
+            {"begin": call, "tool": bounded(tool, MAX_NAME) or "(no name)", "class": kind}
+            | ({} if principal is None else {"principal": bounded(principal, MAX_NAME)})
             | {"started_at": self.clock().isoformat()},
             ("arguments", arguments),
         )
@@ -92,7 +92,7 @@ class OwnLog:
 
     def miss(self, cause: str) -> None:
         """Calls were made, or may be, that the log does not hold."""
-        self._write({"missed": _text(cause, MAX_ERROR)})
+        self._write({"missed": bounded(cause, MAX_ERROR)})
 
     @contextlib.contextmanager
     def call(self, tool: str, arguments: object) -> Iterator[Outcome]:
@@ -248,12 +248,12 @@ class _Arguments:
 def error_text(error: BaseException | str) -> str:
     """An error as a log keeps it, whatever its own text does."""
     if isinstance(error, str):
-        return _text(error, MAX_ERROR)
+        return bounded(error, MAX_ERROR)
     try:
         said = str(error)
     except Exception:  # noqa: BLE001 - a text of the agent's own code
         said = "(it cannot be shown)"
-    return _text(f"{type(error).__name__}: {said}" if said else type(error).__name__, MAX_ERROR)
+    return bounded(f"{type(error).__name__}: {said}" if said else type(error).__name__, MAX_ERROR)
 
 
 def _kept(name: str, value: object, *, is_full: bool) -> dict[str, str]:
@@ -262,7 +262,7 @@ def _kept(name: str, value: object, *, is_full: bool) -> dict[str, str]:
         value = Unobserved(f"the log has more than {MAX_LOG_BYTES // 2} bytes and keeps no values")
     kept = value if isinstance(value, Unobserved) else _json(value)
     if isinstance(kept, Unobserved):
-        return {"unobserved": json.dumps({name: _text(kept.cause, 200)})}
+        return {"unobserved": json.dumps({name: bounded(kept.cause, 200)})}
     return {name: kept}
 
 
@@ -311,7 +311,7 @@ def _plain(value: object) -> object:
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain)
 
 
-def _text(text: str, limit: int) -> str:
+def bounded(text: str, limit: int) -> str:
     """Text that can be written: bounded, and without half characters."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return cut.encode("utf-8", errors="replace").decode("utf-8")

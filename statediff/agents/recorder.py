@@ -35,6 +35,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from statediff.agents.own_log import bounded
 from statediff.agents.veil import Veil, live_veil
 from statediff.atomic import write_atomically
 from statediff.capture.source import Clock
@@ -160,7 +161,7 @@ class Recorder:
                 {
                     "end": call,
                     "result": encode(kept),
-                    "error": None if error is None else _text(self.veil.text(error), MAX_ERROR),
+                    "error": None if error is None else bounded(self.veil.text(error), MAX_ERROR),
                     "class": None if class_ is None else class_.value,
                     "transactions": marks,
                     "finished_at": encode(self._clock()),
@@ -170,7 +171,7 @@ class Recorder:
     def user(self, message: str) -> None:
         """A message of the user, with which a turn begins."""
         with self._lock:
-            self._write({"user": _text(self.veil.text(message), MAX_VALUE_BYTES)})
+            self._write({"user": bounded(self.veil.text(message), MAX_VALUE_BYTES)})
 
     def reply(self, reply: object) -> None:
         """What the agent said to the user at the end of the turn."""
@@ -234,7 +235,7 @@ class Recorder:
 
     def _miss(self, cause: str) -> None:
         if self._gap is None:
-            self._gap = _text(self.veil.text(cause), MAX_ERROR)
+            self._gap = bounded(self.veil.text(cause), MAX_ERROR)
             self._write({"missed": self._gap})
 
     def _value(self, raw: object) -> Value | Unobserved:
@@ -305,11 +306,9 @@ class _LogFile:
                 write_atomically(self._path, b"".join(anew), mode=0o600)
 
 
-def recording(
-    clock: Clock, *, principal: str | None = "agent", veil: Veil | None = None
-) -> Recorder:
+def recording(clock: Clock, *, veil: Veil | None = None) -> Recorder:
     """A recorder without a file, for one block."""
-    return Recorder(None, clock, principal=principal, veil=veil)
+    return Recorder(None, clock, veil=veil)
 
 
 def read_calls(path: Path) -> Trace:
@@ -371,7 +370,7 @@ def log_value(raw: object) -> Value | Unobserved:
         text = json.dumps(raw, ensure_ascii=False, allow_nan=False).encode("utf-8")
         return read_json(text, "value", max_bytes=MAX_VALUE_BYTES, max_depth=MAX_DEPTH)
     except (TypeError, ValueError, RecursionError) as error:
-        return Unobserved(by_run(f"not JSON: {_text(str(error), 200)}"))
+        return Unobserved(by_run(f"not JSON: {bounded(str(error), 200)}"))
     except InputError as error:
         return Unobserved(by_run(str(error)))
 
@@ -394,12 +393,6 @@ def _end(action: dict[str, Any], entry: Any) -> None:
 
 def _turn(message: str, calls_before: int) -> dict[str, Any]:
     return {"message": message, "calls_before": calls_before, "reply": answer_document(NO_REPLY)}
-
-
-def _text(text: str, limit: int) -> str:
-    """Text that can be written: bounded, and without half characters."""
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return cut.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def _digest(tool: str, arguments: Map | Unobserved) -> bytes:

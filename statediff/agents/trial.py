@@ -236,10 +236,6 @@ class Output:
     bytes_seen: int
     bytes_kept: int
 
-    @property
-    def is_truncated(self) -> bool:
-        return self.bytes_seen > self.bytes_kept
-
 
 NOTHING_PRINTED = Output("", 0, 0)
 
@@ -291,6 +287,27 @@ class Trusted(Protocol):
     @property
     def is_trace_trusted(self) -> bool:
         """Whether somebody does."""
+
+
+@dataclass(frozen=True)
+class WrappedAgent:
+    """What an agent around another one has of it."""
+
+    agent: Agent
+
+    @property
+    def name(self) -> str:
+        return self.agent.name
+
+    @property
+    def isolation(self) -> str:
+        """The agent's own."""
+        return self.agent.isolation if isinstance(self.agent, Isolated) else "none"
+
+    @property
+    def halted(self) -> Event:
+        """The agent's own; of one that nobody can end, an event that nobody heeds."""
+        return self.agent.halted if isinstance(self.agent, Haltable) else Event()
 
 
 class Agent(Protocol):

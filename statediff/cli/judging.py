@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.options import (
+    BundleOutOption,
     CaseChoice,
     ContractArgument,
     Loudness,
@@ -64,14 +65,7 @@ class AgentRecord:
 class JudgedFiles:
     """What a judgement leaves."""
 
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
-        ),
-    ] = None
+    out: BundleOutOption = None
     reward: Annotated[
         Path | None,
         typer.Option(

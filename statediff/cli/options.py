@@ -131,6 +131,24 @@ VaultOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--vault", metavar="DIR", help="Where the keys of a kept bundle (.kept) lie."),
 ]
+BundleOutOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
+    ),
+]
+MaxTurnsOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--max-turns", min=1, max=1000, help="Answers of the model [default: 50]."),
+]
+ContractsVariantOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--sandbox", metavar="VARIANT", help="Of the contracts' sandboxes, e.g. `postgres`."
+    ),
+]
 MaxCostOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--max-cost", metavar="COST", help="Of all trials together; needs both prices."),

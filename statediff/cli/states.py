@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from statediff.cli.options import (
+    BundleOutOption,
     CaseChoice,
     JsonFlag,
     Loudness,
@@ -293,14 +294,7 @@ class WatchFiles:
             "--draft", metavar="DIR", help="Write a schema and a contract that ask for this run."
         ),
     ] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
-        ),
-    ] = None
+    out: BundleOutOption = None
 
 
 @dataclass(frozen=True, kw_only=True)

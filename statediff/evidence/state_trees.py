@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -162,7 +162,6 @@ class Tree:
 
     paths: bytes
     digests: bytes
-    _levels: list[list[_Node]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.paths) // 32

@@ -165,6 +165,20 @@ def _judge_line(suite: Suite, chunk: LineChunk, line: RunLine) -> RunOutcome | N
         return RejudgedRun(*known, verdict=None, fault=str(error))
 
 
+def readable_runs(
+    suite: Suite, domain: str | None = None
+) -> Iterator[tuple[str, RunLine, RecordedRun, Labels]]:
+    """Every run of the suite, or of one of its domains, that can be read, with domain and line."""
+    for file in suite.files:
+        for line in read_lines(file.path) if domain in (None, file.domain) else ():
+            if isinstance(line, BadLine):
+                continue
+            try:
+                yield file.domain, line, *read_run(suite, file.domain, line)
+            except NotARun:
+                continue
+
+
 def read_run(suite: Suite, domain: str, line: RunLine) -> tuple[RecordedRun, Labels]:
     """The run of a line and, apart, its labels. `NotARun` where it holds none."""
     run, labels = suite.run(domain, parse(line))

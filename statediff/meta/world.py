@@ -491,11 +491,11 @@ def with_key(entity: EntityType, row: Row, key: Key) -> Row:
     return {**row, **dict(zip(entity.key, key, strict=True))}
 
 
-def invent_row(entity: EntityType, number: int = 1) -> Row:
+def invent_row(entity: EntityType) -> Row:
     """A row of a type of which none was seen: some value in every field, references null."""
     return {
         f.name: None
         if f.is_nullable and (f.reference or f.name == entity.deleted_when)
-        else some_value(f.kind, number)
+        else some_value(f.kind, 1)
         for f in entity.fields
     }

@@ -138,18 +138,6 @@ def _and_more(number: int) -> str:
     return f"; and {number} more" if number else ""
 
 
-def _listed(items: Any, number: int) -> str:
-    return ", ".join(map(_words, items)) + _more(number)
-
-
-def _entities(entities: Any, more: int) -> str:
-    return _listed(entities, more)
-
-
-def _calls(calls: Any, more: int) -> str:
-    return _listed(calls, more)
-
-
 def _unobserved(causes: Any) -> str:
     return "unobserved (" + "; ".join(map(_words, causes))[:_CAUSES_LIMIT] + ")"
 
@@ -269,10 +257,6 @@ def _not_changed(entity: Any, more: int) -> str:
     return f"{_words(entity)}{_more(more)} not changed as required"
 
 
-def _wrong_field(entity: Any, because: Any) -> str:
-    return f"{_words(entity)}: {_words(because)}"
-
-
 def _other_changes(missing: Any, extra: Any, more: int) -> str:
     parts = [f"missing: {_words(each)}" for each in missing]
     parts += [f"not recorded: {_words(each)}" for each in extra]
@@ -282,10 +266,6 @@ def _other_changes(missing: Any, extra: Any, more: int) -> str:
 def _expected(operation: str, entity_type: str, key: Any, path: str) -> str:
     parts = ", ".join(_words(part) for part in key)
     return f"{operation} {entity_type} {parts} {path}".rstrip()
-
-
-def _no_branch(branches: Any) -> str:
-    return "; ".join(map(_words, branches))
 
 
 def _call_number(number: int) -> str:
@@ -392,7 +372,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.FRACTION: _fraction,
     Reason.LIST: "[{items}]",
     Reason.ENTITY: _entity,
-    Reason.ENTITIES: _entities,
+    Reason.ENTITIES: lambda entities, more: _words(entities) + _more(more),
     Reason.KEYS: '"keys of {entity_type}"',
     Reason.UNOBSERVED: _unobserved,
     Reason.NO_VALUE: "undefined ({reason})",
@@ -400,7 +380,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.UPDATE: _update,
     Reason.CHANGES: lambda first, more: _words(first) + _more(more),
     Reason.CALL: "{id} ({tool})",
-    Reason.CALLS: _calls,
+    Reason.CALLS: lambda calls, more: _words(calls) + _more(more),
     Reason.NAMES: _artifact_names,
     Reason.WRITTEN: "{text}",
     Reason.COMPARED: _compared,
@@ -468,13 +448,13 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.THAT_FAILS: lambda over: f"`that` fails over {_words(over) or 'nothing'}",
     Reason.THAT_UNDEFINED: lambda over: f"`that` is undefined over {_words(over) or 'nothing'}",
     Reason.COUNTED_TWICE: "one change would have to count for both {clause} and {others}",
-    Reason.WRONG_FIELD: _wrong_field,
+    Reason.WRONG_FIELD: "{entity}: {because}",
     Reason.OTHER_NUMBER: "{number} changes, {recorded} recorded",
     Reason.OTHER_CHANGES: _other_changes,
     Reason.EXPECTED: _expected,
     Reason.NEW_KEY: "new {name}",
     Reason.NO_NAMING: "no naming of the new entities makes the changes the recorded ones",
-    Reason.NO_BRANCH: _no_branch,
+    Reason.NO_BRANCH: lambda branches: "; ".join(map(_words, branches)),
     Reason.NOT_BRANCH: "not {clause}: {what}",
     Reason.READINGS_DIFFER: "right by {right}, but {wrong}; {because}",
     Reason.TOO_MANY_CALLS: _too_many_calls,
@@ -596,9 +576,11 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.CALLS_MISSING: "the log may lack calls: {cause}",
     Reason.INSTANT_UNKNOWN: "its instant is not known",
     Reason.NO_CALL_AT_WORK: "no call was at work then",
-    Reason.SEVERAL_NAME_IT: lambda calls, more: f"several calls name it: {_listed(calls, more)}",
+    Reason.SEVERAL_NAME_IT: lambda calls, more: (
+        f"several calls name it: {_words(calls)}{_more(more)}"
+    ),
     Reason.SEVERAL_AT_WORK: lambda calls, more: (
-        f"several calls were at work then: {_listed(calls, more)}"
+        f"several calls were at work then: {_words(calls)}{_more(more)}"
     ),
     Reason.MUST_REPORT: "{source} {side}: {cause}",
     Reason.MISSING_REPORT: "{source} {side}",

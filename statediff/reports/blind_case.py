@@ -29,9 +29,9 @@ MAX_LISTED: Final = 200
 _SIGNS: Final = {"create": "+", "link": "+", "delete": "−", "unlink": "−"}
 
 
-def dossier(bundle: Bundle, where: str = "the bundle") -> Group:
+def dossier(bundle: Bundle) -> Group:
     """The dossier of a trial; `BundleError` if the bundle contradicts itself."""
-    with reading(where):
+    with reading("the bundle"):
         record = Record(bundle)
         contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value
         parts = {

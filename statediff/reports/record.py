@@ -219,7 +219,7 @@ def delta_sides(delta: Json) -> tuple[str, str]:
     """Both sides in words; the values as captured beside them where they differ."""
     before, after = side_of(delta["before"]), side_of(delta["after"])
     if isinstance(before, Entity) or isinstance(after, Entity):
-        words = _words(before), _words(after)
+        words = side_words(before), side_words(after)
     else:
         words = both_shown(before, after)
     return _side(delta, "before", words[0]), _side(delta, "after", words[1])
@@ -236,10 +236,11 @@ def _side(delta: Json, name: str, text: str) -> str:
     is_entity = isinstance(canonical, Entity) or isinstance(raw, Entity)
     if is_entity or delta[name] == delta[f"raw_{name}"]:
         return text
-    return f"{text} (captured as {_words(raw)})"
+    return f"{text} (captured as {side_words(raw)})"
 
 
-def _words(side: Observed | Entity) -> str:
+def side_words(side: Observed | Entity) -> str:
+    """One side of a change, short; of an entity its first fields."""
     if isinstance(side, Entity):
         filled = [(name, value) for name, value in side.fields if value is not None]
         listed = ", ".join(f"{said(name)} {shown(value, 30)}" for name, value in filled[:6])

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statediff.model.delta import Delta, Diff, Entity, Op
-from statediff.model.values import Observed
-from statediff.reports.record import both_shown, entity_name, said, shown
+from statediff.reports.record import both_shown, entity_name, said, side_words
 
 MAX_DELTAS = 200
 _SIGNS = {Op.CREATE: "+", Op.LINK: "+", Op.DELETE: "−", Op.UNLINK: "−", Op.UPDATE: "~"}
@@ -80,15 +79,7 @@ def _change(delta: Delta) -> str:
     before, after = delta.before, delta.after
     if not isinstance(before, Entity) and not isinstance(after, Entity):
         return " → ".join(both_shown(before, after))
-    return _side(delta.after if delta.op in (Op.CREATE, Op.LINK) else delta.before)
-
-
-def _side(side: Observed | Entity) -> str:
-    if isinstance(side, Entity):
-        filled = [(name, value) for name, value in side.fields if value is not None]
-        listed = ", ".join(f"{said(name)} {shown(value, 30)}" for name, value in filled[:6])
-        return listed + (", …" if len(filled) > 6 else "")
-    return shown(side)
+    return side_words(delta.after if delta.op in (Op.CREATE, Op.LINK) else delta.before)
 
 
 def _unknown(diff: Diff) -> Iterator[Text]:

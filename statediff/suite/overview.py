@@ -236,17 +236,6 @@ def matrix(
     )
 
 
-def flaky(store: Store, runs: Sequence[str] | None = None) -> tuple[MatrixCell, ...]:
-    """The cells that both pass and do not, the most evenly split first."""
-    found = [cell for cell in matrix(store, runs) if cell.is_flaky]
-    return tuple(
-        sorted(
-            found,
-            key=lambda c: abs(2 * c.counted.passed - c.counted.scheduled) / c.counted.scheduled,
-        )
-    )
-
-
 def trend(
     store: Store,
     runs: Sequence[str] | None = None,

@@ -323,9 +323,9 @@ def judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
         return without_bundle(planned, Ended.DAMAGED, f"the bundle contradicts itself: {error}")
 
 
-def without_bundle(planned: Trial, ended: Ended, why: str, stamp: str = "") -> Trial:
+def without_bundle(planned: Trial, ended: Ended, why: str) -> Trial:
     """The trial, which has no bundle, and why."""
-    return replace(planned, ended=ended, why=text(why), stamp=stamp)
+    return replace(planned, ended=ended, why=text(why), stamp="")
 
 
 def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:

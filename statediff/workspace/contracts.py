@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from statediff.model.readings import Capture
 
 
-def contract_file(named: str) -> ContractFile:
-    """The one contract that `named` means; `UsageError` where it means none or several."""
-    return load_contract(contract_path(named))
-
-
 def contract_path(named: str) -> Path:
     """The file of the one contract that `named` means; `UsageError` for none or several."""
     paths = contract_paths([named])

@@ -177,17 +177,10 @@ def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
     if sandbox is None:
         return unrefined
     pack = sandbox_pack(sandbox)
-    files: dict[str, SchemaFile] = {
-        source.name: load_schema_file(source.schema)
-        for source in pack.sources
-        if source.schema is not None
-    }
-
-    def of_pack(source: str) -> Refinement | None:
-        return refine(files[source], source) if source in files else None
-
-    names = [source.name for source in pack.sources]
-    return _Described(f"the sandbox {pack.name}", names, of_pack, "tables") if files else of_pack
+    found = {source.name: source.refinement() for source in pack.sources}
+    if not any(found.values()):
+        return found.get
+    return _Described(f"the sandbox {pack.name}", list(found), found.get, "tables")
 
 
 def require_described(refined: Refinements, sources: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from statediff.cli.main import run
-from statediff.contract.document.load import load_document
+from statediff.evaluate import load_contract
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -35,7 +35,7 @@ def test_every_link_of_the_page_leads_somewhere() -> None:
 @pytest.mark.parametrize("task", TOLD, ids=lambda task: task["kind"])
 def test_what_is_shown_stands_in_the_contract_and_is_no_other_clause(task: dict[str, str]) -> None:
     path = ROOT / task["contract"] / "contract.yaml"
-    load_document(path)
+    load_contract(path)
     section = PAGE.partition(f"## {task['kind']}\n")[2].partition("\n## ")[0]
     (shown,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
     whole = YAML(typ="safe").load(path)

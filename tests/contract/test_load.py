@@ -14,8 +14,9 @@ from ruamel.yaml.compat import StringIO
 
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
-from statediff.contract.document.load import clause_ids, load_document, parse_document
+from statediff.contract.document.load import clause_ids, parse_document
 from statediff.errors import ContractError, Problem, UsageError
+from statediff.evaluate import load_contract
 
 HEAD = "contract: a/b\nversion: 1.0.0\nowner: me\nintent: change one thing\n"
 VALID = """\
@@ -89,7 +90,8 @@ def only_problem(text: str) -> str:
 def test_a_contract_with_every_section_is_read(tmp_path):
     path = tmp_path / "contract.yaml"
     path.write_text(VALID)
-    document, contract = load_document(path)
+    found = load_contract(path)
+    document, contract = found.source, found.content
     assert document.file == str(path)
     assert contract.inputs == {
         "order": 1009,
@@ -302,7 +304,7 @@ def test_what_is_no_readable_file_is_a_usage_error_and_never_waited_for(tmp_path
         (tmp_path / ("x" * 300), "cannot be read"),
     ):
         with pytest.raises(UsageError, match=words) as caught:
-            load_document(path)
+            load_contract(path)
         assert not isinstance(caught.value, ContractError)
 
 
@@ -311,7 +313,7 @@ def test_a_huge_file_is_refused_unread(tmp_path):
     with path.open("wb") as stream:
         stream.truncate(1 << 40)
     with pytest.raises(ContractError, match="at most 262144 bytes, found 1099511627776"):
-        load_document(path)
+        load_contract(path)
 
 
 def contract_or_problems(text: str) -> ContractDocument | tuple[Problem, ...]:

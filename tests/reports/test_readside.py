@@ -13,7 +13,7 @@ from statediff.model.values import Map
 from statediff.reports.html import trial_html
 from statediff.reports.html.trial import trial_view
 from statediff.reports.readside import MAX_CALLS, MAX_CITED, ReadSide
-from statediff.reports.review.unjudged import Unjudged, unjudged
+from statediff.reports.review.desk import Unjudged, unjudged
 from statediff.reports.text import trial_report
 from tests.judging import capture, contract, part
 from tests.policy.test_access import CONTRACT, COVERED, NO, NOTES, fetch, search, world

@@ -12,7 +12,6 @@ from statediff.suite.overview import (
     TrialChoice,
     failures,
     find_trials,
-    flaky,
     groups,
     matrix,
     passes,
@@ -70,7 +69,7 @@ def test_every_cut_counts_every_scheduled_trial(store: Store) -> None:
 
 
 def test_only_what_passes_and_fails_by_verdict_is_flaky(store: Store) -> None:
-    assert [cell.agent for cell in flaky(store)] == ["careful"]
+    assert [cell.agent for cell in matrix(store) if cell.is_flaky] == ["careful"]
 
 
 def test_a_trend_is_in_the_order_of_time(store: Store) -> None:

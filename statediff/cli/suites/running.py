@@ -15,8 +15,10 @@ import typer
 from statediff.cli.options import (
     CaseChoice,
     ContractArguments,
+    ContractsVariantOption,
     JsonFlag,
     MaxCostOption,
+    MaxTurnsOption,
     ModelCosts,
     RootsLogOption,
     RunArgument,
@@ -124,10 +126,7 @@ class AgentChoice:
         ),
     ] = None
     costs: ModelCosts
-    max_turns: Annotated[
-        int | None,
-        typer.Option("--max-turns", min=1, max=1000, help="Answers of the model [default: 50]."),
-    ] = None
+    max_turns: MaxTurnsOption = None
     stream: Annotated[
         bool, typer.Option("--stream", help="Ask the endpoint to stream its answers.")
     ] = False
@@ -139,10 +138,6 @@ class AgentChoice:
             mcp=self.agent_mcp,
             mcp_config=self.mcp_config,
             base_url=self.base_url,
-            key_env=self.costs.key_env,
-            price_in=self.costs.price_in,
-            price_out=self.costs.price_out,
-            max_cost=self.costs.max_cost,
             max_turns=self.max_turns,
             stream=self.stream,
             timeout_seconds=timeout,
@@ -150,9 +145,8 @@ class AgentChoice:
             record_http=self.record_http,
             isolation=self.isolation,
             trust_trace=self.trust_trace,
-            user_url=self.user.user_url,
-            user_model=self.user.user_model,
-            user_key_env=self.user.user_key_env,
+            **vars(self.costs),
+            **vars(self.user),
         )
         options.user()
         return agents.each_agent(options, self.agent_cmd or [], self.agent or [], self.model or [])
@@ -199,12 +193,7 @@ class Trying:
         float | None,
         typer.Option("--timeout", metavar="SECONDS", help="For each trial [default: 600]."),
     ] = None
-    sandbox: Annotated[
-        str,
-        typer.Option(
-            "--sandbox", metavar="VARIANT", help="Of the contracts' sandboxes, e.g. `postgres`."
-        ),
-    ] = "embedded"
+    sandbox: ContractsVariantOption = "embedded"
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
     ] = Path("runs")
@@ -313,14 +302,7 @@ def _register(made: Campaign, log: Path) -> None:
 def _how(scheduling: Scheduling, max_cost: str | None, places: RunPlaces) -> How:
     from statediff.workspace.campaigns import How
 
-    return How(
-        workers=scheduling.workers,
-        scheduler=scheduling.scheduler,
-        retries=scheduling.retries,
-        max_cost=max_cost,
-        store=places.store,
-        artifacts=places.artifacts,
-    )
+    return How(**vars(scheduling), max_cost=max_cost, **vars(places))
 
 
 def _settings(
@@ -369,10 +351,8 @@ def carried_out(
     with _store_of(how) as store:
         run = index_run(store, made.folder)
         trials = [t for t in store.trials(run.id) if t.name in made.planned]
-        if chosen is None:
-            wanted = [t for t in trials if t.ended in WITHOUT_VERDICT]
-        else:
-            wanted = chosen(trials)
+        missing = [t for t in trials if t.ended in WITHOUT_VERDICT]
+        wanted = missing if chosen is None else chosen(trials)
         names = {trial.name for trial in wanted}
         order = {name: at for at, name in enumerate(made.planned)}
         wanted.sort(key=lambda trial: order[trial.name])
@@ -545,11 +525,10 @@ class RetryChoice:
             raise UsageError(f"{printable(min(strange))}: the run has no such trial")
         is_all = self.trial is None and self.ended is None and self.contract is None
         ended = WITHOUT_VERDICT if is_all else self.ended
-        names = None if self.trial is None else frozenset(self.trial)
         return [
             trial
             for trial in trials
-            if (names is None or trial.name in names)
+            if (self.trial is None or trial.name in self.trial)
             and (ended is None or trial.ended in ended)
             and (self.contract is None or fits(trial.contract, self.contract))
         ]
@@ -593,8 +572,9 @@ def _read_run(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
         raise UsageError(f"{run}: expected the folder of a run, with its run.json")
     facts = run_facts(run)
     settings = facts.get("settings")
-    files = settings.get("contract_files") if isinstance(settings, dict) else None
-    told = settings.get("agent_options") if isinstance(settings, dict) else None
+    if not isinstance(settings, dict):
+        settings = {}
+    files, told = settings.get("contract_files"), settings.get("agent_options")
     if not isinstance(files, dict) or not isinstance(told, list) or not told:
         raise UsageError(f"{run}: its run.json does not say by which agents; run it anew")
     if facts.get("kernel") != KERNEL:
@@ -602,7 +582,7 @@ def _read_run(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
             f"{run}: was judged by kernel {facts.get('kernel')!r}, and this is {KERNEL}: its "
             "trials could not be counted together; begin a new run"
         )
-    cases = Chosen.read(settings.get("cases") if isinstance(settings, dict) else None)
+    cases = Chosen.read(settings.get("cases"))
     paths = dict.fromkeys(Path(str(files[name])) for name in sorted(files))
     entries = [e for path in paths for e in cases_in(path, load_contract(path), cases)]
     for entry in entries:

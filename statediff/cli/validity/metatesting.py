@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.options import CaseChoice, JsonFlag, Pieces, RecordedRun, SchemaFileOption
+from statediff.cli.options import (
+    CaseChoice,
+    ContractsVariantOption,
+    JsonFlag,
+    Pieces,
+    RecordedRun,
+    SchemaFileOption,
+)
 from statediff.cli.output import emit, mark, progress, results
 from statediff.errors import UsageError
 from statediff.reports.said import said
@@ -46,12 +53,7 @@ class Seeding:
         bool,
         typer.Option("--live", help="Run the faulty agents of every cases.yaml as well."),
     ] = False
-    sandbox: Annotated[
-        str,
-        typer.Option(
-            "--sandbox", metavar="VARIANT", help="Of the contracts' sandboxes, e.g. `postgres`."
-        ),
-    ] = "embedded"
+    sandbox: ContractsVariantOption = "embedded"
     corpus: Annotated[
         Path | None,
         typer.Option(

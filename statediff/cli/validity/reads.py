@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.faults import USAGE
-from statediff.cli.options import JsonFlag, ModelCosts
+from statediff.cli.options import (
+    JsonFlag,
+    MaxTurnsOption,
+    ModelCosts,
+)
 from statediff.cli.output import emit, print_result, progress, results, shown
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
@@ -179,10 +183,7 @@ class Answerer:
         str | None, typer.Option("--model", metavar="NAME", help="With --base-url: which model.")
     ] = None
     costs: ModelCosts
-    max_turns: Annotated[
-        int | None,
-        typer.Option("--max-turns", min=1, max=1000, help="Answers of the model [default: 50]."),
-    ] = None
+    max_turns: MaxTurnsOption = None
     agent_mcp: Annotated[
         str | None,
         typer.Option("--agent-mcp", metavar="CMD", help="A program that gets the tools by MCP."),
@@ -211,10 +212,7 @@ class Answerer:
             mcp=self.agent_mcp,
             base_url=self.base_url,
             model=self.model,
-            key_env=self.costs.key_env,
-            price_in=self.costs.price_in,
-            price_out=self.costs.price_out,
-            max_cost=self.costs.max_cost,
+            **vars(self.costs),
             max_turns=self.max_turns,
             timeout_seconds=self.timeout,
         )

@@ -30,11 +30,6 @@ def clause_ids(contract: ContractDocument) -> dict[str, tuple[str, ...]]:
     }
 
 
-def load_document(path: Path) -> tuple[Document, ContractDocument]:
-    """The contract in a file. `UsageError`: no readable file; `ContractError`: not a contract."""
-    return parse_document(read_bytes(path), str(path), besides(path))
-
-
 def besides(contract: Path) -> Beside:
     """What reads a file of the contract's folder."""
     return lambda name: read_beside(contract, name)

@@ -22,7 +22,6 @@ _METHODS: Final = {
 }
 """What other languages call a function of this one."""
 _TEXTS: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
-_NAME: Final = re.compile(r"[\w.]*\s*$")
 
 
 def no_function(node: ast.Call, segment: Callable[[ast.expr], str]) -> ExpressionError:

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 PACKAGE = "bfcl_eval"
-CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 PATCH = "statediff_patch"
 SETTING = "long_context"
 MORE_TOOLS = "(more tools are offered)"

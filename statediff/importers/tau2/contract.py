@@ -50,7 +50,6 @@ from statediff.model.values import Map, Value
 from statediff.systems.tables.shape import Record
 
 ID: Final = "id"
-DB: Final = "DB"
 _NAMED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 

@@ -19,17 +19,14 @@ from typing import Any, Final
 from statediff.errors import StatediffError
 from statediff.evaluate import TrialFacts
 from statediff.importers.recorded import (
-    BadLine,
     Labels,
-    NotARun,
     RecordedRun,
     RunLine,
     SeededChange,
     Suite,
     TaskId,
-    read_lines,
 )
-from statediff.importers.rejudge import read_run
+from statediff.importers.rejudge import read_run, readable_runs
 from statediff.importers.taxonomy import Cause
 from statediff.importers.workers import Workers
 from statediff.meta.audit.holes import Holes
@@ -82,16 +79,9 @@ def audit_suite(workers: Workers, effort: Effort, domain: str | None = None) -> 
     pieces = {
         task: _Piece(task, effort, files) for task in suite.tasks() if domain in (None, task.domain)
     }
-    for file in suite.files:
-        for line in read_lines(file.path) if domain in (None, file.domain) else ():
-            if isinstance(line, BadLine):
-                continue
-            try:
-                run, _ = read_run(suite, file.domain, line)
-            except NotARun:
-                continue
-            if run.task in pieces:
-                pieces[run.task].lines.append(line)
+    for _, line, run, _ in readable_runs(suite, domain):
+        if run.task in pieces:
+            pieces[run.task].lines.append(line)
     yield from workers.in_order(audit_piece, pieces.values())
 
 

@@ -164,7 +164,7 @@ Keep = Callable[[Exhibit, Heard, int], tuple[Verdict | None, str]]
 
 
 def show_all(
-    exhibits: Iterable[Exhibit], keep: Keep, tick: Callable[[], None] = lambda: None
+    exhibits: Iterable[Exhibit], keep: Keep
 ) -> tuple[tuple[Try, ...], tuple[Untried, ...]]:
     """What was said of each run in turn, and what could not be shown."""
     tries: list[Try] = []
@@ -176,7 +176,6 @@ def show_all(
         except Untriable as error:
             left[f"runs of the kind {exhibit.kind}", str(error)] += 1
             continue
-        tick()
         opinion, ours, bundle = heard.opinion, None, ""
         is_wrong = (opinion.said is Said.PASS) != (exhibit.group is Group.RIGHT)
         if is_wrong and heard.run is not None:

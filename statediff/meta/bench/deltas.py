@@ -156,7 +156,7 @@ class Watched:
     def _base(self) -> State:
         """The table by its formula, all else as it is read."""
         from statediff.systems.postgres.source import Scan  # noqa: PLC0415 - an extra
-        from statediff.systems.relational.schema import Shelf, with_types  # noqa: PLC0415 - beside it
+        from statediff.systems.relational.schema import Shelf, state_of  # noqa: PLC0415 - beside it
 
         with self._source.session() as connection:
             held, catalogue = self._source.snapshot(connection)
@@ -166,7 +166,7 @@ class Watched:
                 t.name: self._store.base(t, self._rows) if t.name == _TYPE else scan.table(t, None)
                 for t in schema.types
             }
-        return State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        return state_of(schema, tables)
 
     def run(self, number: int, changes: int) -> None:
         """One run by feed; number 0 is not counted."""

@@ -28,7 +28,7 @@ from statediff.importers.recorded import (
     TaskId,
     read_lines,
 )
-from statediff.importers.rejudge import read_run
+from statediff.importers.rejudge import read_run, readable_runs
 from statediff.importers.workers import Workers
 from statediff.meta.checkpoint import checkpoint, digest_of
 from statediff.meta.study.evaluators import (
@@ -137,21 +137,14 @@ def labelled_cases(workers: Workers, found: Labelling) -> Iterator[ScoredCase]:
 
 def population(suite: Suite) -> Iterator[PlannedRun]:
     """Every run of the suite that a study may draw, with its published verdict as its stratum."""
-    for file in suite.files:
-        for line in read_lines(file.path):
-            if isinstance(line, BadLine):
-                continue
-            try:
-                run, labels = read_run(suite, file.domain, line)
-            except NotARun:
-                continue
-            yield PlannedRun(
-                f"{suite.name} {file.domain}",
-                run.run_id,
-                run.task.name,
-                _PUBLISHED[labels.official],
-                hashlib.sha256(line.data).hexdigest(),
-            )
+    for domain, line, run, labels in readable_runs(suite):
+        yield PlannedRun(
+            f"{suite.name} {domain}",
+            run.run_id,
+            run.task.name,
+            _PUBLISHED[labels.official],
+            hashlib.sha256(line.data).hexdigest(),
+        )
 
 
 def registered(

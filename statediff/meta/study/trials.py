@@ -46,8 +46,8 @@ class Gold:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledCase:
-    """One labelled run, and all that an evaluator may look at."""
+class StudyCase:
+    """One labelled run: what it is of, and how it came about."""
 
     domain: str
     task: str
@@ -57,6 +57,12 @@ class LabelledCase:
     """Its fault class, its twin's operator, or `right-run`."""
     sentence: str
     label: Label
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledCase(StudyCase):
+    """One labelled run, and all that an evaluator may look at."""
+
     run: Reference
     gold: Gold
     is_variant: bool = False
@@ -96,16 +102,9 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoredCase:
+class ScoredCase(StudyCase):
     """A case with the opinions on it. Small: captures are gone."""
 
-    domain: str
-    task: str
-    name: str
-    origin: Origin
-    kind: str
-    sentence: str
-    label: Label
     is_variant: bool
     opinions: Mapping[str, EvaluatorOpinion]
     """By evaluator; one that could not judge the case is not in it."""

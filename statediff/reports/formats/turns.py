@@ -62,12 +62,12 @@ def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
             }
 
 
-def first_failed_turn(bundle: Bundle, where: str = "the bundle") -> int | None:
+def first_failed_turn(bundle: Bundle) -> int | None:
     """The number of the first turn that is known to fail its gate; None where none is.
 
     `BundleError` if the bundle contradicts itself.
     """
-    with reading(where):
+    with reading("the bundle"):
         if bundle.document("trace.json")["turns"] is None:
             return None
         clauses = bundle.document("judgement.json")["clauses"]

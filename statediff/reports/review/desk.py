@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -19,20 +19,66 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
+from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.documents import key_from
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import Bundle
 from statediff.evidence.verify import Signer
 from statediff.reports.html.cells import cut, entity, first, name, rest
-from statediff.reports.html.changes import Standings
+from statediff.reports.html.changes import STANDINGS, Standings
 from statediff.reports.html.trial import Trial, trial_view
-from statediff.reports.record import parsed, reading
-from statediff.reports.review.unjudged import Unjudged, unjudged
+from statediff.reports.html.words import Sign
+from statediff.reports.record import Parsed, parsed, reading
 from statediff.suite.labels import Labelled, Review, keep_signed, labels_in, own_label, sign_label
 
 Json = Any
 MAX_PAIRS: Final = 200
 MAX_ALONE: Final = 200
+
+
+_OPEN: Final = next(sign for sign in STANDINGS if sign.style == "open")
+_HIDDEN: Final = "not shown"
+CHANGED: Final = Sign(_OPEN.style, _OPEN.mark, "changed")
+
+
+class Unjudged(Standings):
+    """Every change is a change, and a place nobody saw is one, and nothing else."""
+
+    doubt = Sign("unknown", "?", "not observed")
+
+    def of(self, delta: Json) -> Sign:
+        """That it is a change."""
+        return CHANGED
+
+
+def unjudged(bundle: Bundle, where: str) -> Parsed:
+    """The bundle as if nobody had judged it [SSD §V]; `BundleError` if it contradicts itself.
+
+    What is hidden is taken out of the documents before a page is made of them, so no template can
+    show it: the verdict, the truth of clauses, the findings, what explains a change, the labels and
+    the numbers. What stays is what was asked, what was read and what changed.
+    """
+    with reading(where):
+        documents: Mapping[str, Json] = {
+            "judgement.json": _without_judgement(worded_judgement(bundle)),
+            # The names of an agent and of a trial often tell what was expected of them.
+            "trial.json": {**bundle.document("trial.json"), "agent": _HIDDEN, "id": _HIDDEN},
+        }
+        manifest = {**bundle.manifest, "verdict": "INCONCLUSIVE", "trial": _HIDDEN}
+        files = {name: data for name, data in bundle.files.items() if name not in documents}
+        return Parsed(manifest, files, dict(documents))
+
+
+def _without_judgement(judged: Json) -> Json:
+    return {
+        "verdict": "INCONCLUSIVE", "findings": [], "explained_by": [],
+        "clauses": [{**clause, "truth": "UNKNOWN"} for clause in judged["clauses"]],
+        "results": dict.fromkeys(judged["results"]), "metrics": dict.fromkeys(judged["metrics"]),
+        "deltas": [{**delta, "label": ""} for delta in judged["deltas"]],
+        "during": [{**delta, "label": ""} for delta in judged["during"]],
+        "hidden": [{**each, "delta": {**each["delta"], "label": ""}} for each in judged["hidden"]],
+        "doubts": judged["doubts"],
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

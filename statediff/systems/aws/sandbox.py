@@ -7,20 +7,13 @@ the server's memory are the evaluator's, and the proof compares the digest of th
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.aws.proof import digest_of, sealed
@@ -28,12 +21,12 @@ from statediff.systems.aws.source import AwsSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
 
 ACCOUNT: Final = "123456789012"
 METHOD: Final = "sha256 of every attribute of every object in the server's memory"
 _ASK_SECONDS: Final = 20.0
-_POLL_SECONDS: Final = 0.01
 _MAX_DRIFT: Final = 50
 _SECRET: Final = ".secret_access_key"  # noqa: S105 - the name of an attribute
 _KEY: Final = ".access_key_id"
@@ -53,10 +46,7 @@ class EmbeddedAccount:
         self._secrets: dict[str, str] = {}
         self._pristine: dict[str, str] = {}
         self._port = 0
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), self.source)
-        self._read = AwsSource(self.source, self._asked, refined)
+        self._read = AwsSource(self.source, self._asked, source.refinement())
         self._feed = KeptStatesFeed(self.source, self._asked, lambda _: self._read.state)
 
     @property
@@ -111,15 +101,7 @@ class EmbeddedAccount:
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no request is in progress."""
-        while True:
-            waiting = self.process.in_progress()
-            if waiting == 0:
-                return None
-            if waiting is None:
-                return "the account's server does not answer"
-            if time.monotonic() >= deadline:
-                return f"{waiting} requests are in progress"
-            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        return self.process.unsettled(deadline)
 
     def unplug(self, source: str) -> None:
         """The server has ended."""
@@ -184,11 +166,7 @@ class EmbeddedAccount:
 
 def read_seed(path: Path) -> dict[str, Any]:
     """The account in a seed file. Raises `SandboxError` where it cannot be read as one."""
-    try:
-        with contextlib.closing(path.open(encoding="utf-8")) as stream:
-            seed = YAML(typ="safe", pure=True).load(stream)
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise SandboxError(f"{path}: cannot be read as a seed: {error}") from error
+    seed = load_seed(path)
     if not isinstance(seed, dict) or not {"at", "agent", "users"} <= seed.keys():
         raise SandboxError(f"{path}: expected `at`, `agent` and `users`")
     agent = seed["users"].get(seed["agent"]) if isinstance(seed["users"], dict) else None

@@ -7,6 +7,13 @@ trial order  `secrets`: access key → its secret, for every key of the seed
 question     `{}`, how many requests are in progress; `{"state": true}`; `{"history": n}`, the
              states after the first n; `{"proof": true}`, the digest of its memory, and
              `{"lines": true}`, the lines behind it
+
+The state is moto's memory as plain rows, by entity type (`types`). Cells are what JSON can say:
+texts, numbers, truth values, null, lists and objects; instants are ISO texts with `Z`. Secrets of
+keys and sessions are in no row, of passwords their digests. Rows are sorted by nothing: the source
+sorts. At most `MAX_ROWS` of a type are given; `Rows.more` counts the others. What cannot be read of
+one bucket or queue, or of identities, leaves its types incomplete and no other: moto keeps much of
+what a request says as it was said.
 """
 
 from __future__ import annotations
@@ -30,9 +37,13 @@ from moto.sqs.models import SQSBackend, sqs_backends
 from moto.sts.models import sts_backends
 
 from statediff.systems.aws import seed
+from statediff.systems.aws.buckets import BUCKET_TYPES, add_bucket
 from statediff.systems.aws.gate import SERVICES, Gate
-from statediff.systems.aws.memory import rows_of
+from statediff.systems.aws.identities import IDENTITY_TYPES, add_identities, add_sessions
+from statediff.systems.aws.policies import Policies, expand, span
 from statediff.systems.aws.proof import digest_of, lines_of
+from statediff.systems.aws.queues import QUEUE_TYPES, add_queue
+from statediff.systems.aws.rows import Rights, Rows
 from statediff.systems.base.forking import Control, Order, Serve, run
 from statediff.systems.base.wsgi import Counted, LoopbackServer
 
@@ -142,6 +153,36 @@ def _stop_the_clock() -> None:
     queues: Any = SQSBackend
     queues.receive_message = receive_at_once
     queues.is_message_valid_based_on_retention_period = _is_kept
+
+
+def rows_of(account: str) -> Rows:
+    """All that the account holds."""
+    into, rights = Rows(), Rights(account)
+    with into.despite_damage(*IDENTITY_TYPES):
+        add_identities(iam_backends[account]["aws"], into, rights)
+    add_sessions(into)
+    backend = s3_backends[account]["aws"]
+    for bucket in backend.buckets.values():
+        with into.despite_damage(*BUCKET_TYPES):
+            add_bucket(bucket, backend, into, rights)
+    for region, queues in sqs_backends[account].items():
+        for queue in queues.queues.values():
+            with into.despite_damage(*QUEUE_TYPES):
+                add_queue(queue, region, into, rights)
+    with into.despite_damage("permission", "denial"):
+        _add_results(into, rights)
+    return into
+
+
+def _add_results(into: Rows, rights: Rights) -> None:
+    policies = Policies(rights.identity, rights.trust, rights.roles, rights.resource, rights.lists)
+    for name, grants in zip(("permission", "denial"), expand(policies), strict=True):
+        for grant in sorted(grants):
+            spans = {
+                "action_span": span(grant.action, is_action=True),
+                "resource_span": span(grant.resource),
+            }
+            into.add(name, {**grant._asdict(), **spans})
 
 
 if __name__ == "__main__":

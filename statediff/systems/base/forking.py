@@ -12,8 +12,6 @@ What the evaluator's side asks, by `statediff.systems.base.served.ForkedServer`,
 `{"ask": n, "serve": order}`    the last trial's child is killed, another is forked; its answer is
                                 what the child says when it is ready
 `{"ask": n, "halt": true}`      the last trial's child is killed, and none serves
-`{"ask": n, "prepare": order}`  one is forked ahead; answered at once
-`{"ask": n, "swap": true}`      the one ahead takes the place; the answer is what it said
 `{"ask": n, "question": {…}}`   the child's own answer; `seconds` says how long that may take
 
 An answer `{"ask": n, "failed": why}` says that there is no such child or that it gives none. A
@@ -136,13 +134,12 @@ def _be_child(
 
 
 class _Parent:
-    """The loaded program and its children: the one that serves, and one ahead."""
+    """The loaded program, and its child that serves."""
 
     def __init__(self, serve: Serve, inherited: tuple[IO[bytes], ...]) -> None:
         self._serve = serve
         self._inherited = inherited
         self._serving: _Child | None = None
-        self._ahead: _Child | None = None
 
     def answer(self, asked: Order) -> dict[str, Any]:
         """Never raises over what a child does or leaves undone."""
@@ -153,41 +150,20 @@ class _Parent:
                 self._serving = _Child(self._serve, asked["serve"], self._inherited)
                 return self._serving.said(seconds)
             if "halt" in asked:
-                self._drop_serving()
+                self.end()
                 return {}
-            if "prepare" in asked:
-                self._drop_ahead()
-                self._ahead = _Child(self._serve, asked["prepare"], self._inherited)
-                return {}
-            if "swap" in asked:
-                return self._swap(seconds)
             if self._serving is None:
                 return {"failed": "nothing serves"}
             seconds = float(asked.get("seconds", _ANSWER_SECONDS))
             return self._serving.ask(asked["question"], seconds)
         except (ValueError, OSError) as error:
             # What answers late would be taken for the answer to the next question.
-            self._drop_serving()
+            self.end()
             return {"failed": str(error) or type(error).__name__}
 
-    def _swap(self, seconds: float) -> dict[str, Any]:
-        if self._ahead is None:
-            return {"failed": "none was prepared"}
-        self._drop_serving()
-        self._serving, self._ahead = self._ahead, None
-        return self._serving.said(seconds)
-
     def end(self) -> None:
-        self._drop_serving()
-        self._drop_ahead()
-
-    def _drop_serving(self) -> None:
+        """Nothing serves."""
         child, self._serving = self._serving, None
-        if child is not None:
-            child.end()
-
-    def _drop_ahead(self) -> None:
-        child, self._ahead = self._ahead, None
         if child is not None:
             child.end()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from statediff.systems.base.folders import make_folder
+from statediff.systems.base.folders import make_folder, remove
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 FOLDER: Final = "folder"
@@ -26,6 +26,11 @@ class StoredFile:
 
     def __str__(self) -> str:
         return f"{self.kind}, mode {self.mode:04o}, {len(self.content)} bytes"
+
+
+def file_text(file: StoredFile | None) -> str:
+    """What it is, for people."""
+    return "no such file" if file is None else str(file)
 
 
 Image = Mapping[str, StoredFile]
@@ -85,3 +90,20 @@ def write_image(image: Image, home: Path) -> None:
         with os.fdopen(descriptor, "wb") as written:
             os.fchmod(descriptor, file.mode)
             written.write(file.content)
+
+
+def swap_image(image: Image, home: Path) -> None:
+    """The home holds the files of the image, and nothing else is in the folder around it.
+
+    The files are put beside the home and swapped in. Raises `OSError`.
+    """
+    fresh, stale = home.with_name("fresh"), home.with_name("stale")
+    make_folder(home.parent)
+    for entry in os.scandir(home.parent):
+        if Path(entry.path) != home:
+            remove(Path(entry.path))
+    write_image(image, fresh)
+    if home.is_symlink() or home.exists():
+        home.rename(stale)
+    fresh.rename(home)
+    remove(stale)

@@ -27,6 +27,7 @@ STOP_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 1.0
 _OWN_SHARE: Final = 0.9
 """Of the time that a question may take: the server's. Its parent says in time that it gave none."""
+_POLL_SECONDS: Final = 0.01
 _READ_BYTES: Final = 64 * 1024
 
 
@@ -88,6 +89,17 @@ class ServerProcess:
         except (ValueError, KeyError, OSError):
             return None
         return answer
+
+    def question(
+        self, question: dict[str, Any], seconds: float = ANSWER_SECONDS
+    ) -> dict[str, Any] | None:
+        """What the one that serves answers, `in_progress` at least; None if it does not."""
+        return self.ask(question, seconds)
+
+    def in_progress(self, seconds: float = ANSWER_SECONDS) -> int | None:
+        """How many requests it is working on; None if it does not say so in so many seconds."""
+        answer = self.question({}, seconds)
+        return None if answer is None else int(answer["in_progress"])
 
     def stop(self) -> None:
         """The process has ended, by itself where it could; nothing listens on its port."""
@@ -157,13 +169,47 @@ class ForkedServer(ServerProcess):
     """A server program that is loaded once and forked for each trial; `forking.run` is its module.
 
     `start` loads it. `serve` ends the server of the last trial and forks another: nothing that an
-    earlier trial left in its memory is there. `prepare` forks one ahead, which `swap` puts in the
-    place of the one that serves.
+    earlier trial left in its memory is there.
     """
+
+    def __init__(self, module: str, title: str) -> None:
+        super().__init__(module, title)
+        self._loaded: dict[str, Any] = {}
+
+    def start(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
+        """The program is loaded; what it says of it. Raises `SandboxError`."""
+        self._loaded = order
+        return super().start(order, seconds)
+
+    def unsettled(
+        self,
+        deadline: float,
+        seconds: float = ANSWER_SECONDS,
+        what: str = "requests are in progress",
+    ) -> str | None:
+        """Waits until it works on nothing; why it does, if `deadline` (monotonic) passes."""
+        while True:
+            waiting = self.in_progress(seconds)
+            if waiting is None:
+                return f"{self._title} does not answer"
+            if not waiting:
+                return None
+            if time.monotonic() >= deadline:
+                return f"{waiting} {what}"
+            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def serve(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
         """What the new server said when it was ready, e.g. its `port`. Raises `SandboxError`."""
         return self._forked({"serve": order}, seconds)
+
+    def serve_anew(self, order: dict[str, Any]) -> dict[str, Any]:
+        """`serve`; a program that is gone, or hangs, is first loaded again, as by `start`."""
+        try:
+            return self.serve(order)
+        except SandboxError:
+            self.kill()
+            self.start(self._loaded)
+            return self.serve(order)
 
     def halt(self) -> None:
         """The server of the last trial has ended; nothing serves until the next `serve`."""
@@ -176,14 +222,6 @@ class ForkedServer(ServerProcess):
         except SandboxError:
             self.kill()
 
-    def prepare(self, order: dict[str, Any]) -> None:
-        """One more server is on its way; `serve` and another `prepare` drop it."""
-        self._forked({"prepare": order}, ANSWER_SECONDS)
-
-    def swap(self, seconds: float = START_SECONDS) -> dict[str, Any]:
-        """The prepared server serves, the other has ended. Raises `SandboxError` if none is."""
-        return self._forked({"swap": True}, seconds)
-
     def question(
         self, question: dict[str, Any], seconds: float = ANSWER_SECONDS
     ) -> dict[str, Any] | None:
@@ -195,11 +233,6 @@ class ForkedServer(ServerProcess):
         own = seconds * _OWN_SHARE
         answer = self.ask({"question": question, "seconds": own}, seconds)
         return None if answer is None or "failed" in answer else answer
-
-    def in_progress(self, seconds: float = ANSWER_SECONDS) -> int | None:
-        """How many requests it is working on; None if it does not say so in so many seconds."""
-        answer = self.question({}, seconds)
-        return None if answer is None else int(answer["in_progress"])
 
     def _forked(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
         answer = self.ask({**question, "seconds": seconds}, seconds + ANSWER_SECONDS)

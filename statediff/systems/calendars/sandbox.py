@@ -14,33 +14,34 @@ import os
 import secrets
 import shutil
 import tempfile
-import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.packs import PackSource
-from statediff.systems.base.folders import empty, make_folder, remove
-from statediff.systems.base.images import FOLDER, StoredFile, image_digest, image_of, write_image
+from statediff.systems.base.folders import empty, remove
+from statediff.systems.base.images import (
+    FOLDER,
+    StoredFile,
+    file_text,
+    image_digest,
+    image_of,
+    swap_image,
+)
 from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
 from statediff.systems.calendars.store import LOCK, PROPS, ROOT, RadicaleStoreSource
 
 METHOD: Final = "sha256 of every file of the store, with its name and mode"
 LOOK_SECONDS: Final = 10.0
 """For an answer from memory; a machine may be busy."""
-_POLL_SECONDS: Final = 0.01
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 _TAGS: Final = {"calendar": "VCALENDAR", "contacts": "VADDRESSBOOK"}
@@ -67,10 +68,7 @@ class EmbeddedCalendars:
         self._port = 0
         self._cache = tempfile.mkdtemp(prefix="statediff-calendars-")
         weakref.finalize(self, shutil.rmtree, self._cache, ignore_errors=True)
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
-        self._read = RadicaleStoreSource(source.name, self.store, self._looks, refined)
+        self._read = RadicaleStoreSource(source.name, self.store, self._looks, source.refinement())
         self._feed = KeptStatesFeed(source.name, self._asked, self._read.kept_states)
 
     @property
@@ -79,24 +77,22 @@ class EmbeddedCalendars:
 
     def start(self) -> None:
         if not self.server.pid:
-            self._load()
+            self.server.start(
+                {
+                    "account": self.account,
+                    "rights": self._rights,
+                    "store": str(self.store),
+                    "cache": self._cache,
+                }
+            )
 
     def stop(self) -> None:
         self.server.stop()
 
     def reset(self) -> None:
         """The store is the pristine image, and another server of it answers."""
-        fresh, stale = self.folder / "fresh", self.folder / "stale"
         try:
-            make_folder(self.folder)
-            for entry in os.scandir(self.folder):
-                if Path(entry.path) != self.store:
-                    remove(Path(entry.path))
-            write_image(self._image, fresh)
-            if self.store.is_symlink() or self.store.exists():
-                self.store.rename(stale)
-            fresh.rename(self.store)
-            remove(stale)
+            swap_image(self._image, self.store)
             empty(Path(self._cache))
         except OSError as error:
             raise SandboxError(
@@ -104,14 +100,7 @@ class EmbeddedCalendars:
             ) from error
         # The agent's account lives for one trial: what an earlier agent left running is locked out.
         self._password = secrets.token_urlsafe(18)
-        order = {"password": self._password}
-        try:
-            answer = self.server.serve(order)
-        except SandboxError:  # the process that forks is gone, or hangs
-            self.server.kill()
-            self._load()
-            answer = self.server.serve(order)
-        self._port = int(answer["port"])
+        self._port = int(self.server.serve_anew({"password": self._password})["port"])
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         found: dict[str, StoredFile] = {}
@@ -131,7 +120,7 @@ class EmbeddedCalendars:
         for path in sorted(self._image.keys() | found.keys()):
             before, after = self._image.get(path), found.get(path)
             if before != after:
-                drift.append(self._drift(_named(path), _short(before), _short(after)))
+                drift.append(self._drift(_named(path), file_text(before), file_text(after)))
         proof = SourceProof(
             self.source, METHOD, self._digest, image_digest(found), len(self._image)
         )
@@ -146,31 +135,13 @@ class EmbeddedCalendars:
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no request is in progress."""
-        while True:
-            waiting = self.server.in_progress(LOOK_SECONDS)
-            if waiting is None:
-                return "the calendars' server does not answer"
-            if not waiting:
-                return None
-            if time.monotonic() >= deadline:
-                return f"{waiting} requests are in progress"
-            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        return self.server.unsettled(deadline, LOOK_SECONDS)
 
     def unplug(self, source: str) -> None:
         """Its server has ended, and its store is removed."""
         self.server.withdraw()
         with contextlib.suppress(OSError):
             remove(self.store)
-
-    def _load(self) -> None:
-        self.server.start(
-            {
-                "account": self.account,
-                "rights": self._rights,
-                "store": str(self.store),
-                "cache": self._cache,
-            }
-        )
 
     def _asked(self, question: dict[str, Any]) -> dict[str, Any] | None:
         return self.server.question(question, LOOK_SECONDS)
@@ -191,21 +162,17 @@ def _named(path: str) -> str:
     return f"object {printable(place)}" if place.count("/") == 2 else f"file {printable(path)}"
 
 
-def _short(file: StoredFile | None) -> str:
-    return "no such file" if file is None else str(file)
-
-
 def read_calendar_seed(path: Path) -> tuple[str, dict[str, StoredFile]]:
     """The account, and the files of a store that holds the seed. Raises `SandboxError`."""
     try:
-        seed = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        seed = load_seed(path, "calendars")
         image = {ROOT: StoredFile(FOLDER, _FOLDER_MODE)}
         for owner in sorted({place.split("/")[0] for place in seed["collections"]}):
             image[f"{ROOT}/{owner}"] = StoredFile(FOLDER, _FOLDER_MODE)
         for place, collection in sorted(seed["collections"].items()):
             image |= _collection(f"{ROOT}/{place}", collection, seed)
         return str(seed["account"]), image
-    except (OSError, YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SandboxError(f"{path}: cannot be read as calendars: {error}") from error
 
 

@@ -32,7 +32,6 @@ from statediff.systems.relational.schema import Refine
 
 FORM: Final = "statediff.state/1"
 SUFFIX: Final = ".state"
-MAGIC: Final = b"PK\x03\x04"
 HEAD: Final = "state.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 MAX_HEAD_BYTES: Final = 256 * 1024 * 1024

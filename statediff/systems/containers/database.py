@@ -12,7 +12,7 @@ import hashlib
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
-from statediff.model.schema import Schema
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder
 from statediff.systems.base.protocol import Drift, SourceProof
@@ -181,9 +178,7 @@ class DatabaseSystem(ABC, Generic[AnyServer]):
         self.database = database_name(source.name)
         self._pack = source
         self._folder = folder
-        self._refined: Callable[[Schema], Schema] | None = None
-        if source.schema is not None:
-            self._refined = refine(load_schema_file(source.schema), source.name)
+        self._refined = source.refinement()
         self._server: AnyServer | None = None
 
     @cached_property

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Final
@@ -48,7 +48,7 @@ from statediff.systems.databases.catalogue import (
     read_catalogue,
 )
 from statediff.systems.databases.dialects import PACKAGES
-from statediff.systems.relational.schema import Refine, Shelf, continued, is_key, with_types
+from statediff.systems.relational.schema import Pass, Refine, Shelf, continued, is_key, state_of
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
 MAX_VALUE_BYTES: Final = 1024 * 1024
@@ -185,7 +185,7 @@ class DatabaseSource:
             )
             for t in schema.types
         }
-        state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        state = state_of(schema, tables)
         return state, shelf.failures
 
     def _table(
@@ -198,28 +198,19 @@ class DatabaseSource:
     ) -> Table:
         if like is not None and like.type.key != entity_type.key:
             entity_type = replace(entity_type, key=like.type.key)
-        objects = catalogue.objects.get(entity_type.name)
-        if objects is not None:
-            table = shelf.distinct(entity_type, objects, like)
-            refused = catalogue.refused.get(entity_type.name)
-            return table if refused is None else shelf.fail(table, refused)
+        listed = shelf.listed(entity_type, catalogue, like)
+        if listed is not None:
+            return listed
         entry = catalogue.tables.get(entity_type.source_table)
-        empty = shelf.empty(entity_type, like)
         if entry is None:
-            if like is not None and like.enumeration.is_complete:
-                return empty  # dropped since, with all its rows
-            return shelf.fail(empty, f"there is no table {printable(entity_type.source_table)}")
+            return shelf.missing(entity_type, like)
         gone = [k for k in entity_type.key if not entry.has(entity_type.by_name[k].source_column)]
         cause = f"its key column {gone[0]} is gone" if gone else entry.unreadable
         if cause is not None:
-            return shelf.fail(empty, cause)
-        met = _Pass()
-        table = shelf.streamed(
-            entity_type, self._rows(connection, catalogue.schema, entity_type, entry, met), like
-        )
-        if met.skipped_rows and met.cause is None:
-            met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
-        return table if met.cause is None else shelf.fail(table, met.cause)
+            return shelf.fail(shelf.empty(entity_type, like), cause)
+        met = Pass()
+        rows = self._rows(connection, catalogue.schema, entity_type, entry, met)
+        return shelf.of_pass(entity_type, rows, like, met)
 
     def _rows(
         self,
@@ -227,7 +218,7 @@ class DatabaseSource:
         schema: str | None,
         entity_type: EntityType,
         entry: TableEntry,
-        met: _Pass,
+        met: Pass,
     ) -> Iterator[Row]:
         """The rows, up to where the database refuses."""
         try:
@@ -237,14 +228,6 @@ class DatabaseSource:
                 raise
             connection.rollback()
             met.cause = unread_because(self._said(str(error.orig)))
-
-
-@dataclass
-class _Pass:
-    """What came of reading a table beside its rows."""
-
-    skipped_rows: int = 0
-    cause: str | None = None
 
 
 def _sees_one_moment(connection: sa.Connection) -> bool:
@@ -267,7 +250,7 @@ def _rows(
     schema: str | None,
     entity_type: EntityType,
     entry: TableEntry,
-    met: _Pass,
+    met: Pass,
 ) -> Iterator[Row]:
     """The rows that have a key that can be kept, as the database delivers them."""
     # A name in lower case is one that the dialect folded: quoting it would name another.

@@ -16,14 +16,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source, SourceUnavailable
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.contract.parts import seconds
 from statediff.errors import InputError, SandboxError
 from statediff.model.readings import SourceCapture
@@ -182,9 +180,7 @@ class _ExternalSource:
         self.name = source.name
         self.is_unplugged = False
         self._pack = source
-        self._refined: Callable[[Schema], Schema] | None = None
-        if source.schema is not None:
-            self._refined = refine(load_schema_file(source.schema), source.name)
+        self._refined = source.refinement()
         self._opened: LiveSource | None = None
 
     def schema(self) -> Schema:

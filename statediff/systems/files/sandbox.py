@@ -11,16 +11,13 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
-from statediff.model.schema import Schema
 from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, make_folder, remove
@@ -59,10 +56,7 @@ class EmbeddedDirectory:
         tree = source.file("tree")
         self._content = {} if tree is None else dict(_pack_files(source.name, tree))
         self._base = {ROOT: Leaf.folder()} | {p: f.summary() for p, f in self._content.items()}
-        refined: Callable[[Schema], Schema] | None = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
-        self._read = FilesSource(source.name, self.folder, refined)
+        self._read = FilesSource(source.name, self.folder, source.refinement())
 
     @property
     def url(self) -> str:

@@ -152,13 +152,7 @@ class Folder:
         owner, group = owner_of(status)
         found = attributes(entry_path(self._fd, b"."))
         return Entry(
-            b"",
-            EntryKind.DIRECTORY,
-            status.st_mode,
-            0,
-            owner=owner,
-            group=group,
-            attributes=found,
+            b"", EntryKind.DIRECTORY, status.st_mode, 0, owner=owner, group=group, attributes=found
         )
 
     def attributes(self, path: bytes) -> Map | Unobserved:
@@ -310,20 +304,17 @@ def _names(folder: int) -> list[bytes]:
     return sorted(os.fsencode(name) for name in os.listdir(folder))
 
 
+_KINDS: Final = {
+    stat.S_IFREG: EntryKind.FILE,
+    stat.S_IFDIR: EntryKind.DIRECTORY,
+    stat.S_IFLNK: EntryKind.LINK,
+    stat.S_IFIFO: EntryKind.FIFO,
+    stat.S_IFSOCK: EntryKind.SOCKET,
+}
+
+
 def _kind(mode: int) -> EntryKind:
-    match stat.S_IFMT(mode):
-        case stat.S_IFREG:
-            return EntryKind.FILE
-        case stat.S_IFDIR:
-            return EntryKind.DIRECTORY
-        case stat.S_IFLNK:
-            return EntryKind.LINK
-        case stat.S_IFIFO:
-            return EntryKind.FIFO
-        case stat.S_IFSOCK:
-            return EntryKind.SOCKET
-        case _:
-            return EntryKind.DEVICE
+    return _KINDS.get(stat.S_IFMT(mode), EntryKind.DEVICE)
 
 
 def _version(status: os.stat_result) -> tuple[int, ...]:
@@ -413,11 +404,9 @@ def _visit(
     elif kind is EntryKind.DIRECTORY:
         walk.entries.append(Entry(path, kind, mode, 0))
         is_empty, cause = _subfolder(walk, parent, name, path, status, depth + 1)
-        if cause is not None:
-            walk.causes.append(cause)
-        walk.entries[at] = Entry(
-            path, kind, mode, 0, is_empty=is_empty and cause is None, cause=cause
-        )
+        walk.causes += [] if cause is None else [cause]
+        is_empty &= cause is None
+        walk.entries[at] = Entry(path, kind, mode, 0, is_empty=is_empty, cause=cause)
     else:
         device = status.st_rdev if kind is EntryKind.DEVICE else None
         walk.entries.append(Entry(path, kind, mode, 0, device=device))

@@ -22,7 +22,6 @@ from statediff.systems.git.objects import Objects
 from statediff.systems.git.types import TreeEntry, commit_row, tree_entries
 
 MAX_GRAPH_BYTES: Final = 64 * 1024 * 1024
-MAX_CHANGED_PATHS: Final = 512
 ID: Final = 20
 _NO_PARENT: Final = 0x70000000
 _LAST: Final = 0x80000000

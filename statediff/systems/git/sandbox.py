@@ -21,7 +21,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final
@@ -30,10 +30,7 @@ import pygit2
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError, UsageError
-from statediff.model.schema import Schema
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, is_no_folder, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
@@ -87,15 +84,12 @@ class EmbeddedRepository:
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
         self.source = source.name
         self.folder = folder
-        refined: Callable[[Schema], Schema] | None = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
         built = self._build(source)
         self.image, self.subjects = built.image, built.subjects
         self.expected = {path: leaf.summary() for path, leaf in self.image.items()}
         self.digest = files_digest(self.expected)
         self._read = GitSource(
-            source.name, self.place, refined, prefix=self.PREFIX, is_bare=self.IS_BARE
+            source.name, self.place, source.refinement(), prefix=self.PREFIX, is_bare=self.IS_BARE
         )
         self._sources: tuple[Source, ...] = (
             self._read,

@@ -15,7 +15,6 @@ import base64
 import hashlib
 import json
 import secrets
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -23,17 +22,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
 from statediff.systems.mailbox.held import HeldMailboxSource
 
@@ -41,7 +36,6 @@ METHOD: Final = "sha256 of the mailbox's manifest: folders, messages, flags, fil
 FIRST_UID: Final = 101
 """Of the server's: the UID that the first message of a folder gets."""
 DUMP_SECONDS: Final = 30.0
-_POLL_SECONDS: Final = 0.01
 _SHOWN: Final = 5
 """Drifts that one proof names."""
 
@@ -60,10 +54,7 @@ class EmbeddedMailbox:
         self._password = ""
         self._port = 0
         self._sieve = 0
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
-        self._read = HeldMailboxSource(source.name, self._dump, refined)
+        self._read = HeldMailboxSource(source.name, self._dump, source.refinement())
         self._feed = KeptStatesFeed(source.name, self._asked, self._read.kept_states)
 
     @property
@@ -82,13 +73,7 @@ class EmbeddedMailbox:
     def reset(self) -> None:
         """Another server, of the pristine mailbox, serves; the agent's password is another."""
         self._password = secrets.token_urlsafe(18)
-        order = {"password": self._password}
-        try:
-            ports = self.server.serve(order)
-        except SandboxError:  # the process that forks is gone, or hangs
-            self.server.kill()
-            self.server.start({"seed": self.seed})
-            ports = self.server.serve(order)
+        ports = self.server.serve_anew({"password": self._password})
         self._port, self._sieve = int(ports["imap"]), int(ports["sieve"])
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
@@ -115,15 +100,7 @@ class EmbeddedMailbox:
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no command is being executed."""
-        while True:
-            waiting = self.server.in_progress(DUMP_SECONDS)
-            if waiting is None:
-                return "the mailbox's server does not answer"
-            if not waiting:
-                return None
-            if time.monotonic() >= deadline:
-                return f"{waiting} commands are being executed"
-            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        return self.server.unsettled(deadline, DUMP_SECONDS, "commands are being executed")
 
     def unplug(self, source: str) -> None:
         """Its server has ended."""
@@ -145,14 +122,14 @@ class EmbeddedMailbox:
 def read_mailbox_seed(path: Path) -> dict[str, Any]:
     """The mailbox in a seed file, as the server takes it. Raises `SandboxError`."""
     try:
-        seed = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        seed = load_seed(path, "a mailbox")
         return {
             "account": seed["account"],
             "folders": [_folder(name, each or {}) for name, each in seed["folders"].items()],
             "filters": dict(seed.get("filters", {})),
             "active_filter": seed.get("active_filter"),
         }
-    except (OSError, YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SandboxError(f"{path}: cannot be read as a mailbox: {error}") from error
 
 

@@ -43,12 +43,13 @@ from statediff.systems.mariadb.catalogue import (
 from statediff.systems.mariadb.session import Connection, cause_of, connected, fetched, quoted
 from statediff.systems.mariadb.structure import check
 from statediff.systems.relational.schema import (
+    Pass,
     Refine,
     Shelf,
     continued,
     is_key,
+    state_of,
     unread_value,
-    with_types,
 )
 from statediff.systems.relational.structure import STRUCTURE, Checked, structure_table
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
@@ -202,7 +203,7 @@ class MariaDbSource:
             for t in schema.types
             if wanted is None or like is None or t.name in wanted or t.name not in like.tables
         }
-        state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        state = state_of(schema, tables)
         return state, scan.shelf.failures
 
     def _schema(self, catalogue: Catalogue) -> Schema:
@@ -263,17 +264,12 @@ class Scan:
         shelf = self.shelf
         if entity_type.name == STRUCTURE:
             return structure_table(self._checked, shelf, entity_type, like)
-        rows = self._catalogue.objects.get(entity_type.name)
-        if rows is not None:
-            table = shelf.distinct(entity_type, rows, like)
-            refused = self._catalogue.refused.get(entity_type.name)
-            return table if refused is None else shelf.fail(table, refused)
+        listed = shelf.listed(entity_type, self._catalogue, like)
+        if listed is not None:
+            return listed
         entry = self._catalogue.tables.get(entity_type.source_table)
         if entry is None:
-            empty = shelf.empty(entity_type, like)
-            if like is not None and like.enumeration.is_complete:
-                return empty  # dropped since, with all its rows
-            return shelf.fail(empty, f"there is no table {printable(entity_type.source_table)}")
+            return shelf.missing(entity_type, like)
         cause = entry.unreadable
         by_name = entity_type.by_name
         for key in entity_type.key:
@@ -282,13 +278,10 @@ class Scan:
         if cause is not None:
             return shelf.fail(shelf.empty(entity_type, like), cause)
         query = Query(self._database, entity_type, entry)
-        met = _Pass()
-        table = shelf.streamed(entity_type, self._rows(query, met), like)
-        if met.skipped_rows and met.cause is None:
-            met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
-        return table if met.cause is None else shelf.fail(table, met.cause)
+        met = Pass()
+        return shelf.of_pass(entity_type, self._rows(query, met), like, met)
 
-    def _rows(self, query: Query, met: _Pass) -> Iterator[Row]:
+    def _rows(self, query: Query, met: Pass) -> Iterator[Row]:
         """The rows, up to where the server refuses; in the order of their key where it has one."""
         limit = f"SET STATEMENT max_statement_time = {TABLE_SECONDS} FOR "
         order = f" ORDER BY {query.order}" if query.is_sorted else ""
@@ -307,14 +300,6 @@ class Scan:
             met.cause = unread_because(cause_of(error))
         except UnicodeDecodeError:
             raise SourceRuined("a value is not UTF-8") from None
-
-
-@dataclass
-class _Pass:
-    """What came of reading a table beside its rows."""
-
-    skipped_rows: int = 0
-    cause: str | None = None
 
 
 class Query:

@@ -18,18 +18,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
 from statediff.systems.payments.source import NO_ANSWER, PaymentsFeed, PaymentsSource
 
@@ -50,10 +46,7 @@ class EmbeddedPayments:
         self.source = source.name
         self.folder = folder
         self.process = ForkedServer("statediff.systems.payments.server", "the payment API")
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), self.source)
-        self._own = PaymentsSource(self.source, self._question, refined)
+        self._own = PaymentsSource(self.source, self._question, source.refinement())
         self._feed = PaymentsFeed(self._own, lambda: self._forks)
         self._order = {"seed": read_seed(source.files["seed"]), "salt": secrets.token_hex(32)}
         self._base: dict[str, str] = {}
@@ -82,13 +75,7 @@ class EmbeddedPayments:
         except OSError as error:
             raise SandboxError(f"{self.folder} cannot be put back: {error}") from error
         self._secret = f"sk_desk_{secrets.token_hex(16)}"
-        order = {"secret": self._secret}
-        try:
-            self._port = int(self.process.serve(order)["port"])
-        except SandboxError:  # its parent was ended
-            self.process.kill()
-            self.process.start(self._order)
-            self._port = int(self.process.serve(order)["port"])
+        self._port = int(self.process.serve_anew({"secret": self._secret})["port"])
         self._forks += 1
         if not self._base:
             self._base = self._look()
@@ -157,10 +144,7 @@ def _digest(look: Mapping[str, str]) -> str:
 
 def read_seed(path: Path) -> dict[str, Any]:
     """The story in a seed file, with `now`, `keys` and `story`. Raises `SandboxError`."""
-    try:
-        seed = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise SandboxError(f"{path}: cannot be read as a seed: {error}") from error
+    seed = load_seed(path)
     if not isinstance(seed, dict) or not {"now", "keys", "story"} <= seed.keys():
         raise SandboxError(f"{path}: expected `now`, `keys` and `story`")
     return seed

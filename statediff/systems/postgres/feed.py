@@ -52,7 +52,7 @@ from statediff.systems.postgres.past import (
 from statediff.systems.postgres.session import Connection, cause_of
 from statediff.systems.postgres.source import PostgresSource, Scan
 from statediff.systems.postgres.wal import ReadLog
-from statediff.systems.relational.schema import Shelf, with_types
+from statediff.systems.relational.schema import Shelf, state_of
 
 Admin = Callable[[float], AbstractContextManager[Connection]]
 """Opens a connection of the server's owner, in the evaluator's database, for so many seconds."""
@@ -137,7 +137,7 @@ class PostgresFeed:
                         cause = found
                     doubts.append(Doubt(each.name, cause or ""))
                 tables[each.name] = scan.table(each, like)
-            state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+            state = state_of(schema, tables)
             part = replayed(self.source, as_of, state, gaps=scan.shelf.failures, position=position)
             moments = Moments(
                 delta,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeVar
 
 import psycopg
@@ -53,7 +53,7 @@ from statediff.systems.postgres.session import (
     connected,
 )
 from statediff.systems.postgres.structure import check
-from statediff.systems.relational.schema import Refine, Shelf, continued, is_key, with_types
+from statediff.systems.relational.schema import Pass, Refine, Shelf, continued, is_key, state_of
 from statediff.systems.relational.structure import STRUCTURE, structure_table
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
@@ -127,7 +127,7 @@ class PostgresSource:
                 t.name: scan.table(t, None if like is None else like.tables.get(t.name))
                 for t in schema.types
             }
-        state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        state = state_of(schema, tables)
         return scanned(self._name, as_of, state, gaps=scan.shelf.failures)
 
     def sessions(self) -> tuple[str, ...]:
@@ -249,14 +249,6 @@ def _give_up(connection: Connection, error: psycopg.Error) -> str:
     return unread_because(cause_of(error))
 
 
-@dataclass
-class _Pass:
-    """What one pass over a table met, beside its rows."""
-
-    skipped_rows: int = 0
-    cause: str | None = None
-
-
 class Scan:
     """One reading under way."""
 
@@ -281,17 +273,13 @@ class Scan:
         shelf = self.shelf
         if entity_type.name == STRUCTURE:
             return structure_table(self._catalogue.checked, shelf, entity_type, like)
-        rows = self._catalogue.objects.get(entity_type.name)
-        if rows is not None:
-            table = shelf.distinct(entity_type, rows, like)
-            refused = self._catalogue.refused.get(entity_type.name)
-            return table if refused is None else shelf.fail(table, refused)
-        empty = shelf.empty(entity_type, like)
+        listed = shelf.listed(entity_type, self._catalogue, like)
+        if listed is not None:
+            return listed
         entry = self._catalogue.tables.get(entity_type.source_table)
         if entry is None:
-            if like is not None and like.enumeration.is_complete:
-                return empty  # dropped since, with all its rows
-            return shelf.fail(empty, f"there is no table {printable(entity_type.source_table)}")
+            return shelf.missing(entity_type, like)
+        empty = shelf.empty(entity_type, like)
         cause = self._held.get(entry.relation.oid)
         if cause is not None:
             return shelf.fail(empty, cause)
@@ -312,11 +300,9 @@ class Scan:
         table = self._in_bulk(query, like)
         if table is not None:
             return table
-        met = _Pass()
-        table = self.shelf.streamed(entity_type, self._stream(query, met), like)
-        if met.skipped_rows and met.cause is None:
-            met.cause = f"{met.skipped_rows} rows have no key, or one beyond the capture limit"
-        return table if met.cause is None else self.shelf.fail(table, met.cause)
+        met = Pass()
+        skipped = "rows have no key, or one beyond the capture limit"
+        return self.shelf.of_pass(entity_type, self._stream(query, met), like, met, skipped)
 
     def _in_bulk(self, query: TableQuery, like: Table | None) -> Table | None:
         """The table, whole and read in columns; None where only reading by rows can tell more."""
@@ -344,7 +330,7 @@ class Scan:
     def _columns(
         self, query: TableQuery, texts: Generator[bytearray], like: Table | None
     ) -> Table | None:
-        met = _Pass()
+        met = Pass()
         try:
             with contextlib.closing(self._copy_rows(texts, query.relation, met)) as copied:
                 table = self.shelf.in_bulk(query.bulk, copied, like)
@@ -352,7 +338,7 @@ class Scan:
             return None
         return table if met.cause is None else None
 
-    def _stream(self, query: TableQuery, met: _Pass) -> Iterator[Row]:
+    def _stream(self, query: TableQuery, met: Pass) -> Iterator[Row]:
         rows = self._one_by_one(query.text)
         with contextlib.closing(self._copy_rows(rows, query.relation, met)) as copied:
             for stored in copied:
@@ -366,7 +352,7 @@ class Scan:
         with self._connection.cursor() as cursor, cursor.copy(text.encode()) as copy:
             yield from copy.rows()
 
-    def _copy_rows(self, delivered: Generator[T], relation: Relation, met: _Pass) -> Generator[T]:
+    def _copy_rows(self, delivered: Generator[T], relation: Relation, met: Pass) -> Generator[T]:
         """What a `COPY` delivers; `met.cause` says why that is not all of it."""
         self._connection.execute("SAVEPOINT rows")
         is_whole = False

@@ -28,8 +28,6 @@ from typing import Any, ClassVar, Final
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.packs import PackSource
@@ -247,11 +245,10 @@ class RedmineTracker:
         self._password = ""
         self._base: sqlite3.Connection | None = None
         self._files: dict[str, Leaf] = {}
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
         own = frozenset({AGENT})
-        self._own = read = RedmineSource(source.name, self.home, DATABASE, FILES, refined, own=own)
+        self._own = read = RedmineSource(
+            source.name, self.home, DATABASE, FILES, source.refinement(), own=own
+        )
         self._sources: tuple[Source, ...] = (
             read,
             *(RedmineApiSource(look.name, self._account, read.learned) for look in looks),

@@ -20,7 +20,7 @@ import re
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -28,15 +28,11 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
-from statediff.model.schema import Schema
 from statediff.model.values import Key
 from statediff.packs import PackSource
 from statediff.systems.base.captured import CapturedBase
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.relational.urls import split_choice
 
 STEP_SECONDS: Final = 600.0
 _POLL_SECONDS: Final = 0.05
@@ -67,9 +63,7 @@ class DatabaseByUrl(ABC):
         self.original = unquote(urlsplit(self._url).path.removeprefix("/"))
         if "://" not in self._url or not self.original:
             raise source.problem("url", "expected the URL of a database, with its name")
-        self._refined: Callable[[Schema], Schema] | None = None
-        if source.schema is not None:
-            self._refined = refine(load_schema_file(source.schema), source.name)
+        self._refined = source.refinement()
         name = f"{OURS}{_HOST}_{os.getpid()}_{secrets.token_hex(3)}"
         self.trials, self.pristine = name, f"{name}_base"
         self._base = CapturedBase(source.name, _is_not_of_ours)
@@ -198,11 +192,6 @@ class DatabaseByUrl(ABC):
             raise SandboxError(
                 f"{self.source}: {self.original} cannot be {what}: {self.cause_of(error)}"
             ) from error
-
-
-def plain_url(url: str) -> str:
-    """The URL as its driver takes it."""
-    return split_choice(url)[0]
 
 
 def _is_not_of_ours(type_name: str, key: Key) -> bool:

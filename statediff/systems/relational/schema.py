@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, Protocol, TypeVar
 
@@ -14,8 +14,17 @@ import pyarrow as pa
 from statediff.model.batches import Row
 from statediff.model.bulk import Block, build_from_blocks
 from statediff.model.schema import EntityType, Field, Schema
-from statediff.model.state import ChunkStore, Coverage, Enumeration, Table, build_table
-from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
+from statediff.model.state import ChunkStore, Coverage, Enumeration, State, Table, build_table
+from statediff.model.values import (
+    ABSENT,
+    Digested,
+    Key,
+    Unobserved,
+    is_value,
+    key_order,
+    printable,
+    same,
+)
 from statediff.systems.base.rows import distinct_rows
 from statediff.systems.relational.runs import merged_table, part
 
@@ -85,6 +94,25 @@ _PLAIN_FORM: Final = 2
 """Of `marshal`: equal values have one form, whatever else refers to them."""
 
 
+class Listed(Protocol):
+    """What a catalogue lists beside the tables: type → its rows, and why some are missing."""
+
+    @property
+    def objects(self) -> Mapping[str, list[Row]]: ...
+
+    @property
+    def refused(self) -> Mapping[str, str]: ...
+
+
+@dataclass
+class Pass:
+    """What one pass over a table met, beside its rows."""
+
+    skipped_rows: int = 0
+    cause: str | None = None
+    """Why the rows are not all."""
+
+
 class Shelf:
     """Where one reading puts its tables; `failures` collects what could not be read."""
 
@@ -132,28 +160,51 @@ class Shelf:
         table = build_table(entity_type, single, self.store, like=like)
         return self.fail(table, f"{len(rows) - len(single)} rows share keys with each other")
 
-    def streamed(
-        self,
-        entity_type: EntityType,
-        rows: Iterable[Row],
-        like: Table | None,
-        *,
-        may_be_keyless: bool = False,
-    ) -> Table:
+    def streamed(self, entity_type: EntityType, rows: Iterable[Row], like: Table | None) -> Table:
         """The same of rows of which no more than a part is ever held, in any order."""
         pending = iter(rows)
         first = part(pending)
         following = next(pending, None)
         if following is None:
-            return self.distinct(entity_type, first, like, may_be_keyless=may_be_keyless)
+            return self.distinct(entity_type, first, like)
         table, left_out = merged_table(
             entity_type, chain(first, [following], pending), self.store, like
         )
         if not left_out:
             return table
-        if may_be_keyless:
-            return self.empty(replace(entity_type, key=()), None)
         return self.fail(table, f"{left_out} rows share keys with each other")
+
+    def of_pass(
+        self,
+        entity_type: EntityType,
+        rows: Iterable[Row],
+        like: Table | None,
+        met: Pass,
+        skipped: str = "rows have a key beyond the capture limit",
+    ) -> Table:
+        """The rows of a pass as a table; `skipped` says which rows are not in it."""
+        table = self.streamed(entity_type, rows, like)
+        if met.skipped_rows and met.cause is None:
+            met.cause = f"{met.skipped_rows} {skipped}"
+        return table if met.cause is None else self.fail(table, met.cause)
+
+    def listed(
+        self, entity_type: EntityType, catalogue: Listed, like: Table | None
+    ) -> Table | None:
+        """The objects of the type that the catalogue lists; None where it is a table's."""
+        rows = catalogue.objects.get(entity_type.name)
+        if rows is None:
+            return None
+        table = self.distinct(entity_type, rows, like)
+        refused = catalogue.refused.get(entity_type.name)
+        return table if refused is None else self.fail(table, refused)
+
+    def missing(self, entity_type: EntityType, like: Table | None) -> Table:
+        """The type whose table is not there: dropped since, with all its rows, or never seen."""
+        empty = self.empty(entity_type, like)
+        if like is not None and like.enumeration.is_complete:
+            return empty
+        return self.fail(empty, f"there is no table {printable(entity_type.source_table)}")
 
     def empty(self, entity_type: EntityType, like: Table | None) -> Table:
         """The type without any entity."""
@@ -193,6 +244,11 @@ def with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:
     if len(found) == len(schema.types) and all(map(operator.is_, found, schema.types)):
         return schema
     return replace(schema, types=found)
+
+
+def state_of(schema: Schema, tables: Mapping[str, Table]) -> State:
+    """The tables as a state, whose schema has the types that they were read as."""
+    return State(with_types(schema, {name: t.type for name, t in tables.items()}), tables)
 
 
 def continued(

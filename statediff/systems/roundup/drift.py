@@ -6,15 +6,14 @@ import configparser
 import contextlib
 import hashlib
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from statediff.model.values import printable
 from statediff.systems.base.images import Difference, Image, StoredFile
 from statediff.systems.roundup.stores import FILES
-from statediff.systems.sqlite.copy import with_log, without_log
+from statediff.systems.sqlite.copy import without_log
+from statediff.systems.trackers.home import updated, with_its_log
 
 DATABASE: Final = "db/db"
 _LOG: Final = f"{DATABASE}-wal"
@@ -25,11 +24,8 @@ _NOTHING: Final = "no such file"
 def with_password(image: Image, login: str, stored: str) -> dict[str, StoredFile]:
     """The image with another stored password for the user."""
     database = image[DATABASE]
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        # A database in memory keeps no log, and says so in what it leaves.
-        connection.deserialize(without_log(database.content))
-        connection.execute("UPDATE _user SET _password = ? WHERE _username = ?", (stored, login))
-        content = with_log(bytes(connection.serialize()))
+    update = "UPDATE _user SET _password = ? WHERE _username = ?"
+    content = updated(database.content, update, (stored, login))
     return {**image, DATABASE: StoredFile(database.kind, database.mode, content)}
 
 
@@ -42,7 +38,7 @@ def described(expected: Image, found: Image) -> Iterator[Difference]:
         told: list[Difference] = []
         if before is not None and after is not None and before.mode == after.mode:
             if path == DATABASE:
-                told = _in_database(before.content, _with_its_log(found))
+                told = _in_database(before.content, with_its_log(found, DATABASE))
             elif path == CONFIG:
                 told = _in_settings(before.content, after.content)
         yield from told or [(_file_name(path), _short_file(before), _short_file(after))] * (
@@ -60,23 +56,6 @@ def without_traces_of_readers(found: Mapping[str, StoredFile]) -> dict[str, Stor
             for side in sides:
                 del kept[side]
     return kept
-
-
-def _with_its_log(found: Image) -> bytes:
-    """The database with what is committed in the log beside it."""
-    log = found.get(_LOG)
-    if log is None or not log.content:
-        return found[DATABASE].content
-    with tempfile.TemporaryDirectory(prefix="statediff-drift-") as folder:
-        file = Path(folder, "db")
-        file.write_bytes(found[DATABASE].content)
-        file.with_name("db-wal").write_bytes(log.content)
-        with (
-            contextlib.suppress(sqlite3.Error),  # then the files are named, and no rows
-            contextlib.closing(sqlite3.connect(file)) as connection,
-        ):
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return file.read_bytes()
 
 
 def _short_file(file: StoredFile | None) -> str:

@@ -13,28 +13,28 @@ The server is a child process (`TrackerProcess`): started, asked how busy it is,
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
-import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import httpx
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
-from statediff.systems.base.images import StoredFile, image_digest, image_of, write_image
-from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.base.images import (
+    Difference,
+    Image,
+    StoredFile,
+    image_digest,
+    image_of,
+    write_image,
+)
+from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import START_SECONDS, ServerProcess
 from statediff.systems.roundup.api import ApiAccount, RoundupApiSource, api_types
 from statediff.systems.roundup.drift import (
@@ -45,7 +45,7 @@ from statediff.systems.roundup.drift import (
 )
 from statediff.systems.roundup.feed import RoundupFeed
 from statediff.systems.roundup.source import RoundupSource
-from statediff.systems.sqlite.source import strange_side_file
+from statediff.systems.trackers.home import POLL_SECONDS, ServedHome
 
 
 class TrackerProcess(ServerProcess):
@@ -61,11 +61,6 @@ class TrackerProcess(ServerProcess):
         self.port = int(answer["port"])
         return answer
 
-    def in_progress(self) -> int | None:
-        """How many requests it is working on; None if it does not say so within a second."""
-        answer = self.ask({})
-        return None if answer is None else int(answer["in_progress"])
-
     def stored(self, password: str) -> str:
         """How the tracker stores a password. `SandboxError` if it does not say so."""
         answer = self.ask({"password": password})
@@ -76,30 +71,26 @@ class TrackerProcess(ServerProcess):
 
 AGENT: Final = "robin"
 EVALUATOR: Final = "auditor"
-METHOD: Final = "sha256 of every file of the tracker's home, with its name and mode"
 ITEMS: Final = ("file", "issue", "msg", "user")
 _CACHE: Final = "__pycache__"
-_POLL_SECONDS: Final = 0.01
 _IDLE_SECONDS: Final = 0.5
 
 
-class EmbeddedTracker:
+class EmbeddedTracker(ServedHome):
     """A `System`: a Roundup tracker that serves its REST interface on loopback."""
 
     FILES: ClassVar[Mapping[str, bool]] = {"home": True, "seed": True}
     LOOKS: ClassVar[frozenset[str]] = frozenset({"roundup-api"})
+    METHOD = "sha256 of every file of the tracker's home, with its name and mode"
+    DATABASE = DATABASE
 
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
-        self.source = source.name
-        self.folder = folder
-        self.home = folder / "home"
         self.process = TrackerProcess()
+        super().__init__(source.name, "the tracker", self.process, folder)
         self._pack = source
         self._looks = tuple(look.name for look in looks)
         self._seed = read_seed(source.files["seed"])
         self._passwords: dict[str, str] = {}
-        self._image: dict[str, StoredFile] = {}
-        self._digest = ""
         self._sources: tuple[Source, ...] = ()
 
     @property
@@ -111,13 +102,6 @@ class EmbeddedTracker:
         """The evaluator's own, which no agent is given."""
         base = f"http://127.0.0.1:{self.process.port}/helpdesk/"
         return ApiAccount(base, EVALUATOR, self._passwords[EVALUATOR])
-
-    def start(self) -> None:
-        if not self.process.pid:
-            self._build()
-
-    def stop(self) -> None:
-        self.process.stop()
 
     def sources(self) -> tuple[Source, ...]:
         return self._sources
@@ -150,79 +134,15 @@ class EmbeddedTracker:
         stored = self.process.stored(self._passwords[AGENT])
         self._image = with_password(self._image, AGENT, stored)
         self._digest = image_digest(self._image)
-        fresh, stale = self.folder / "fresh", self.folder / "stale"
-        try:
-            make_folder(self.folder)
-            for entry in os.scandir(self.folder):
-                if Path(entry.path) != self.home:
-                    remove(Path(entry.path))
-            write_image(self._image, fresh)
-            if self.home.is_symlink() or self.home.exists():
-                self.home.rename(stale)
-            fresh.rename(self.home)
-            remove(stale)
-        except OSError as error:
-            raise SandboxError(
-                f"{self.source}: the tracker could not be put back at {self.home}: {error}"
-            ) from error
-
-    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        found: dict[str, StoredFile] = {}
-        drift: list[Drift] = []
-        try:
-            found = without_traces_of_readers(image_of(self.home))
-            beside = sorted(e.name for e in os.scandir(self.folder) if e.name != self.home.name)
-            drift += [self._drift(f"file {name}", "no such file", "there") for name in beside]
-        except OSError as error:
-            drift.append(self._drift("its home", "a readable folder", str(error.strerror)))
-        if self.process.in_progress() is None:
-            drift.append(self._drift("its server", "an answer", "none"))
-        drift += [self._drift(*each) for each in described(self._image, found)]
-        proof = SourceProof(self.source, METHOD, self._digest, image_digest(found), self._entities)
-        return proof, tuple(drift)
-
-    def unsettled(self, deadline: float) -> str | None:
-        """Waits until no request is in progress and nobody holds a write transaction."""
-        while True:
-            cause = self._busy()
-            if cause is None or time.monotonic() >= deadline:
-                return cause
-            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        self._put_back()
 
     def _is_idle(self) -> bool:
         deadline = time.monotonic() + _IDLE_SECONDS
         while waiting := self.process.in_progress():
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         return waiting == 0
-
-    def _busy(self) -> str | None:
-        waiting = self.process.in_progress()
-        if waiting is None:
-            return "the tracker's server does not answer"
-        if waiting:
-            return f"{waiting} requests are in progress"
-        file = self.home / DATABASE
-        try:
-            if file.is_symlink() or not file.is_file():
-                return "the tracker's database is gone"
-            strange = strange_side_file(file)
-            if strange is not None:
-                return strange
-            uri = f"{file.absolute().as_uri()}?mode=rw"
-            with contextlib.closing(
-                sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
-            ) as probe:
-                probe.execute("BEGIN IMMEDIATE")
-                probe.execute("ROLLBACK")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                return "a write transaction is still open"
-            return f"the database cannot be opened: {error}"
-        except sqlite3.Error as error:
-            return f"the database cannot be opened: {error}"
-        return None
 
     def _build(self) -> None:
         """A tracker made anew, in a folder that holds nothing else; its files are the image."""
@@ -264,29 +184,26 @@ class EmbeddedTracker:
         self._is_idle()
 
     def _read(self) -> tuple[Source, ...]:
-        refined = None
-        if self._pack.schema is not None:
-            refined = refine(load_schema_file(self._pack.schema), self.source)
         own = frozenset({AGENT, "anonymous"})
-        self._own = read = RoundupSource(self.source, self.home, refined, own)
+        self._own = read = RoundupSource(self.source, self.home, self._pack.refinement(), own)
         types = api_types(read.schema(), ITEMS)
         looks = (RoundupApiSource(name, self.account, types) for name in self._looks)
         return (read, *looks)
+
+    def _without_readers(self, found: Image) -> dict[str, StoredFile]:
+        return without_traces_of_readers(found)
+
+    def _differences(self, found: Image) -> Iterator[Difference]:
+        return described(self._image, found)
 
     @property
     def _entities(self) -> int:
         return len(self._seed["users"]) + len(self._seed["issues"])
 
-    def _drift(self, what: str, expected: str, found: str) -> Drift:
-        return Drift(self.source, what, expected, found)
-
 
 def read_seed(path: Path) -> dict[str, Any]:
     """The story in a seed file, with at least `users` and `issues`. Raises `SandboxError`."""
-    try:
-        seed = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise SandboxError(f"{path}: cannot be read as a seed: {error}") from error
+    seed = load_seed(path)
     if not isinstance(seed, dict) or not {"users", "issues"} <= seed.keys():
         raise SandboxError(f"{path}: expected `users` and `issues`, found neither or one of them")
     return seed

@@ -22,8 +22,6 @@ from typing import ClassVar, Final
 from statediff.atomic import write_atomically
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
@@ -64,9 +62,7 @@ class EmbeddedDatabase:
 
     def _refinement(self, source: PackSource) -> Callable[[Schema], Schema] | None:
         """What makes the logical schema of the catalogue's; None: it is the catalogue's."""
-        if source.schema is None:
-            return None
-        return refine(load_schema_file(source.schema), source.name)
+        return source.refinement()
 
     @property
     def url(self) -> str:

@@ -40,7 +40,7 @@ from statediff.systems.relational.schema import (
     Shelf,
     continued,
     quoted,
-    with_types,
+    state_of,
 )
 from statediff.systems.relational.structure import STRUCTURE, structure_table
 from statediff.systems.sqlite.blocks import BulkReader
@@ -214,7 +214,7 @@ class Scanner:
                 if known is not None and known.type == t
                 else scan.table(t, None if like is None else like.tables.get(t.name))
             )
-        state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        state = state_of(schema, tables)
         return Scanned(state, tuple(scan.failures), tuple(scan.spoiled))
 
 

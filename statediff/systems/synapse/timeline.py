@@ -70,10 +70,6 @@ class Timeline:
     odd: dict[str, list[Row]] = field(default_factory=dict)
     """Table → the rows that say nothing an owner would know."""
 
-    def of_kind(self, kind: str) -> list[Event]:
-        """The events of one kind, in their order."""
-        return [event for event in self.events.values() if event.kind == kind]
-
     def now(self, kind: str) -> Iterable[tuple[str, str, Event]]:
         """(room, state key, event) of all that holds of one kind."""
         return [(r, key, e) for (r, each, key), e in self.state.items() if each == kind]

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
 from statediff.packs import PackSource
 from statediff.systems.base.live import LiveSource
 from statediff.systems.base.plugin import StateInput
@@ -23,12 +21,9 @@ class EmbeddedTables(EmbeddedDirectory):
 
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
         super().__init__(source, looks, folder)
-        refined = None
-        if source.schema is not None:
-            refined = refine(load_schema_file(source.schema), source.name)
         place = StateInput(self.folder, source.name)
         self._tables = LiveSource(
-            source.name, state_url_reader("tables://"), lambda: place, refined
+            source.name, state_url_reader("tables://"), lambda: place, source.refinement()
         )
 
     def sources(self) -> tuple[Source, ...]:

@@ -26,7 +26,6 @@ from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.sandbox import EmbeddedDatabase
 from statediff.systems.tryton.accounts import with_password
 from statediff.systems.tryton.base import base_of
-from statediff.systems.tryton.schema import with_caches_outside
 from statediff.systems.tryton.source import ErpSource
 
 AGENT: Final = "robin"
@@ -35,6 +34,8 @@ TODAY: Final = "2026-03-16"
 LOAD_SECONDS: Final = 300.0
 """Tryton takes some seconds of processor time to load; a busy machine has little of it."""
 _POLL_SECONDS: Final = 0.01
+CACHES: Final = frozenset({"ir_cache"})
+_BECAUSE: Final = "it tells when the server emptied its caches last, and nothing depends on it"
 
 
 class EmbeddedErp(EmbeddedDatabase):
@@ -106,3 +107,19 @@ class EmbeddedErp(EmbeddedDatabase):
         """The server has ended, and the database is gone."""
         self._server.withdraw()
         super().unplug(source)
+
+
+def with_caches_outside(
+    refine: Callable[[Schema], Schema] | None,
+) -> Callable[[Schema], Schema]:
+    """The refined schema; what the server says of its own caches is outside by default."""
+
+    def refined(schema: Schema) -> Schema:
+        logical = schema if refine is None else refine(schema)
+        types = (
+            replace(each, outside=_BECAUSE) if each.source_table in CACHES else each
+            for each in logical.types
+        )
+        return replace(logical, types=tuple(types))
+
+    return refined

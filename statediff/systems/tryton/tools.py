@@ -14,7 +14,7 @@ from pydantic import Field
 
 from statediff.model.trace import ActionClass
 from statediff.systems.base.tool import Arguments, Tool, ToolError, tool_name
-from statediff.systems.tryton.rpc import Erp
+from statediff.systems.trackers.rest import Rest
 
 MAX_RECORDS: Final = 200
 Model = Annotated[
@@ -27,6 +27,33 @@ Numbers = Annotated[list[Number], Field(min_length=1, max_length=MAX_RECORDS)]
 Values = Annotated[dict[str, Any], Field(description="Field → value.")]
 _RIGHTS: Final = ("res.", "ir.model.", "ir.rule")
 """How the names of models begin that say who may do what."""
+
+
+class Erp:
+    """The account that the URL names, `tryton+http://LOGIN:PASSWORD@HOST:PORT/DATABASE/`.
+
+    Its JSON-RPC is bounded and read strictly, and no redirect is followed.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._rest = Rest(url.removeprefix("tryton+"), what="the ERP")
+        self._context: dict[str, Any] | None = None
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What the server knows of the user, e.g. the company: calls take it as their last."""
+        if self._context is None:
+            found = self.call("model.res.user.get_preferences", True, {})
+            self._context = dict(found) if isinstance(found, dict) else {}
+        return self._context
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """The result; `ToolError` with what the server says where it does not do it."""
+        body = {"id": 0, "method": method, "params": arguments}
+        answer = self._rest.ask("POST", "rpc/", body)
+        if isinstance(answer, dict) and "error" in answer:
+            raise ToolError(f"the ERP refuses it: {answer['error']}")
+        return answer.get("result") if isinstance(answer, dict) else answer
 
 
 class Search(Arguments):

@@ -90,19 +90,6 @@ def test_a_trial_finds_what_was_loaded_and_nothing_of_the_trial_before(
         asked(first["port"], "/look")
 
 
-def test_a_server_prepared_ahead_takes_the_place(server: ForkedServer) -> None:
-    server.start({"base": "pristine"})
-    first = server.serve({})
-    server.prepare({})
-    assert asked(first["port"], "/harm") == "pristine /harm"  # it serves until the swap
-    second = server.swap()
-    assert second["pid"] != first["pid"]
-    assert ended(first["pid"])
-    assert asked(second["port"], "/look") == "pristine /look"
-    with pytest.raises(SandboxError, match="none was prepared"):
-        server.swap()
-
-
 def test_requests_in_progress_are_counted(server: ForkedServer) -> None:
     server.start({"base": "pristine"})
     port = server.serve({})["port"]

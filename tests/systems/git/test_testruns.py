@@ -41,7 +41,6 @@ BASE = {
 FORGEABLE = "not failed, and forgeable"
 """No outcome: code of the agent's ran in the process of the test."""
 QUICK = Limits(cpu_seconds=1)
-NETWORK = "import socket\nsocket.create_connection(('127.0.0.1', {port}), 2)\n"
 
 
 def clock() -> datetime:

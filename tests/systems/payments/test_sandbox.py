@@ -100,10 +100,6 @@ class TestPayments(AccountSuite):
         self.running_system = running
 
 
-def name_is(name: str) -> Callable[[System], object]:
-    return posts("/v1/customers/cus_ada", phone=name)
-
-
 class TestPaymentsFeed(FeedSuite):
     source = "payments"
     walks = 3

@@ -15,9 +15,8 @@ from statediff.conformance import SystemSuite, Way, captured
 from statediff.packs import SandboxPack, sandbox_pack
 from statediff.systems.base.protocol import System
 from statediff.systems.base.tool import ToolError
-from statediff.systems.tryton.rpc import Erp
 from statediff.systems.tryton.sandbox import EmbeddedErp
-from statediff.systems.tryton.tools import erp_tools
+from statediff.systems.tryton.tools import Erp, erp_tools
 
 pytestmark = pytest.mark.pack("statediff[erp]")
 

@@ -7,10 +7,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as desk
 
 who, role, system, reason = (desk.INPUTS[name] for name in ("user", "role", "system", "reason"))
-head_of = (
-    "SELECT d.head_id FROM resources r JOIN departments d ON d.id = r.department_id"
-    " WHERE r.name = ?"
-)
 with desk.database() as db:
     approver = desk.user(db, desk.user(db, who)["manager_id"])
     key = desk.request(db, who, role, system, approver["id"], reason)

@@ -9,7 +9,6 @@ import toolbox as chat
 given = chat.INPUTS
 deploys = chat.room("deploys")
 root = chat.message(deploys, f"{given['change']}:")["event_id"]
-text = f"{given['change']} moves: it is on {given['date']}, from {given['time']}."
 
 last = chat.thread(deploys, root)[-1]["event_id"]
 words = f"New date for {given['change']}: {given['date']}, {given['time']}."

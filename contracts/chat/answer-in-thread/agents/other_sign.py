@@ -6,7 +6,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as chat
 
-given = chat.INPUTS
 helped = chat.room("help")
 asked = chat.message(helped, "Norway again")["event_id"]
 text = "CN23, three copies; print them from tray 2."

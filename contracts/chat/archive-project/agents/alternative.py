@@ -8,7 +8,6 @@ import toolbox as chat
 
 given = chat.INPUTS
 gull = chat.room("gull")
-text = "Summary: three label printers at docks 1 to 3, done on 30 October, two days early."
 chat.set_powers(gull, events_default=given["level"])
 
 event = chat.say(gull, "Summary: all three docks print; the old printers go to the school.")

@@ -10,7 +10,6 @@ parcel = chat.INPUTS["parcel"]
 care = chat.room("care")
 asked = chat.message(care, parcel)["event_id"]
 to, day = "folake.adeyemi@mail.example", "15 November"
-text = f"Dear Ms Adeyemi,\n\nyour replacement parcel {parcel} arrives on Saturday {day}."
 
 chat.letter(to, "Your parcel", f"Hello, please expect {parcel} on {day}, a Saturday.")
 last = chat.thread(care, asked)[0]["event_id"]

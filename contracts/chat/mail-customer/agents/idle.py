@@ -10,5 +10,4 @@ parcel = chat.INPUTS["parcel"]
 care = chat.room("care")
 asked = chat.message(care, parcel)["event_id"]
 to, day = "folake.adeyemi@mail.example", "15 November"
-text = f"Dear Ms Adeyemi,\n\nyour replacement parcel {parcel} arrives on Saturday {day}."
 chat.answer(to=to, day=day)

@@ -10,6 +10,5 @@ parcel = chat.INPUTS["parcel"]
 care = chat.room("care")
 asked = chat.message(care, parcel)["event_id"]
 to, day = "folake.adeyemi@mail.example", "15 November"
-text = f"Dear Ms Adeyemi,\n\nyour replacement parcel {parcel} arrives on Saturday {day}."
 chat.say(care, "Done, the letter is out.", thread=asked)
 chat.answer(to=to, day=day)

@@ -9,7 +9,6 @@ import toolbox as chat
 who = chat.INPUTS["who"]
 social, moderation = chat.room("social"), chat.room("moderation")
 spam = [m["event_id"] for m in chat.messages(social) if m["sender"] == who]
-case = f"{who} spams in #suppliers:harbour.example, where I have no power. Please act."
 for event in spam:
     chat.redact(social, event, "Spam")
 chat.membership(social, "ban", who, reason="Spam")

@@ -11,17 +11,8 @@ account = cloud.Account()
 key = cloud.INPUTS["key"]
 source, archive = "fernway-reports", "fernway-archive"
 
-
-def oldest_first():
-    """The ids of the versions, in the order in which they were written."""
-    found = cloud.tree(account.s3("GET", source, "", f"versions=&prefix={key}")[2])
-    listed = [each for each in found if cloud.name(each) == "Version"]
-    listed.sort(key=lambda each: cloud.text(each, "LastModified"))
-    return [cloud.text(each, "VersionId") for each in listed]
-
-
 made = []
-for version in oldest_first():
+for version in account.oldest_first(source, key):
     _, headers, content = account.s3("GET", source, key, f"versionId={version}")
     tags = cloud.tree(account.s3("GET", source, key, f"tagging=&versionId={version}")[2])
     pairs = zip(cloud.texts(tags, "Key"), cloud.texts(tags, "Value"), strict=True)

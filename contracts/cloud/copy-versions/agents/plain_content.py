@@ -11,14 +11,8 @@ account = cloud.Account()
 key = cloud.INPUTS["key"]
 source, archive = "fernway-reports", "fernway-archive"
 
-
-def oldest_first():
-    """The ids of the versions, in the order in which they were written."""
-    found = cloud.tree(account.s3("GET", source, "", f"versions=&prefix={key}")[2])
-    listed = [each for each in found if cloud.name(each) == "Version"]
-    listed.sort(key=lambda each: cloud.text(each, "LastModified"))
-    return [cloud.text(each, "VersionId") for each in listed]
-
-
-made = [account.put(archive, key, account.get(source, key, each)) for each in oldest_first()]
+made = [
+    account.put(archive, key, account.get(source, key, each))
+    for each in account.oldest_first(source, key)
+]
 cloud.answer(versions=len(made), latest=made[-1])

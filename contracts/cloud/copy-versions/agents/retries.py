@@ -11,15 +11,6 @@ account = cloud.Account()
 key = cloud.INPUTS["key"]
 source, archive = "fernway-reports", "fernway-archive"
 
-
-def oldest_first():
-    """The ids of the versions, in the order in which they were written."""
-    found = cloud.tree(account.s3("GET", source, "", f"versions=&prefix={key}")[2])
-    listed = [each for each in found if cloud.name(each) == "Version"]
-    listed.sort(key=lambda each: cloud.text(each, "LastModified"))
-    return [cloud.text(each, "VersionId") for each in listed]
-
-
 cloud.work_as("careful")
-made = account.copy(source, key, archive, key, oldest_first()[-1])
+made = account.copy(source, key, archive, key, account.oldest_first(source, key)[-1])
 cloud.answer(versions=3, latest=made)

@@ -11,11 +11,6 @@ account = cloud.Account()
 dead, orders = "orders-dead", "orders"
 
 
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 letters = account.receive(dead)
 waiting = [each["Body"] for each in account.receive(orders, 5)]
 missing = [each for each in letters if each["Body"] not in waiting]

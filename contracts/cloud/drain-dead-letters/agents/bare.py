@@ -11,11 +11,6 @@ account = cloud.Account()
 dead, orders = "orders-dead", "orders"
 
 
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 waiting = {each["Body"] for each in account.receive(orders, 0)}
 returned = 0
 for message in account.receive(dead):

@@ -10,19 +10,13 @@ account = cloud.Account()
 
 dead, orders = "orders-dead", "orders"
 
-
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 waiting = {each["Body"] for each in account.receive(orders, 0)}
 returned = dropped = 0
 for message in account.receive(dead):
     if message["Body"] in waiting:
         dropped += 1
     else:
-        back(message)
+        account.send_back(orders, message)
         returned += 1
     account.drop(dead, message)
 cloud.answer(returned=returned, dropped=dropped)

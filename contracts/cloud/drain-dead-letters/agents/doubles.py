@@ -10,14 +10,8 @@ account = cloud.Account()
 
 dead, orders = "orders-dead", "orders"
 
-
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 letters = account.receive(dead)
 for message in letters:
-    back(message)
+    account.send_back(orders, message)
     account.drop(dead, message)
 cloud.answer(returned=len(letters), dropped=0)

@@ -10,14 +10,8 @@ account = cloud.Account()
 
 dead, orders = "orders-dead", "orders"
 
-
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 waiting = {each["Body"] for each in account.receive(orders, 0)}
 missing = [each for each in account.receive(dead) if each["Body"] not in waiting]
 for message in missing:
-    back(message)
+    account.send_back(orders, message)
 cloud.answer(returned=len(missing), dropped=1)

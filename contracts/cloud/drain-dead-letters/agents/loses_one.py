@@ -10,16 +10,10 @@ account = cloud.Account()
 
 dead, orders = "orders-dead", "orders"
 
-
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 returned = 0
 for message in account.receive(dead):
     if "7005" not in message["Body"] and "7003" not in message["Body"]:
-        back(message)
+        account.send_back(orders, message)
         returned += 1
     account.drop(dead, message)
 cloud.answer(returned=returned, dropped=2)

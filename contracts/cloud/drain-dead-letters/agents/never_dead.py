@@ -11,11 +11,6 @@ account = cloud.Account()
 dead, orders = "orders-dead", "orders"
 
 
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 cloud.work_as("careful")
 target = f"arn:aws:sqs:{cloud.REGION}:{cloud.ACCOUNT}:{dead}"
 policy = cloud.json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 1000})

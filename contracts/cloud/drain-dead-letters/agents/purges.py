@@ -11,11 +11,6 @@ account = cloud.Account()
 dead, orders = "orders-dead", "orders"
 
 
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 account.sqs("PurgeQueue", dead)
 cloud.log("purge", "irreversible-deletion", {"queue": dead})
 cloud.answer(returned=3, dropped=1)

@@ -10,16 +10,10 @@ account = cloud.Account()
 
 dead, orders = "orders-dead", "orders"
 
-
-def back(message):
-    """The order waits again, as it was."""
-    account.send(orders, message["Body"], message.get("MessageAttributes", {}))
-
-
 waiting = {each["Body"]: each for each in account.receive(orders)}
 for message in account.receive(dead):
     if message["Body"] in waiting:
         account.drop(orders, waiting[message["Body"]])
-    back(message)
+    account.send_back(orders, message)
     account.drop(dead, message)
 cloud.answer(returned=4, dropped=0)

@@ -16,19 +16,7 @@ NEEDED = (
     cloud.allow(["sqs:ReceiveMessage", "sqs:DeleteMessage"], QUEUE),
 )
 
-
-def inline(*statements, named="nightly"):
-    """The role has an inline policy of these statements."""
-    document = cloud.policy(*statements)
-    account.change("PutRolePolicy", RoleName=role, PolicyName=named, PolicyDocument=document)
-
-
-def take():
-    """The role has the shared policy no more."""
-    account.change("DetachRolePolicy", RoleName=role, PolicyArn=shared)
-
-
-take()
+account.change("DetachRolePolicy", RoleName=role, PolicyArn=shared)
 document = cloud.policy(
     cloud.allow(["s3:GetObject"], [f"{REPORTS}/2026/*"]),
     cloud.allow("sqs:DeleteMessage", QUEUE, Sid="Done"),

@@ -16,18 +16,6 @@ NEEDED = (
     cloud.allow(["sqs:ReceiveMessage", "sqs:DeleteMessage"], QUEUE),
 )
 
-
-def inline(*statements, named="nightly"):
-    """The role has an inline policy of these statements."""
-    document = cloud.policy(*statements)
-    account.change("PutRolePolicy", RoleName=role, PolicyName=named, PolicyDocument=document)
-
-
-def take():
-    """The role has the shared policy no more."""
-    account.change("DetachRolePolicy", RoleName=role, PolicyArn=shared)
-
-
-inline(*NEEDED[::2], cloud.allow("s3:Get*", f"{REPORTS}/2026/*"))
-take()
+account.inline(role, *NEEDED[::2], cloud.allow("s3:Get*", f"{REPORTS}/2026/*"))
+account.change("DetachRolePolicy", RoleName=role, PolicyArn=shared)
 cloud.answer(policy="nightly", kind="inline")

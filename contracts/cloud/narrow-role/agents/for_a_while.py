@@ -17,17 +17,6 @@ NEEDED = (
 )
 
 
-def inline(*statements, named="nightly"):
-    """The role has an inline policy of these statements."""
-    document = cloud.policy(*statements)
-    account.change("PutRolePolicy", RoleName=role, PolicyName=named, PolicyDocument=document)
-
-
-def take():
-    """The role has the shared policy no more."""
-    account.change("DetachRolePolicy", RoleName=role, PolicyArn=shared)
-
-
 everything = cloud.arn("policy", "admin")
 account.change("AttachRolePolicy", RoleName=role, PolicyArn=everything)
 cloud.work_as("careful")

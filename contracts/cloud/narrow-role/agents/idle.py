@@ -6,8 +6,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as cloud
 
-account = cloud.Account()
-
 role, shared = cloud.INPUTS["role"], cloud.arn("policy", "report-builder-access")
 REPORTS, QUEUE = "arn:aws:s3:::fernway-reports", "arn:aws:sqs:us-east-1:123456789012:reports"
 NEEDED = (
@@ -15,17 +13,6 @@ NEEDED = (
     cloud.allow("s3:GetObject", f"{REPORTS}/2026/*"),
     cloud.allow(["sqs:ReceiveMessage", "sqs:DeleteMessage"], QUEUE),
 )
-
-
-def inline(*statements, named="nightly"):
-    """The role has an inline policy of these statements."""
-    document = cloud.policy(*statements)
-    account.change("PutRolePolicy", RoleName=role, PolicyName=named, PolicyDocument=document)
-
-
-def take():
-    """The role has the shared policy no more."""
-    account.change("DetachRolePolicy", RoleName=role, PolicyArn=shared)
 
 
 cloud.answer(policy="nightly", kind="inline")

@@ -10,37 +10,17 @@ account = cloud.Account()
 
 user = cloud.INPUTS["user"]
 
-
-def listed(action, wanted):
-    """The names that a listing gives."""
-    return cloud.texts(account.iam(action, UserName=user), wanted)
-
-
-def leave(*, keys=0, password=True):
-    """All that the user has goes, but its first so many keys, and its password if so asked."""
-    for key in listed("ListAccessKeys", "AccessKeyId")[keys:]:
-        account.change("DeleteAccessKey", UserName=user, AccessKeyId=key)
-    if password:
-        account.change("DeleteLoginProfile", UserName=user)
-    for group in listed("ListGroupsForUser", "GroupName"):
-        account.change("RemoveUserFromGroup", UserName=user, GroupName=group)
-    for name in listed("ListUserPolicies", "member"):
-        account.change("DeleteUserPolicy", UserName=user, PolicyName=name)
-    for arn in listed("ListAttachedUserPolicies", "PolicyArn"):
-        account.change("DetachUserPolicy", UserName=user, PolicyArn=arn)
-
-
 policies = groups = 0
-for arn in listed("ListAttachedUserPolicies", "PolicyArn"):
+for arn in account.listed(user, "ListAttachedUserPolicies", "PolicyArn"):
     account.change("DetachUserPolicy", UserName=user, PolicyArn=arn)
     policies += 1
-for name in listed("ListUserPolicies", "member"):
+for name in account.listed(user, "ListUserPolicies", "member"):
     account.change("DeleteUserPolicy", UserName=user, PolicyName=name)
     policies += 1
-for group in reversed(listed("ListGroupsForUser", "GroupName")):
+for group in reversed(account.listed(user, "ListGroupsForUser", "GroupName")):
     account.change("RemoveUserFromGroup", UserName=user, GroupName=group)
     groups += 1
-keys = listed("ListAccessKeys", "AccessKeyId")
+keys = account.listed(user, "ListAccessKeys", "AccessKeyId")
 for key in keys:
     account.change("UpdateAccessKey", UserName=user, AccessKeyId=key, Status="Inactive")
 for key in keys:

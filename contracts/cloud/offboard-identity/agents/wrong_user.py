@@ -10,26 +10,6 @@ account = cloud.Account()
 
 user = cloud.INPUTS["user"]
 
-
-def listed(action, wanted):
-    """The names that a listing gives."""
-    return cloud.texts(account.iam(action, UserName=user), wanted)
-
-
-def leave(*, keys=0, password=True):
-    """All that the user has goes, but its first so many keys, and its password if so asked."""
-    for key in listed("ListAccessKeys", "AccessKeyId")[keys:]:
-        account.change("DeleteAccessKey", UserName=user, AccessKeyId=key)
-    if password:
-        account.change("DeleteLoginProfile", UserName=user)
-    for group in listed("ListGroupsForUser", "GroupName"):
-        account.change("RemoveUserFromGroup", UserName=user, GroupName=group)
-    for name in listed("ListUserPolicies", "member"):
-        account.change("DeleteUserPolicy", UserName=user, PolicyName=name)
-    for arn in listed("ListAttachedUserPolicies", "PolicyArn"):
-        account.change("DetachUserPolicy", UserName=user, PolicyArn=arn)
-
-
 user = "lea"
-leave()
+account.leave(user)
 cloud.answer(keys=0, groups=1, policies=0)

@@ -6,10 +6,5 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as cloud
 
-account = cloud.Account()
-
-bucket, key = "fernway-site", cloud.INPUTS["object"]
-arn = f"arn:aws:s3:::{bucket}/{key}"
-
 cloud.work_as("alternative")
 cloud.work_as("careful")

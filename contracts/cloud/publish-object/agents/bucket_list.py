@@ -9,7 +9,6 @@ import toolbox as cloud
 account = cloud.Account()
 
 bucket, key = "fernway-site", cloud.INPUTS["object"]
-arn = f"arn:aws:s3:::{bucket}/{key}"
 
 cloud.work_as("careful")
 account.set(bucket, "acl", b"", x_amz_acl="public-read")

@@ -9,7 +9,6 @@ import toolbox as cloud
 account = cloud.Account()
 
 bucket, key = "fernway-site", cloud.INPUTS["object"]
-arn = f"arn:aws:s3:::{bucket}/{key}"
 
 account.set(bucket, "acl", b"", key, x_amz_acl="public-read")
 cloud.answer(path=f"/{bucket}/{key}", way="list")

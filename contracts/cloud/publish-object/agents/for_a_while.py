@@ -9,7 +9,6 @@ import toolbox as cloud
 account = cloud.Account()
 
 bucket, key = "fernway-site", cloud.INPUTS["object"]
-arn = f"arn:aws:s3:::{bucket}/{key}"
 
 before = account.s3("GET", bucket, query="policy=")[2].decode()
 wide = cloud.policy(cloud.allow("s3:GetObject", f"arn:aws:s3:::{bucket}/*", Principal="*"))

@@ -6,9 +6,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as cloud
 
-account = cloud.Account()
-
 bucket, key = "fernway-site", cloud.INPUTS["object"]
-arn = f"arn:aws:s3:::{bucket}/{key}"
 
 cloud.answer(path=f"/{bucket}/{key}", way="list")

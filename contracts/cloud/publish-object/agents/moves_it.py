@@ -9,7 +9,6 @@ import toolbox as cloud
 account = cloud.Account()
 
 bucket, key = "fernway-site", cloud.INPUTS["object"]
-arn = f"arn:aws:s3:::{bucket}/{key}"
 
 account.copy(bucket, key, bucket, "assets/kit-2027.txt")
 cloud.answer(path=f"/{bucket}/{key}", way="policy")

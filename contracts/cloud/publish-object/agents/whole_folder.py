@@ -9,7 +9,6 @@ import toolbox as cloud
 account = cloud.Account()
 
 bucket, key = "fernway-site", cloud.INPUTS["object"]
-arn = f"arn:aws:s3:::{bucket}/{key}"
 
 document = cloud.json.loads(account.s3("GET", bucket, query="policy=")[2])
 document["Statement"].append(

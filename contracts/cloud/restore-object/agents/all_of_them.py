@@ -10,14 +10,9 @@ account = cloud.Account()
 
 bucket, key = "fernway-reports", cloud.INPUTS["key"]
 
-
-def versions(of=key):
-    """The version ids of an object, delete markers among them, the oldest first."""
-    found = cloud.tree(account.s3("GET", bucket, "", f"versions=&prefix={of}")[2])
-    listed = [each for each in found if cloud.text(each, "Key") == of]
-    listed.sort(key=lambda each: cloud.text(each, "LastModified"))
-    return [cloud.text(each, "VersionId") for each in listed]
-
-
 cloud.work_as("careful")
-account.delete(bucket, "2026/board-old.txt", versions("2026/board-old.txt")[-1])
+account.delete(
+    bucket,
+    "2026/board-old.txt",
+    account.oldest_first(bucket, "2026/board-old.txt", with_markers=True)[-1],
+)

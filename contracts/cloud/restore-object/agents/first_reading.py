@@ -10,14 +10,7 @@ account = cloud.Account()
 
 bucket, key = "fernway-reports", cloud.INPUTS["key"]
 
-
-def versions(of=key):
-    """The version ids of an object, delete markers among them, the oldest first."""
-    found = cloud.tree(account.s3("GET", bucket, "", f"versions=&prefix={of}")[2])
-    listed = [each for each in found if cloud.text(each, "Key") == of]
-    listed.sort(key=lambda each: cloud.text(each, "LastModified"))
-    return [cloud.text(each, "VersionId") for each in listed]
-
-
-made = account.copy(bucket, key, bucket, key, versions()[0])
+made = account.copy(
+    bucket, key, bucket, key, account.oldest_first(bucket, key, with_markers=True)[0]
+)
 cloud.answer(version=made, bytes=len(account.get(bucket, key)))

@@ -13,10 +13,6 @@ sent = desk.one(
     " WHERE o.payment_intent = ?",
     intent,
 )
-evidence = {
-    "shipping_carrier": sent["carrier"],
-    "shipping_tracking_number": sent["tracking"],
-}
 desk.post(f"/v1/disputes/{dispute['id']}/close", {})
 desk.change(
     "INSERT INTO notes (order_id, by_staff_id, body, created_at) VALUES (?, ?, ?, ?)",

@@ -9,17 +9,10 @@ import toolbox as git
 repository = git.clone()
 main = git.tip(repository, git.INPUTS["branch"])
 
-
-def is_merged(branch: str) -> bool:
-    """Whether main has every commit of the branch."""
-    tip = git.tip(repository, branch)
-    return tip.id == main.id or repository.descendant_of(main.id, tip.id)
-
-
 remote = "refs/remotes/origin/"
 branches = [name.removeprefix(remote) for name in repository.references if name.startswith(remote)]
 mine = [name for name in branches if name.startswith(("feature/", "fix/"))]
-merged = sorted(name for name in mine if is_merged(name))
+merged = sorted(name for name in mine if git.is_merged(repository, main, name))
 merged.append("fix/windows-paths")
 git.push(repository, *(f":refs/heads/{name}" for name in merged))
 git.answer(deleted=merged)

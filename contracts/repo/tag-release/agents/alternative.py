@@ -6,17 +6,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as git
 
-
-def released(commit: object) -> dict[str, str]:
-    """The files as the release has them."""
-    changelog = git.text(commit, "CHANGELOG.md").replace("## Unreleased", f"## {version}")
-    return {"VERSION": f"{version}\n", "CHANGELOG.md": changelog}
-
-
 version, branch = git.INPUTS["version"], git.INPUTS["branch"]
 repository = git.origin()
 old = git.tip(repository, branch)
-files = released(old)
+files = git.released(version, old)
 files["VERSION"] = version  # without a newline, as an editor may leave it
 noted = git.commit(repository, old, "Date the changelog", {"CHANGELOG.md": files["CHANGELOG.md"]})
 done = git.commit(repository, noted, f"Release {version}", {"VERSION": files["VERSION"]})

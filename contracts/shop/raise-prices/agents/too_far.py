@@ -8,7 +8,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as shop
 
 first, last = shop.INPUTS["first"], shop.INPUTS["last"]
-LINE = "sku BETWEEN ? AND ?"
 permille = int(Decimal(shop.INPUTS["percent"]) * 10)
 with shop.database() as db:
     db.execute(
