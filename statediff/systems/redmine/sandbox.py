@@ -41,6 +41,7 @@ from statediff.systems.redmine.api import ApiKey, RedmineApiSource
 from statediff.systems.redmine.seed import plant, stored_password
 from statediff.systems.redmine.source import RedmineSource
 from statediff.systems.roundup.sandbox import read_seed
+from statediff.systems.sqlite.pages import FileConnection
 
 Difference = tuple[str, str, str]
 """(what, expected, found)."""
@@ -462,7 +463,13 @@ class RedmineTracker:
             raise OSError("the database file is gone")
         uri = f"{file.absolute().as_uri()}?mode=rw"
         with contextlib.closing(
-            sqlite3.connect(uri, uri=True, timeout=_LOCK_SECONDS, isolation_level=None)
+            sqlite3.connect(
+                uri,
+                uri=True,
+                timeout=_LOCK_SECONDS,
+                isolation_level=None,
+                factory=FileConnection,
+            )
         ) as live:
             yield live
 

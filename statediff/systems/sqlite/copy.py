@@ -20,7 +20,7 @@ import blake3
 from statediff.capture.source import SourceUnavailable
 from statediff.model.state import ChunkStore, State
 from statediff.systems.sqlite.catalogue import Catalogue
-from statediff.systems.sqlite.pages import ReadConnection
+from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.scan import Scanner, begin, cause_of
 from statediff.systems.sqlite.wal import Commit
 
@@ -119,7 +119,7 @@ class DatabaseCopy:
                 f"{self._path.as_uri()}?mode=ro&immutable=1",
                 uri=True,
                 isolation_level=None,
-                factory=ReadConnection,
+                factory=FileConnection,
             )
         except sqlite3.Error as error:
             raise SourceUnavailable(cause_of(error)) from error

@@ -45,7 +45,7 @@ from statediff.systems.sqlite.entries import (
 from statediff.systems.sqlite.moves import Moves, follow_moves
 from statediff.systems.sqlite.order import Tree
 from statediff.systems.sqlite.owners import PageOwners
-from statediff.systems.sqlite.pages import ReadConnection, page_size, shown_blocks
+from statediff.systems.sqlite.pages import FileConnection, page_size, shown_blocks
 from statediff.systems.sqlite.preserved import (
     LOCK_BYTE,
     Difference,
@@ -130,7 +130,7 @@ class KeptPages:
         """To the database as it was: one of each thread of each process."""
         kept = getattr(self._own, "kept", None)
         if kept is None or kept[0] != os.getpid():
-            connection = sqlite3.connect(":memory:", isolation_level=None, factory=ReadConnection)
+            connection = sqlite3.connect(":memory:", isolation_level=None, factory=FileConnection)
             connection.deserialize(without_log(self.content))
             prepare(connection)
             self._own.kept = kept = os.getpid(), connection

@@ -1,4 +1,4 @@
-"""Connections that read a database, and files of our own with all of its pages.
+"""Connections to a database, and files of our own with all of its pages.
 
 A file has the pages as a transaction shows them, or rolled back.
 """
@@ -54,17 +54,19 @@ class _Cursor(sqlite3.Cursor):
     fetchone = _reporting(sqlite3.Cursor.fetchone)
 
 
-class ReadConnection(sqlite3.Connection):
+class FileConnection(sqlite3.Connection):
     """A connection whose statements raise nothing but `sqlite3.Error` for what is in the file."""
 
     def cursor(self, factory: Any = _Cursor) -> Any:
         return super().cursor(factory)
 
-    def execute(self, *statement: Any) -> Any:
-        return self.cursor().execute(*statement)
+    def execute(self, *statement: Any) -> sqlite3.Cursor:
+        cursor: sqlite3.Cursor = self.cursor()
+        return cursor.execute(*statement)
 
-    def executescript(self, script: Any) -> Any:
-        return self.cursor().executescript(script)
+    def executescript(self, script: str, /) -> sqlite3.Cursor:
+        cursor: sqlite3.Cursor = self.cursor()
+        return cursor.executescript(script)
 
 
 def page_size(image: bytes) -> int:
@@ -178,7 +180,7 @@ def rolled_back(path: Path) -> sqlite3.Connection:
         raise
 
 
-class _Passing(ReadConnection):
+class _Passing(FileConnection):
     """A connection to a file that goes when it is closed."""
 
     folder: Path | None = None

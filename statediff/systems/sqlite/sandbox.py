@@ -30,6 +30,7 @@ from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.loading import load_dump, load_file, run_script
+from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.scan import is_of_the_file
 from statediff.systems.sqlite.source import SqliteSource, stands_on_link, strange_side_file
 from statediff.systems.sqlite.writer import SqliteWriter
@@ -184,6 +185,7 @@ class EmbeddedDatabase:
             uri=True,
             timeout=0,
             isolation_level=None,
+            factory=FileConnection,
         )
 
     def _neighbours(self) -> list[tuple[str, str]]:

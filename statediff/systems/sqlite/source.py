@@ -40,7 +40,7 @@ from statediff.systems.sqlite.catalogue import OWN_TABLES, Catalogue, folded
 from statediff.systems.sqlite.copy import DatabaseCopy
 from statediff.systems.sqlite.entries import Uncertain
 from statediff.systems.sqlite.kept import KeptPages, keep
-from statediff.systems.sqlite.pages import ReadConnection, rolled_back
+from statediff.systems.sqlite.pages import FileConnection, rolled_back
 from statediff.systems.sqlite.replay import Replay
 from statediff.systems.sqlite.scan import (
     BUSY_SECONDS,
@@ -187,7 +187,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     uri = "file:" + quote(os.fsencode(path.absolute())) + "?mode=ro"
     try:
         connection = sqlite3.connect(
-            uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, factory=ReadConnection
+            uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, factory=FileConnection
         )
     except sqlite3.Error as error:
         raise SourceUnavailable(cause_of(error)) from error

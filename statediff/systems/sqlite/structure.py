@@ -37,7 +37,7 @@ from statediff.model.batches import Row
 from statediff.model.values import printable
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.structure import Checked
-from statediff.systems.sqlite.pages import ReadConnection, own_descriptor, page_file
+from statediff.systems.sqlite.pages import FileConnection, own_descriptor, page_file
 from statediff.systems.sqlite.wal import read_commits, read_header
 
 MAX_PROBLEMS: Final = 100
@@ -142,7 +142,7 @@ def _trees(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None, factory=ReadConnection)
+    return sqlite3.connect(path, isolation_level=None, factory=FileConnection)
 
 
 _WITHOUT_PAGES: Final = (

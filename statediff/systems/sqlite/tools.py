@@ -22,6 +22,7 @@ from statediff.model.trace import Mark
 from statediff.systems.base.tool import MAX_SECONDS, ToolError
 from statediff.systems.relational.tools import Rows, Scalar, refuse_transactions
 from statediff.systems.sqlite.catalogue import folded
+from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.wal import LogMarks
 
 MAX_VALUE_BYTES: Final = 4 * 1024 * 1024
@@ -45,6 +46,7 @@ class SqliteDatabase:
                 timeout=5.0,
                 isolation_level=None,
                 check_same_thread=False,
+                factory=FileConnection,
             )
         except sqlite3.Error as error:
             raise ToolError(f"the database cannot be opened: {error}") from error

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.systems.base.others import WriterBusy, WriterEnded, WriterUnsure
+from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.wal import LogMarks
 
 BUSY_SECONDS: Final = 0.2
@@ -34,6 +35,7 @@ class SqliteWriter:
             timeout=BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
+            factory=FileConnection,
         )
         self._connection.execute("PRAGMA foreign_keys = ON")
         self._connection.execute("PRAGMA trusted_schema = OFF")

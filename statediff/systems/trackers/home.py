@@ -28,6 +28,7 @@ from statediff.systems.base.images import (
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.served import ServerProcess
 from statediff.systems.sqlite.copy import with_log, without_log
+from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.source import strange_side_file
 
 POLL_SECONDS: Final = 0.01
@@ -122,7 +123,9 @@ class ServedHome(ABC):
                 return strange
             uri = f"{file.absolute().as_uri()}?mode=rw"
             with contextlib.closing(
-                sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
+                sqlite3.connect(
+                    uri, uri=True, timeout=0, isolation_level=None, factory=FileConnection
+                )
             ) as probe:
                 probe.execute("BEGIN IMMEDIATE")
                 probe.execute("ROLLBACK")
@@ -158,7 +161,7 @@ def with_its_log(found: Image, database: str) -> bytes:
         file.with_name("db-wal").write_bytes(log.content)
         with (
             contextlib.suppress(sqlite3.Error),  # then the files are named, and no rows
-            contextlib.closing(sqlite3.connect(file)) as connection,
+            contextlib.closing(sqlite3.connect(file, factory=FileConnection)) as connection,
         ):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return file.read_bytes()
