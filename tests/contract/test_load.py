@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ruamel.yaml.compat import StringIO
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
 from statediff.contract.document.load import clause_ids, parse_document
+from statediff.contract.document.schemafile import parse_schema_file
 from statediff.errors import ContractError, Problem, UsageError
 from statediff.evaluate import load_contract
 
@@ -407,3 +409,26 @@ def test_the_published_json_schemas_accept_what_is_accepted_and_refuse_misspelt_
     assert list(validator.iter_errors(value)) == []
     assert list(validator.iter_errors({**value, "requires": []}))
     assert list(validator.iter_errors({**value, "prompt": None}))
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "said"),
+    [
+        (parse_document, "schema: notes\nversion: 1.0.0\nentities: {a: {key: b}}\n",
+         "this is a state schema: expected a contract, with `contract: NAME`"),
+        (parse_document, "sandbox: shop\nversion: 1.0.0\nsources: {}\n",
+         "this is a sandbox: expected a contract, with `contract: NAME`"),
+        (parse_document, '{"user": [{"id": 1}]}',
+         "this is not a contract: expected a contract, with `contract: NAME`"),
+        (parse_schema_file, "contract: a/b\nversion: 1.0.0\nowner: me\n",
+         "this is a contract: expected a state schema, with `schema: NAME`"),
+        (parse_document, "version: 1.0.0\nowner: me\nintent: Change nothing at all.\n",
+         "missing key `contract`: expected a name in lower case, e.g. shop/refund-returned-order"),
+    ],
+)  # fmt: skip
+def test_another_kind_of_file_is_one_problem(
+    parse: Callable[[bytes, str], object], text: str, said: str
+) -> None:
+    with pytest.raises(ContractError) as raised:
+        parse(text.encode(), "a.yaml")
+    assert [problem.message for problem in raised.value.problems] == [said]

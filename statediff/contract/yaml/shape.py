@@ -8,7 +8,7 @@ read from the model itself: the description of the field, or the kinds of value 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -119,6 +119,10 @@ def _locate(detail: ErrorDetails, document: Document) -> _Error:
 def _problems(
     error: ValidationError, document: Document, model: type[BaseModel]
 ) -> Iterator[Problem]:
+    another = _another_file(document, model)
+    if another is not None:
+        yield another
+        return
     errors = [_locate(detail, document) for detail in error.errors()[:_MAX_ERRORS]]
     chosen = [found for found in errors if found.union_at is None]
     unions: dict[NodePath, list[_Error]] = {}
@@ -138,6 +142,33 @@ def _problems(
     for found in distinct:
         if found.kind != "missing" or found.path not in meant:
             yield _problem(found, document, model)
+
+
+_FILES: Final[Mapping[str, str]] = {
+    "contract": "a contract",
+    "library": "a library",
+    "reads": "an evaluation of reads",
+    "released": "a list of releases",
+    "sandbox": "a sandbox",
+    "schema": "a state schema",
+}
+"""The key that a file begins with, which names it, and what the file is."""
+
+
+def _another_file(document: Document, model: type[BaseModel]) -> Problem | None:
+    """That the document is another kind of file, where all else said of it would be beside that."""
+    known = _known_keys(model, ())
+    own = known[0] if known else ""
+    if own not in _FILES or own in document.value:
+        return None
+    found = _FILES.get(next(iter(document.value), ""))
+    is_named = next(iter(model.model_fields.values())).is_required()
+    if found is None and (not is_named or any(key in known for key in document.value)):
+        return None
+    said = f"this is {found}" if found is not None else f"this is not {_FILES[own]}"
+    return document.problem(
+        (), f"{said}: expected {_FILES[own]}, with `{own}: NAME`", code="missing-key"
+    )
 
 
 def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Problem:
