@@ -105,6 +105,27 @@ def test_what_a_run_nests_too_deep_is_no_escape(tmp_path: Path, levels: int):
     assert score.verdict is Judge(CLOSE, str(before)).score(str(file)).verdict
 
 
+@pytest.mark.parametrize("left", [3, None, [1], "x", {"id": 9, "note": 10**5_000}])
+def test_what_a_run_leaves_as_a_record_is_no_escape(left: object):
+    after = {"ticket": [*CLOSED["ticket"], left]}
+    assert Judge(CLOSE, OPEN).score(after).verdict is Verdict.DIVERGE
+    assert statediff.judge(CLOSE, OPEN, after).verdict is Verdict.DIVERGE
+
+
+@pytest.mark.parametrize(
+    "said", [float("nan"), "\ud800", 10**5_000, [[]] * 600_000], ids=["nan", "half", "long", "big"]
+)
+def test_what_an_agent_says_is_no_escape(said: object):
+    asks = f"{CLOSE}answer:\n  schema: {{note: any}}\n"
+    judged = statediff.judge(asks, OPEN, CLOSED, answer={"note": said})
+    assert judged.verdict is Verdict.DIVERGE
+    assert "answer" in judged.line
+    assert Judge(asks, OPEN).score(CLOSED, answer={"note": said}).reward == 0.0
+    assert statediff.judge(asks, OPEN, CLOSED, answer={"note": 1}).verdict is Verdict.MATCH
+    with pytest.raises(InputError, match="the answer: expected JSON"):
+        statediff.judge(asks, OPEN, CLOSED, answer={"note": object()})
+
+
 def test_what_was_before_stays_as_it_was():
     """An object, a file and a database that the run changes in place are judged against it."""
     state = copy.deepcopy(OPEN)
