@@ -112,6 +112,27 @@ def test_what_a_run_leaves_as_a_record_is_no_escape(left: object):
     assert statediff.judge(CLOSE, OPEN, after).verdict is Verdict.DIVERGE
 
 
+@pytest.mark.parametrize("left", [[], [{"id": 1}], [{"problem": "x"}], [3], {"a": 1}])
+def test_a_type_that_a_run_added_is_no_escape_however_it_is_called(tmp_path: Path, left: object):
+    """What a run leaves unreadable of the source `tables` is an entity of `source.tables`."""
+    for name in ("source.tables", "source.source.tables", "other"):
+        after = {**CLOSED, "source.tables": [], name: left}
+        right = Verdict.MATCH if left == [] else Verdict.DIVERGE
+        assert statediff.judge(CLOSE, OPEN, after).verdict is right
+        assert Judge(CLOSE, OPEN).score(after).verdict is right
+        before, file = tmp_path / "before.json", tmp_path / "after.json"
+        before.write_text(json.dumps(OPEN))
+        file.write_text(json.dumps(after))
+        judged = statediff.judge(CLOSE, f"tables={before}", f"tables={file}")
+        assert (judged.verdict, statediff.replay(judged)) == (right, right)
+        spoiled = {**after, "ticket": [*CLOSED["ticket"], 5]}
+        assert statediff.judge(CLOSE, OPEN, spoiled).verdict is Verdict.DIVERGE
+    owned = {**OPEN, "source.tables": [{"id": 1}]}
+    assert statediff.judge(CLOSE, owned, {**owned, **CLOSED}).verdict is Verdict.MATCH
+    spoiled = {**owned, "ticket": [*CLOSED["ticket"], 5]}
+    assert statediff.judge(CLOSE, owned, spoiled).verdict is Verdict.DIVERGE
+
+
 @pytest.mark.parametrize(
     "said", [float("nan"), "\ud800", 10**5_000, [[]] * 600_000], ids=["nan", "half", "long", "big"]
 )
