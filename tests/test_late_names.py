@@ -49,6 +49,7 @@ allow:
 require:
   - {id: made, create: owner}
 """
+PLACE = "settings.limits.tb"
 MADE = [*CARDS["owner"], {"id": 3}]
 
 
@@ -67,6 +68,19 @@ def test_a_field_that_is_called_like_a_place_is_not_that_place(decoy: dict[str, 
     for right, person in ((MATCH, ADA), (DIVERGE, power)):
         made = {"id": 4, "settings": {}, **decoy, "settings.is_superuser": None}
         assert verdict(NO_SUPERUSER, {"user": [ADA]}, {"user": [person, made]}) is right
+
+
+def test_deltas_distinguish_a_field_from_the_place_that_it_is_called_like():
+    body = """
+require:
+  - {id: more, update: user, where: it.id == 3, set: {settings.limits.tb: 9}}
+"""
+    judge = statediff.Judge(HEAD + body, {"user": [ADA]})
+    more = {**ADA["settings"], "limits": {"gb": 5, "tb": 9}}
+    for right, after in ((MATCH, {**ADA, "settings": more}), (DIVERGE, {**ADA, PLACE: 9})):
+        deltas = statediff.changes({"user": [ADA]}, {"user": [after]})
+        assert judge.score({"user": [after]}).verdict is right
+        assert judge.score(list(deltas)).verdict is right
 
 
 @pytest.mark.parametrize("decoy", [{}, {"card.owner": []}, {"card.owner": [{"id": 1}]}])
