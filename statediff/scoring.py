@@ -519,12 +519,24 @@ def load_contract(
 
 
 def answer_of(answer: Any, form: str) -> Value | NoAnswer:
-    """What the agent said, given as JSON or as the file that holds it; `InputError` otherwise."""
+    """What the agent said, given as JSON or as the file that holds it; `InputError` otherwise.
+
+    What an agent can say and no answer can be (too long or too deep, NaN, half of a surrogate pair)
+    is no answer: so a run cannot end without a verdict by what it says.
+    """
     if answer is NOT_GIVEN:
         return NoAnswer("none was given")
-    said = inputs.answer_from(answer, form) if isinstance(answer, Path) else as_answer(answer)
+    if isinstance(answer, Path):
+        return inputs.answer_from(answer, form)
+    said = as_answer(answer)
     if isinstance(said, NoAnswer):
-        raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
+        try:
+            json.dumps(answer)
+        except TypeError as error:  # which no agent says
+            message = f"the answer: expected JSON, found something else: {error}"
+            raise InputError(message) from None
+        except (ValueError, RecursionError):
+            pass
     return said
 
 

@@ -108,6 +108,48 @@ def test_what_a_run_nests_too_deep_is_no_escape(tmp_path: Path, levels: int):
     assert score.verdict is Judge(CLOSE, str(before)).score(str(file)).verdict
 
 
+@pytest.mark.parametrize("left", [3, None, [1], "x", {"id": 9, "note": 10**5_000}])
+def test_what_a_run_leaves_as_a_record_is_no_escape(left: object):
+    after = {"ticket": [*CLOSED["ticket"], left]}
+    assert Judge(CLOSE, OPEN).score(after).verdict is Verdict.DIVERGE
+    assert statediff.judge(CLOSE, OPEN, after).verdict is Verdict.DIVERGE
+
+
+@pytest.mark.parametrize("left", [[], [{"id": 1}], [{"problem": "x"}], [3], {"a": 1}])
+def test_a_type_that_a_run_added_is_no_escape_however_it_is_called(tmp_path: Path, left: object):
+    """What a run leaves unreadable of the source `tables` is an entity of `source.tables`."""
+    for name in ("source.tables", "source.source.tables", "other"):
+        after = {**CLOSED, "source.tables": [], name: left}
+        right = Verdict.MATCH if left == [] else Verdict.DIVERGE
+        assert statediff.judge(CLOSE, OPEN, after).verdict is right
+        assert Judge(CLOSE, OPEN).score(after).verdict is right
+        before, file = tmp_path / "before.json", tmp_path / "after.json"
+        before.write_text(json.dumps(OPEN))
+        file.write_text(json.dumps(after))
+        judged = statediff.judge(CLOSE, f"tables={before}", f"tables={file}")
+        assert (judged.verdict, statediff.replay(judged)) == (right, right)
+        spoiled = {**after, "ticket": [*CLOSED["ticket"], 5]}
+        assert statediff.judge(CLOSE, OPEN, spoiled).verdict is Verdict.DIVERGE
+    owned = {**OPEN, "source.tables": [{"id": 1}]}
+    assert statediff.judge(CLOSE, owned, {**owned, **CLOSED}).verdict is Verdict.MATCH
+    spoiled = {**owned, "ticket": [*CLOSED["ticket"], 5]}
+    assert statediff.judge(CLOSE, owned, spoiled).verdict is Verdict.DIVERGE
+
+
+@pytest.mark.parametrize(
+    "said", [float("nan"), "\ud800", 10**5_000, [[]] * 600_000], ids=["nan", "half", "long", "big"]
+)
+def test_what_an_agent_says_is_no_escape(said: object):
+    asks = f"{CLOSE}answer:\n  schema: {{note: any}}\n"
+    judged = statediff.judge(asks, OPEN, CLOSED, answer={"note": said})
+    assert judged.verdict is Verdict.DIVERGE
+    assert "answer" in judged.line
+    assert Judge(asks, OPEN).score(CLOSED, answer={"note": said}).reward == 0.0
+    assert statediff.judge(asks, OPEN, CLOSED, answer={"note": 1}).verdict is Verdict.MATCH
+    with pytest.raises(InputError, match="the answer: expected JSON"):
+        statediff.judge(asks, OPEN, CLOSED, answer={"note": object()})
+
+
 def test_what_was_before_stays_as_it_was():
     """An object, a file and a database that the run changes in place are judged against it."""
     state = copy.deepcopy(OPEN)

@@ -99,7 +99,7 @@ def _was_read(state: State) -> bool:
 def _needs_ruin(name: str, part: SourceCapture, like: State | None) -> bool:
     """Whether the absence of ruin has to be said: of a type of an incomplete reading it is open."""
     if like is not None:
-        return f"{RUIN_PREFIX}{name}" in like.tables
+        return _ruin_of(like.schema, name).name in like.tables
     return not part.reading.is_complete and _was_read(part.state)
 
 
@@ -111,9 +111,7 @@ def _ruined(name: str, store: ChunkStore, clock: Clock, like: State, cause: str)
 
 def _with_ruin(state: State, name: str, store: ChunkStore, causes: Iterable[str]) -> State:
     """The state with an entity for each thing that the run left unreadable."""
-    ruin = EntityType(
-        f"{RUIN_PREFIX}{name}", ("problem",), (Field("problem", Kind.TEXT, is_nullable=False),)
-    )
+    ruin = _ruin_of(state.schema, name)
     types = {**state.schema.by_name, ruin.name: ruin}
     delivered = tuple(sorted(types))
     schema = replace(
@@ -123,6 +121,16 @@ def _with_ruin(state: State, name: str, store: ChunkStore, causes: Iterable[str]
     )
     rows = [{"problem": cause} for cause in sorted(set(causes))]
     return State(schema, {**state.tables, ruin.name: build_table(ruin, rows, store)})
+
+
+def _ruin_of(schema: Schema, name: str) -> EntityType:
+    """The type of these entities, under a name that no type of the source has."""
+    ruin = EntityType(
+        f"{RUIN_PREFIX}{name}", ("problem",), (Field("problem", Kind.TEXT, is_nullable=False),)
+    )
+    while schema.by_name.get(ruin.name, ruin) != ruin:
+        ruin = replace(ruin, name=f"{RUIN_PREFIX}{ruin.name}")
+    return ruin
 
 
 def _known_schema(source: Source, like: State | None) -> Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from statediff.model.batches import Row
 from statediff.model.boundary import Boundary, RuleError, included, locate
 from statediff.model.paths import Selection, may_meet, render, selects
 from statediff.model.readings import Capture
-from statediff.model.schema import Schema, merge_schemas
+from statediff.model.schema import EntityType, Schema, merge_schemas
 from statediff.model.values import Excluded, Observed
 from statediff.resolve import IdentityRule
 
@@ -329,5 +329,22 @@ def _on(book: RuleBook, type_name: str, field_name: str) -> Any:
 
 
 def schema_of(*captures: Capture) -> Schema:
-    """One schema over every source of the captures."""
-    return merge_schemas(tuple(p.state.schema for c in captures for p in c.parts))
+    """One schema over every source of the captures, the state before first.
+
+    What that does not have is late in it.
+    """
+    whole = merge_schemas(tuple(p.state.schema for c in captures for p in c.parts))
+    if len(captures) == 1:
+        return whole
+    before = merge_schemas(tuple(p.state.schema for p in captures[0].parts)).by_name
+    return replace(whole, types=tuple(_late(t, before.get(t.name)) for t in whole.types))
+
+
+def _late(entity: EntityType, before: EntityType | None) -> EntityType:
+    """The type with what it has only since the run."""
+    if before is None:
+        return replace(entity, is_late=True)
+    if before.fields == entity.fields:
+        return entity
+    fields = [f if f.name in before.by_name else replace(f, is_late=True) for f in entity.fields]
+    return replace(entity, fields=tuple(fields))

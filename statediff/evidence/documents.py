@@ -199,7 +199,7 @@ def _type_document(entity: EntityType) -> Json:
         "is_open": entity.is_open,
         # Where nothing is said, what was written before it could be said stands.
         **_told(is_json=entity.is_json, is_optional=entity.is_optional),
-        **_told(outside=entity.outside, counter=entity.counter),
+        **_told(outside=entity.outside, counter=entity.counter, is_late=entity.is_late),
         **({} if entity.holds is None else {"holds": entity.holds.value}),
         "fields": [
             {
@@ -210,7 +210,7 @@ def _type_document(entity: EntityType) -> Json:
                 "column": f.column,
                 "zone": f.zone,
                 "is_immutable": f.is_immutable,
-                **_told(form=f.form, digest_above_bytes=f.digest_above_bytes),
+                **_told(form=f.form, digest_above_bytes=f.digest_above_bytes, is_late=f.is_late),
             }
             for f in entity.fields
         ],
@@ -239,6 +239,7 @@ def schema_from(document: Json) -> Schema:
                     is_immutable=f["is_immutable"],
                     digest_above_bytes=f.get("digest_above_bytes"),
                     form=f.get("form"),
+                    is_late=f.get("is_late", False),
                 )
                 for f in t["fields"]
             ),
@@ -253,6 +254,7 @@ def schema_from(document: Json) -> Schema:
             outside=t.get("outside"),
             counter=t.get("counter"),
             holds=Purpose(t["holds"]) if "holds" in t else None,
+            is_late=t.get("is_late", False),
         )
         for t in document["types"]
     )

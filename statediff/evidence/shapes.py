@@ -60,6 +60,7 @@ class _Field(_Shape):
     is_immutable: StrictBool
     digest_above_bytes: StrictInt | None = None
     form: Text | None = None
+    is_late: StrictBool = False
 
 
 class _EntityType(_Shape):
@@ -77,6 +78,7 @@ class _EntityType(_Shape):
     outside: Text | None = None
     counter: Text | None = None
     holds: Purpose | None = None
+    is_late: StrictBool = False
 
     @model_validator(mode="after")
     def _has_distinct_fields_and_its_key(self) -> Self:

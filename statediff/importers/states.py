@@ -152,12 +152,14 @@ class Base:
 
     def _infer(self, extra: Document) -> Schema:
         if not extra:
-            return infer_schema(self._source, self._document, self._hints)
+            return infer_schema(self._source, self._document, self._hints, bases=2)
         # Only the types that the run says more of; the others are as they were.
         part = infer_schema(
             self._source,
             {name: self._document.get(name, []) for name in extra},
-            {name: [*self._hints.get(name, []), *records] for name, records in extra.items()},
+            {name: self._hints.get(name, []) for name in extra},
+            extra,
+            bases=2,
         )
         types = {**self._inferred.by_name, **part.by_name}
         ordered = tuple(types[name] for name in sorted(types))

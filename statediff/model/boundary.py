@@ -96,15 +96,16 @@ def locate(schema: Schema, what: str, index: int) -> tuple[EntityType, Field | N
     """The type, the field of a type or the place inside one that `what` names.
 
     Names of types may contain dots: of several readings the longest type wins, then the longest
-    field. Raises `RuleError` for rule `index`, with the nearest name that exists.
+    field; a type that only the state after has comes last. Raises `RuleError` for rule `index`,
+    with the nearest name that exists.
     """
-    if what in schema.by_name:
-        return schema.by_name[what], None, ()
-    types = [name for name in schema.by_name if what.startswith(f"{name}.")]
+    types = [t for t in schema.types if t.name == what or what.startswith(f"{t.name}.")]
     problems: list[str] = []
-    for name in sorted(types, key=len, reverse=True):
+    for entity_type in sorted(types, key=lambda t: (t.is_late, -len(t.name))):
+        if entity_type.name == what:
+            return entity_type, None, ()
         try:
-            return schema.by_name[name], *_inside(schema.by_name[name], what[len(name) + 1 :])
+            return entity_type, *_inside(entity_type, what[len(entity_type.name) + 1 :])
         except PathError as error:
             problems.append(str(error))
     if problems:
@@ -116,7 +117,7 @@ def locate(schema: Schema, what: str, index: int) -> tuple[EntityType, Field | N
 
 def _inside(entity_type: EntityType, text: str) -> tuple[Field, Selection]:
     """The field and the way inside it; `PathError` where the type has no such place."""
-    path = parse(text, entity_type.by_name)
+    path = parse(text, entity_type.by_name, entity_type.late)
     field = entity_type.by_name.get(path.field)
     if field is None and entity_type.is_open:
         field = Field(path.field, Kind.ANY)

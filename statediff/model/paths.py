@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -125,15 +125,23 @@ def _name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def parse(text: str, fields: Iterable[str]) -> FieldPath:
+def parse(text: str, fields: Collection[str], late: Collection[str] = ()) -> FieldPath:
     """The path that the text writes, over the fields of a type; the longest field wins.
 
-    A text that is the name of a field is that field. Raises `PathError`.
+    A text that is the name of a field is that field. What the text means without the `late` fields
+    it means with them; among these the shortest wins. Raises `PathError`.
     """
-    known = set(fields)
-    if text in known:
+    if late:
+        early = [name for name in fields if name not in late]
+        found = parse_or_none(text, early)
+        heads = [name for name in late if _begins(text, name)]
+        if (found is None or found.field not in early) and heads:
+            field = min(heads, key=len)
+            return FieldPath(field, _steps(text, len(field)))
+        fields = early
+    if text in fields:
         return FieldPath(text)
-    heads = [name for name in known if text.startswith(name) and text[len(name)] in ".["]
+    heads = [name for name in fields if _begins(text, name)]
     if heads:
         field = max(heads, key=len)
         return FieldPath(field, _steps(text, len(field)))
@@ -144,10 +152,17 @@ def parse(text: str, fields: Iterable[str]) -> FieldPath:
     return FieldPath(field, _steps(text, head.end()))
 
 
-def parse_or_none(text: str, fields: Iterable[str]) -> FieldPath | None:
+def _begins(text: str, field: str) -> bool:
+    """Whether the text is the field or goes on inside it."""
+    return text.startswith(field) and text[len(field) : len(field) + 1] in ("", ".", "[")
+
+
+def parse_or_none(
+    text: str, fields: Collection[str], late: Collection[str] = ()
+) -> FieldPath | None:
     """The path, or None where the text is none over these fields."""
     try:
-        return parse(text, fields)
+        return parse(text, fields, late)
     except PathError:
         return None
 

@@ -60,6 +60,8 @@ class Field:
     is_immutable: bool = False
     digest_above_bytes: int | None = None
     """A longer text or binary value is captured by its digest; None leaves that to the source."""
+    is_late: bool = False
+    """The state before does not have it, so that no name which fits that state means it."""
 
     @property
     def source_column(self) -> str:
@@ -114,6 +116,8 @@ class EntityType:
     """The key of the `db.sequence` entity that holds the highest key ever inserted here."""
     holds: Purpose | None = None
     """As the state schema says; None: see `holding`."""
+    is_late: bool = False
+    """As that of a field."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -138,6 +142,11 @@ class EntityType:
     @cached_property
     def by_name(self) -> dict[str, Field]:
         return {f.name: f for f in self.fields}
+
+    @cached_property
+    def late(self) -> frozenset[str]:
+        """The fields that the state before does not have."""
+        return frozenset(f.name for f in self.fields if f.is_late)
 
     @cached_property
     def immutable(self) -> frozenset[str]:

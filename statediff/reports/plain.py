@@ -155,12 +155,20 @@ def _delta(delta: Delta) -> Json:
         "op": delta.op.value,
         "type": delta.type,
         "key": plain_key(delta.key),
-        "path": delta.place,
+        "path": _path(delta),
         "before": plain_side(delta.before),
         "after": plain_side(delta.after),
         "label": delta.label.value,
         "evidence": list(delta.evidence),
     }
+
+
+def _path(delta: Delta) -> str:
+    """The place; a field that came is quoted if its name might be a way into another one."""
+    came = isinstance(delta.before, Absent) and not delta.steps
+    if came and ("." in delta.path or "[" in delta.path):
+        return json.dumps(delta.path, ensure_ascii=False)
+    return delta.place
 
 
 def _hidden(hidden: HiddenDelta) -> Json:

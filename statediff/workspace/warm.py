@@ -13,6 +13,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from operator import is_
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -336,7 +337,7 @@ def as_json(tables: Tables, side: str) -> bytes:
     try:
         try:
             text = json.dumps(tables, ensure_ascii=is_after, allow_nan=is_after)
-        except RecursionError:
+        except (RecursionError, ValueError):
             if not is_after:
                 raise
             text = _written(tables)
@@ -348,7 +349,7 @@ def as_json(tables: Tables, side: str) -> bytes:
 
 
 def _written(value: Any) -> str:
-    """The JSON of a value that is nested deeper than the library's encoder goes."""
+    """The JSON of a value beyond the library's encoder: nested deeper, or a longer number."""
     pieces: list[str] = []
     open_: set[int] = set()
     waiting: list[tuple[str, Any]] = [("value", value)]
@@ -363,6 +364,8 @@ def _written(value: Any) -> str:
                 raise ValueError("Circular reference detected")
             open_.add(id(each))
             waiting += [("end", id(each)), *reversed(list(_parts(each)))]
+        elif type(each) is int:
+            pieces.append(str(Decimal(each)))  # of any length, which `str` of an integer refuses
         else:
             pieces.append(json.dumps(each))
     return "".join(pieces)

@@ -44,7 +44,7 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[Change, ...]:
         ({"answer": {"schema": {"id": "int"}}}, {"answer": {"schema": {"id": "text"}}},
          "answer.schema.id", SEMANTICS),
         ({"identify": [{"type": "mail", "match_on": {"id": "nfc@1"}}]},
-         {"identify": [{"type": "mail", "match_on": {"id": "raw"}}]},
+         {"identify": [{"type": "mail", "match_on": {"id": "nfkc@1"}}]},
          "identify.mail.match_on.id", SEMANTICS),
         ({"evidence": {"db": {"max_age": "5s"}}}, {"evidence": {"db": {"max_age": "9s"}}},
          "evidence.db.max_age", EVIDENCE),

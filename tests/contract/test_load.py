@@ -139,6 +139,10 @@ def test_a_contract_with_every_section_is_read(tmp_path):
             ),
         ),
         (
+            "identify:\n  - {type: log, match_on: {code: raw}, version: 1, because: it has no key}\n",
+            "c.yaml:2:34: `code`: expected rule@version, found the text `raw`",
+        ),
+        (
             "intent: ''\n",
             (
                 "c.yaml:1:9: `intent`: expected what the run must bring about, in 10 to 4000 "

@@ -218,23 +218,22 @@ class Binder:
         found: list[EntityType] = []
         relation: str | None = None
         for name in names:
-            if name in self.schema.by_name:
+            entity = self.schema.by_name.get(name)
+            holder = self._holder(name) if key in RELATIONS else None
+            if entity is not None and (holder is None or not entity.is_late):
                 self._check_inside(path, key, name)
-                found.append(self.schema.by_name[name])
+                found.append(entity)
                 continue
-            holder, _, member = name.rpartition(".")
-            if key in RELATIONS and holder in self.schema.by_name:
-                spec = self.schema.by_name[holder].by_name.get(member)
-                if spec is not None and spec.reference is not None:
-                    if len(names) > 1:
-                        self.problem(
-                            (*path, key),
-                            f"`{name}` is a reference; a clause over one names nothing else",
-                            "write a clause for each",
-                        )
-                    found.append(self.schema.by_name[holder])
-                    relation = member
-                    continue
+            if holder is not None:
+                if len(names) > 1:
+                    self.problem(
+                        (*path, key),
+                        f"`{name}` is a reference; a clause over one names nothing else",
+                        "write a clause for each",
+                    )
+                found.append(holder)
+                relation = name.rpartition(".")[2]
+                continue
             own = ", ".join(t for t in self.schema.by_name if not t.startswith("db."))
             self.problem(
                 (*path, key),
@@ -245,6 +244,13 @@ class Binder:
         if key in RELATIONS and relation is None:
             self._check_associations(path, key, found)
         return tuple(found), relation
+
+    def _holder(self, name: str) -> EntityType | None:
+        """The type whose reference is called so, `TYPE.field`."""
+        holder, _, member = name.rpartition(".")
+        entity = self.schema.by_name.get(holder)
+        spec = None if entity is None else entity.by_name.get(member)
+        return None if spec is None or spec.reference is None else entity
 
     def _check_inside(self, path: Path, key: str, name: str) -> None:
         rule = self.policy.excluded(name, "")

@@ -473,7 +473,11 @@ class PatternBinder:
         elif clause.operation in ("update", "any") and (clause.set or clause.from_):
             # They are checked where their values are.
             named = (*(clause.set or ()), *(clause.from_ or ()))
-            found = (parse_or_none(name, entity.by_name) for name in named for entity in entities)
+            found = (
+                parse_or_none(name, entity.by_name, entity.late)
+                for name in named
+                for entity in entities
+            )
         else:
             return None
         return tuple(dict.fromkeys(path for path in found if path is not None))
@@ -481,7 +485,7 @@ class PatternBinder:
     def _path(self, below: Path, entity: EntityType, text: str) -> FieldPath | None:
         """The path that the text writes over the fields of the type; None with a problem."""
         try:
-            found = parse_path(text, entity.by_name)
+            found = parse_path(text, entity.by_name, entity.late)
         except PathError as error:
             self._problem(below, str(error), code="path")
             return None

@@ -71,6 +71,10 @@ class Include(Part):
     because: Reason
 
 
+RULE: Final = r"^[a-z][a-z0-9_-]*@[0-9]+$"
+"""A rule and its version."""
+
+
 class Canonicalize(BaseModel):
     """One use of a versioned canonicalization rule. Further keys are the rule's parameters."""
 
@@ -78,7 +82,7 @@ class Canonicalize(BaseModel):
 
     use: Annotated[
         str,
-        Field(pattern=r"^[a-z][a-z0-9_-]*@[0-9]+$", description="rule@version, e.g. timestamp@1"),
+        Field(pattern=RULE, description="rule@version, e.g. timestamp@1"),
     ]
     on: Annotated[
         tuple[str | tuple[str, ...], ...],
@@ -99,7 +103,7 @@ class Identify(Part):
 
     type: TypeName
     match_on: Annotated[
-        dict[str, str | None],
+        dict[str, Annotated[str, Field(pattern=RULE, description="rule@version")] | None],
         Field(min_length=1, description="FIELD: rule@version, or nothing for raw equality"),
     ]
     version: Annotated[int, Field(ge=1, description="a whole number of at least 1")]

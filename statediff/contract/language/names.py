@@ -355,6 +355,10 @@ class Names:
             raise self.error(node, "`[key]` works on before.TYPE and after.TYPE only")
         entity = self._scope.schema.by_name[collection.entity]
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if entity.is_keyless and entity.is_open:
+            # What a run left in it has no keys; before it nobody knew that.
+            keys = tuple(map(self.expression, parts))
+            return Lookup(EntityT(entity.name), node.col_offset, collection, keys)
         if entity.is_keyless:
             raise self.error(node, f"{entity.name} has no key; range over it instead")
         if len(parts) != len(entity.key):

@@ -116,7 +116,7 @@ class _Table:
         there = self._at(key_order(tuple(value_of(tree(part), MAX_DEPTH) for part in parts)))
         if len(there) != 1:
             raise InputError("what it updates is not in the state before")
-        place = parse(path, self._entity.by_name)
+        place = parse(path, self._entity.by_name, self._entity.late)
         field = self._entity.by_name.get(place.field)
         if field is not None:
             self._require_exact(field.kind, before, after)

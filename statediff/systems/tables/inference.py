@@ -53,25 +53,28 @@ class Seen:
 NOTHING: Final = Seen(0, {}, frozenset(), is_keyed=True)
 
 
-def infer_schema(name: str, *documents: Document) -> Schema:
+def infer_schema(name: str, *documents: Document, bases: int = 1) -> Schema:
     """One schema for all the documents, the base first: types and fields by name, `id` in front.
 
+    The first `bases` documents are the base: the state before, and what else is known of it.
+
     A field's kind is the one kind all its values have (integers beside decimals are decimals); null
-    says nothing. Where values of several kinds stand, it is the one kind of the first document that
-    has any: what a run wrote in another kind is a value, and no reason to type the field anew. A
-    mixture in that document is `any`.
+    says nothing. Where values of several kinds stand, it is the one kind of those in the base: what
+    a run wrote in another kind is a value, and no reason to type the field anew. It is `any` where
+    these are a mixture, and where the base has no value. A type that the base does not name is no
+    type that a field refers to by its name.
     """
     sides = [{n: Seen.of(records) for n, records in each.items()} for each in documents]
     names = {type_name for side in sides for type_name in side}
-    return schema_over(
-        name, [infer_type(n, [side.get(n, NOTHING) for side in sides]) for n in names]
-    )
+    known = {type_name for side in sides[:bases] for type_name in side}
+    types = [infer_type(n, [side.get(n, NOTHING) for side in sides], bases) for n in names]
+    return schema_over(name, [replace(t, is_late=t.name not in known) for t in types])
 
 
 def schema_over(name: str, types: Iterable[EntityType]) -> Schema:
     """The schema of a source that delivers the types, which now refer to each other."""
     found = sorted(types, key=lambda entity: entity.name)
-    keyed = {entity.name for entity in found if entity.key}
+    keyed = {entity.name for entity in found if entity.key and not entity.is_late}
     referring = tuple(replace(entity, fields=_referring(entity, keyed)) for entity in found)
     return Schema(name, "0", referring, ((name, tuple(entity.name for entity in found)),))
 
@@ -121,26 +124,34 @@ def fits(entity_type: EntityType, record: Record) -> bool:
     )
 
 
-def infer_type(type_name: str, sides: Sequence[Seen]) -> EntityType:
+def infer_type(type_name: str, sides: Sequence[Seen], bases: int = 1) -> EntityType:
     """The type of which the states say so much, the base first; it refers to no other yet."""
     names = {field for side in sides for field in side.kinds}
-    basis = next((side for side in sides if side.total), NOTHING)
-    if basis.is_keyed:
+    is_keyed = sides[0].is_keyed
+    if not sides[0].total:  # then a run's records have keys where any has one
+        ids = [side.kinds[ID] for side in sides if ID in side.kinds]
+        is_keyed = not any(side.total for side in sides) or any(kinds - UNKEYED for kinds in ids)
+    if is_keyed:
         names.add(ID)
     fields = tuple(
-        _field(name, sides) for name in sorted(names, key=lambda field: (field != ID, field))
+        _field(name, sides, bases) for name in sorted(names, key=lambda field: (field != ID, field))
     )
-    key = (ID,) if basis.is_keyed else ()
+    key = (ID,) if is_keyed else ()
     return EntityType(type_name, key, fields, is_open=not sides[0].total, is_json=True)
 
 
-def _field(name: str, sides: Sequence[Seen]) -> Field:
+def _field(name: str, sides: Sequence[Seen], bases: int) -> Field:
     by_side: list[Kinds] = [side.kinds.get(name, frozenset()) for side in sides]
     kinds = frozenset[Kind | None]().union(*by_side) or frozenset({None})
     is_partial = any(
         name in side.partial or (side.total and name not in side.kinds) for side in sides
     )
-    return Field(name, _kind_on_sides(kinds, by_side), is_nullable=None in kinds or is_partial)
+    return Field(
+        name,
+        _kind_on_sides(kinds, by_side[:bases]),
+        is_nullable=None in kinds or is_partial,
+        is_late=any(by_side) and not any(by_side[:bases]),
+    )
 
 
 def _referring(entity: EntityType, keyed: set[str]) -> tuple[Field, ...]:
@@ -151,12 +162,11 @@ def _referring(entity: EntityType, keyed: set[str]) -> tuple[Field, ...]:
     )
 
 
-def _kind_on_sides(kinds: Kinds, by_side: Sequence[Kinds]) -> Kind:
-    """The one kind of all, else that of the first side on which the field has a value."""
+def _kind_on_sides(kinds: Kinds, bases: Sequence[Kinds]) -> Kind:
+    """The one kind of all, else that of the base; `any` where the base has no value."""
+    base = next((here for here in bases if here - {None}), frozenset[Kind | None]())
     whole = _one_kind(kinds)
-    if whole is not Kind.ANY:
-        return whole
-    return next((_one_kind(here) for here in by_side if here - {None}), Kind.ANY)
+    return whole if whole is not Kind.ANY and base else _one_kind(base)
 
 
 def _one_kind(kinds: Kinds) -> Kind:

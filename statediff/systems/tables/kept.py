@@ -94,8 +94,10 @@ class _Records:
         """The records of some blocks, made anew."""
         return [record for block in self._blocks[start:end] for record in marshal.loads(block)]  # noqa: S302 - what `_rows` wrote
 
-    def says_all(self, record: Mapping[str, Any]) -> bool:
+    def says_all(self, record: Any) -> bool:
         """Whether the type would be the same without this record of another state."""
+        if type(record) is not dict:
+            raise Odd
         types = self._types
         return self._needed <= record.keys() and all(
             name in types and type(value) in types[name] for name, value in record.items()

@@ -188,6 +188,9 @@ class TablesSource:
             refined = schema if self._refine is None else self._refine(schema)
             stated = with_forms(refined, sides)
             self._loaded = _Loaded(document=own.document, gaps=own.gaps, schema=stated, cause=cause)
+            # What is called like no type that there is came in the run.
+            stray = own.gaps.keys() - schema.by_name.keys()
+            self._loaded.spoiled.update(own.gaps[name].cause or "unread" for name in stray)
         return self._loaded
 
     def _own(self) -> tuple[TablesAfter, str | None]:
