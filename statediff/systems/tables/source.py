@@ -175,6 +175,10 @@ class TablesSource:
             t.name: self._table(t, loaded, store, None if like is None else like.tables.get(t.name))
             for t in loaded.schema.types
         }
+        named = {t.source_table for t in loaded.schema.types}
+        # What a run wrote under a name of its own, and is no records, is in no table.
+        unnamed = (gap for name, gap in loaded.gaps.items() if name not in named)
+        loaded.spoiled.update(gap.cause or "unread" for gap in unnamed)
         state = State(loaded.schema, tables)
         gaps = [t.enumeration.cause or "" for t in tables.values() if not t.enumeration.is_complete]
         part = scanned(self._name, as_of, state, gaps=gaps[:1])
