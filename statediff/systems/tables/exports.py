@@ -293,12 +293,15 @@ def _parquet(file: Path) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet  # noqa: PLC0415 - takes a while, and few states are so
 
     try:
-        with parquet.ParquetFile(file) as opened:
-            names = opened.schema_arrow.names
+        with file.open("rb") as content:
+            names = parquet.read_schema(content).names
             if len(set(names)) < len(names):
                 raise _wrong(file, "a column is named twice")
-            for batch in opened.iter_batches():
-                yield from batch.to_pylist()
+            content.seek(0)
+            # What reads batch by batch takes files that this, and most programs, refuse.
+            table = parquet.read_table(content, partitioning=None)
+        for batch in table.to_batches():
+            yield from batch.to_pylist()
     except _PARQUET_FAULTS as error:
         raise _wrong(file, f"cannot be read as Parquet: {str(error)[:200]}") from error
 

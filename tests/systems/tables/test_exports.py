@@ -120,6 +120,25 @@ def test_a_date_that_python_has_not_is_an_error_of_the_file(tmp_path: Path) -> N
         json_tables(tmp_path / "a.parquet")
 
 
+def test_a_column_of_another_length_than_its_file_is_an_error_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"a": [1] * 20, "b": ["x"] * 20}), path, compression="none")
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    refused = 0
+    for at in range(footer, len(content) - 8):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 8]) + content[at + 1 :])
+        try:
+            whole = parquet.read_table(path, partitioning=None).to_pylist()
+        except (pa.ArrowException, OSError, ValueError):
+            refused += 1
+            with pytest.raises(InputError):
+                json_tables(path)
+        else:
+            assert len(json.loads(json_tables(path)[0])["a"]) == len(whole)
+    assert refused > 0
+
+
 def test_two_files_of_one_table_and_other_bytes_are_refused(tmp_path: Path) -> None:
     write(tmp_path, a_csv="id\n1\n", a_tsv="id\n1\n")
     with pytest.raises(InputError, match="holds a table of that name"):
