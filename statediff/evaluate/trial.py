@@ -49,9 +49,9 @@ from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.judge import Evidence, judge
 from statediff.resolve import RESOLVER, resolve
 
-KERNEL: Final = "11"
+KERNEL: Final = "12"
 """Version of the judging kernel; raised by hand when any judgement could change."""
-RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0", "11": "0.3.0"}
+RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0", "12": "0.3.0"}
 """Kernel → the first released statediff that has it; others were in no release."""
 
 

@@ -1,7 +1,8 @@
 """Contacts: a vCard text as a row, its addresses, numbers and e-mails typed.
 
 What an address book shows has a field; every other property is in `properties` as vCard text, so
-that nothing of a card is unseen. Programs write REV anew, so it alone is left out.
+that nothing of a card is unseen. Left out are REV and PRODID, which programs write anew, and a
+VERSION that is one of the two that they write.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ _TEXTS: Final = {
 }
 _ADDRESS: Final = ("box", "extended", "street", "city", "region", "code", "country")
 _LISTS: Final = {"EMAIL": "emails", "TEL": "phones", "ADR": "addresses"}
-_FRAME: Final = frozenset({"BEGIN", "END", "UID", "REV", "VERSION", "PRODID"})
+_FRAME: Final = frozenset({"BEGIN", "END", "REV", "PRODID"})
+_VERSIONS: Final = frozenset({"3.0", "4.0"})
+_WORDS: Final = frozenset({"type", "value", "encoding"})
+"""Parameters whose values are words, in any case and order; every other one may hold a text."""
 
 
 def contact_row(address_book: str, name: str, text: str) -> Row:
@@ -67,7 +71,8 @@ def contact_row(address_book: str, name: str, text: str) -> Row:
         raise ValueError(f"it has more than {MAX_OBJECT_CHARACTERS} characters")
     lines = [_parts(line) for line in content_lines(text)]
     framed = [(n, v.upper()) for n, _, v in lines if n in ("BEGIN", "END")]
-    if framed != [("BEGIN", "VCARD"), ("END", "VCARD")]:
+    edges = [n for n, _, _ in (*lines[:1], *lines[-1:])]
+    if framed != [("BEGIN", "VCARD"), ("END", "VCARD")] or edges != ["BEGIN", "END"]:
         raise ValueError("it does not hold one card")
     uids = [value for n, _, value in lines if n == "UID"]
     if len(uids) != 1:
@@ -80,9 +85,11 @@ def contact_row(address_book: str, name: str, text: str) -> Row:
     }
     lists: dict[str, list[Value]] = {field: [] for field in _LISTS.values()}
     categories: list[Value] = []
-    others: dict[str, list[str]] = {}
+    versions = [(params, value) for n, params, value in lines if n == "VERSION"]
+    is_usual = len(versions) == 1 and versions[0][1] in _VERSIONS and not versions[0][0]
+    others: dict[str, list[str]] = {} if versions else {"VERSION": []}
     for kind, params, value in lines:
-        if kind in _FRAME:
+        if kind in _FRAME or (kind == "UID" and not params) or (kind == "VERSION" and is_usual):
             continue
         if kind in _TEXTS and not params and row[_TEXTS[kind]] is None:
             row[_TEXTS[kind]] = value if kind == "ORG" else _unescaped(value)
@@ -106,8 +113,10 @@ def _parts(line: ContentLine) -> tuple[str, dict[str, str], str]:
     group, _, kind = line.name.rpartition(".")
     found: dict[str, list[str]] = {"group": [group.lower()]} if group else {}
     for name, value in line.parameters:
-        found.setdefault(name, []).extend(value.lower().split(","))
-    return kind, {name: ",".join(sorted(values)) for name, values in found.items()}, line.value
+        words = value.lower().split(",") if name in _WORDS else [value]
+        found.setdefault(name, []).extend(words)
+    given = {n: ",".join(sorted(v) if n in _WORDS else v) for n, v in found.items()}
+    return kind, given, line.value
 
 
 def _address(value: str) -> dict[str, Value]:

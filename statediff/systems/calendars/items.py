@@ -16,7 +16,12 @@ from icalendar import Calendar, Parameters
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Map, Value
-from statediff.systems.calendars.lines import mismatched_end, repeated_parameter
+from statediff.systems.calendars.lines import (
+    content_lines,
+    malformed,
+    mismatched_end,
+    repeated_parameter,
+)
 
 MAX_OBJECT_CHARACTERS: Final = 4 * 1024 * 1024
 
@@ -90,12 +95,16 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
     """The components of one object. Raises one of `FAULTS` where it is no iCalendar."""
     if len(text) > MAX_OBJECT_CHARACTERS:
         raise ValueError(f"it has more than {MAX_OBJECT_CHARACTERS} characters")
-    repeated = repeated_parameter(text)
+    lines = list(content_lines(text))
+    repeated = repeated_parameter(lines)
     if repeated is not None:  # programs differ in which of two they believe
         raise ValueError(f"a parameter is there twice: {repeated}")
-    ended = mismatched_end(text)
+    ended = mismatched_end(lines)
     if ended is not None:  # others refuse it, or take the end for that of another component
         raise ValueError(f"{ended} ends where another component is open")
+    odd = malformed(lines)
+    if odd is not None:  # others refuse it, or leave it out
+        raise ValueError(f"{odd} has no value of its kind")
     parsed = Calendar.from_ical(text)
     found = [each for each in parsed.subcomponents if each.name in _KINDS]
     if not found:
@@ -112,14 +121,18 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
 
 def _around(parsed: Any) -> tuple[str, ...]:
     """What the object says beside its items, its time zones and the program that wrote it."""
-    lines = {
+    lines = [
         f"{name}:{_line(name, each)}"
         for name, value in parsed.items()
         if name != "PRODID"
         for each in _several(value)
-    }
+    ]
+    for usual in _USUAL.intersection(lines):
+        lines.remove(usual)  # one of them: programs refuse what says its version twice
+    if "VERSION" not in parsed:
+        lines.append("VERSION:")  # they refuse what says none, too
     others = [_written(e) for e in parsed.subcomponents if e.name not in {*_KINDS, _ZONE}]
-    return tuple(sorted([*(lines - _USUAL), *others]))
+    return tuple(sorted([*lines, *others]))
 
 
 def _item(calendar: str, component: Any, around: tuple[str, ...]) -> Row:
@@ -159,13 +172,18 @@ def _several(value: Any) -> list[Any]:
 def _text(value: Any) -> str | None:
     if value is None:
         return None
+    return str(value) if isinstance(value, str) else _ical(value)
+
+
+def _ical(value: Any) -> str:
+    """The value as iCalendar writes it; the library gives bytes of most kinds, text of some."""
     raw = value.to_ical()
-    return str(value) if isinstance(value, str) else raw.decode()
+    return raw if isinstance(raw, str) else str(raw.decode())
 
 
 def _line(name: str, value: Any) -> str:
     """Its parameters and its value, without a type that it would have anyway."""
-    raw = value.to_ical().decode()
+    raw = _ical(value)
     params = getattr(value, "params", None)
     if params and name in _TIMES and str(params.get("VALUE", "")).upper() == "DATE-TIME":
         params = Parameters({key: each for key, each in params.items() if key != "VALUE"})

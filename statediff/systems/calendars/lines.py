@@ -6,12 +6,32 @@ Libraries keep one value of a parameter that is there twice. Here all are kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 _FOLD: Final = re.compile(r"\r?\n[ \t]")
+_BARE: Final = re.compile(r"\r(?!\n)")
+"""An end of a line to some programs, and part of it to others."""
+_NAME: Final = re.compile(r"[!-~]+")
 _PARTS: Final = re.compile(r'(?:[^";:]|"[^"]*")*')
+
+
+_MOMENT: Final = r"[0-9]{8}(T[0-9]{6}Z?)?"
+_SPAN: Final = r"[+-]?P[0-9DHMSTW]+"
+_TIME: Final = rf"{_MOMENT}(/({_MOMENT}|{_SPAN}))?"
+_KINDS: Final = {
+    _MOMENT: "DTSTART DTEND DUE DTSTAMP LAST-MODIFIED COMPLETED CREATED RECURRENCE-ID",
+    f"{_TIME}(,{_TIME})*": "EXDATE RDATE",
+    r"[+-][0-9]{4}([0-9]{2})?": "TZOFFSETFROM TZOFFSETTO",
+    r"[+-]?[0-9]+": "SEQUENCE PRIORITY PERCENT-COMPLETE REPEAT",
+    f"{_SPAN}|{_MOMENT}": "DURATION TRIGGER",
+    r"[A-Za-z0-9=;,+\-]*": "RRULE EXRULE",
+    r"[+-]?[0-9.]+;[+-]?[0-9.]+": "GEO",
+}
+_FORMS: Final = {name: re.compile(form) for form, names in _KINDS.items() for name in names.split()}
+"""How values that are no text are written (RFC 5545). The parser also takes what others refuse,
+such as a vertical tab before a digit."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +46,8 @@ class ContentLine:
 
 def content_lines(text: str) -> Iterator[ContentLine]:
     """The lines of a text, in their order. Raises `ValueError` at one that is none."""
+    if _BARE.search(text):
+        raise ValueError("a carriage return within a line")
     for line in _FOLD.sub("", text).split("\n"):
         whole = line.removesuffix("\r")
         if whole.strip():
@@ -44,8 +66,8 @@ def _content_line(line: str) -> ContentLine:
         if line[end] == ":":
             break
     name, *given = parts
-    if not name:
-        raise ValueError("a line without a name")
+    if not _NAME.fullmatch(name):
+        raise ValueError("a line without a name, or with one that is none")
     pairs = []
     for each in given:
         key, is_pair, value = each.partition("=")
@@ -53,9 +75,9 @@ def _content_line(line: str) -> ContentLine:
     return ContentLine(name.upper(), tuple(pairs), line[at:])
 
 
-def repeated_parameter(text: str) -> str | None:
+def repeated_parameter(lines: Sequence[ContentLine]) -> str | None:
     """What a line says twice of one parameter, e.g. `ATTENDEE: partstat`; None if none does."""
-    for line in content_lines(text):
+    for line in lines:
         names = [name for name, _ in line.parameters]
         for name in names:
             if names.count(name) > 1:
@@ -63,13 +85,28 @@ def repeated_parameter(text: str) -> str | None:
     return None
 
 
-def mismatched_end(text: str) -> str | None:
+def mismatched_end(lines: Sequence[ContentLine]) -> str | None:
     """The name of a component that ends where another one is open; None if none does."""
     open_ones: list[str] = []
-    for line in content_lines(text):
+    for line in lines:
         named = line.value.strip().upper()
         if line.name == "BEGIN":
             open_ones.append(named)
         elif line.name == "END" and (not open_ones or open_ones.pop() != named):
             return named
+    return None
+
+
+def malformed(lines: Sequence[ContentLine]) -> str | None:
+    """What is not written as its kind is, e.g. `DTSTART` or `ATTENDEE: partstat`; None if all is.
+
+    A name of a person may have space around it; another parameter is then another one to some.
+    """
+    for line in lines:
+        form = _FORMS.get(line.name)
+        if form is not None and not form.fullmatch(line.value):
+            return line.name
+        for name, value in line.parameters:
+            if name != "cn" and value != value.strip():
+                return f"{line.name}: {name}"
     return None

@@ -38,6 +38,7 @@ class CalendarSource:
 
     not_observed: ClassVar[tuple[str, ...]] = (
         "when and by what program objects were written: DTSTAMP, LAST-MODIFIED, REV, PRODID",
+        "which of the versions 3.0 and 4.0 a contact is written in",
         "scheduling that is under way",
         "access lists, colors and other properties of calendars and address books",
     )

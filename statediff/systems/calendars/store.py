@@ -72,6 +72,7 @@ class RadicaleStoreSource:
 
     not_observed: ClassVar[tuple[str, ...]] = (
         "when and by what program objects were written: DTSTAMP, LAST-MODIFIED, REV, PRODID",
+        "which of the versions 3.0 and 4.0 a contact is written in",
         "what a client keeps to follow changes (sync tokens, ETags), and the server's caches",
         "listings of collections that show no object",
     )

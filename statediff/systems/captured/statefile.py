@@ -9,6 +9,7 @@ it is read, and the state against the digest that it says.
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from dataclasses import replace
@@ -38,7 +39,8 @@ MAX_HEAD_BYTES: Final = 256 * 1024 * 1024
 MAX_CHUNK_BYTES: Final = 256 * 1024 * 1024
 _FAULTS: Final = (
     *(ValueError, TypeError, LookupError, AttributeError, RecursionError),
-    *(OSError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error),
+    *(OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile),
+    *(zlib.error, struct.error),
 )
 """What a damaged or hostile file leads to."""
 

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from statediff.model.values import printable
 from statediff.systems.base.images import Difference, Image, StoredFile
+from statediff.systems.roundup.home import CONFIG, parsed_settings
 from statediff.systems.roundup.stores import FILES
 from statediff.systems.sqlite.copy import without_log
 from statediff.systems.trackers.home import updated, with_its_log
 
 DATABASE: Final = "db/db"
 _LOG: Final = f"{DATABASE}-wal"
-CONFIG: Final = "config.ini"
 _NOTHING: Final = "no such file"
 
 
@@ -87,8 +87,7 @@ def _in_settings(before: bytes, after: bytes) -> list[Difference]:
 
 
 def _settings(content: bytes) -> dict[str, str]:
-    parser = configparser.RawConfigParser()
-    parser.read_string(content.decode())
+    parser = parsed_settings(content)
     return {
         f"{section}.{name}": printable(value[:60])
         for section in parser.sections()

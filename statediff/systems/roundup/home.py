@@ -7,6 +7,7 @@ terms: `NOT_LISTED` names each, with the reason.
 from __future__ import annotations
 
 import configparser
+import io
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -92,9 +93,8 @@ def _settings(home: Path) -> list[Row] | str:
         return []
     if not isinstance(content, bytes):
         return f"{CONFIG}: {content.cause}" if isinstance(content, Unobserved) else CONFIG
-    parser = configparser.RawConfigParser()
     try:
-        parser.read_string(content.decode())
+        parser = parsed_settings(content)
     except (UnicodeDecodeError, configparser.Error) as error:
         return f"{_NO_SETTINGS} {printable(str(error)[:120])}"
     return [
@@ -102,6 +102,13 @@ def _settings(home: Path) -> list[Row] | str:
         for section in parser.sections()
         for name, value in parser.items(section)
     ]
+
+
+def parsed_settings(content: bytes) -> configparser.RawConfigParser:
+    """The settings as the tracker reads them: a carriage return ends a line for it, too."""
+    parser = configparser.RawConfigParser()
+    parser.read_file(io.TextIOWrapper(io.BytesIO(content), "utf-8"), CONFIG)
+    return parser
 
 
 def _safe_value(name: str, value: str) -> str:

@@ -38,6 +38,11 @@ LINES: Final = frozenset({".jsonl", ".ndjson"})
 PARQUET: Final = ".parquet"
 SUFFIXES: Final = frozenset({*DELIMITERS, *LINES, *workbooks.SUFFIXES, PARQUET})
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_PARQUET_FAULTS: Final = (
+    *(pa.ArrowException, OSError, ValueError, TypeError),
+    *(ArithmeticError, LookupError, RecursionError),
+)
+"""What the reader raises at a file that is no Parquet, or holds what Python has no value for."""
 _MAX_FIELD: Final = 16 * 1024 * 1024
 _EXACT: Final = 300
 """Digits of a number from which on its text is read by the strict reader."""
@@ -288,13 +293,16 @@ def _parquet(file: Path) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet  # noqa: PLC0415 - takes a while, and few states are so
 
     try:
-        with parquet.ParquetFile(file) as opened:
-            names = opened.schema_arrow.names
+        with file.open("rb") as content:
+            names = parquet.read_schema(content).names
             if len(set(names)) < len(names):
                 raise _wrong(file, "a column is named twice")
-            for batch in opened.iter_batches():
-                yield from batch.to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
+            content.seek(0)
+            # What reads batch by batch takes files that this, and most programs, refuse.
+            table = parquet.read_table(content, partitioning=None)
+        for batch in table.to_batches():
+            yield from batch.to_pylist()
+    except _PARQUET_FAULTS as error:
         raise _wrong(file, f"cannot be read as Parquet: {str(error)[:200]}") from error
 
 

@@ -14,8 +14,11 @@ null; a row of empty cells is none. Styles, comments, charts and macros are not 
 from __future__ import annotations
 
 import json
+import lzma
+import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -30,9 +33,11 @@ SHEETS: Final = "workbook.sheet"
 FORMULAS: Final = "workbook.formula"
 _FAULTS: Final = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, AssertionError),
-    *(OSError, RecursionError, RuntimeError, SyntaxError, zipfile.BadZipFile),
+    *(OSError, EOFError, RecursionError, RuntimeError, SyntaxError, zipfile.BadZipFile),
+    *(zlib.error, lzma.LZMAError, struct.error),
 )
-"""What the reader raises at a file that is no workbook; a `SyntaxError` is its XML parser's."""
+"""What the reader raises at a file that is no workbook; a `SyntaxError` is its XML parser's, and
+the last ones come from parts of the archive that are damaged."""
 
 
 def workbook_tables(file: Path) -> Mapping[str, Sequence[str]]:

@@ -134,6 +134,41 @@ def test_an_answer_that_is_there_twice_is_no_answer() -> None:
         rows(ZONE, SERIES.replace("END:VEVENT", said))
 
 
+def test_a_place_on_the_map_is_read() -> None:
+    (row,) = rows(ZONE, SERIES.replace("SUMMARY", "GEO:55.6;13.0\nSUMMARY"))
+    assert row["properties"].get("GEO") == ("55.6;13.0",)
+    (other,) = rows(ZONE, SERIES.replace("SUMMARY", "GEO:55.6;13.5\nSUMMARY"))
+    assert other["properties"] != row["properties"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("20260407T", "2026\x0b407T"), ("0200\nTZOFFSETTO", "0200\rTZOFFSETTO"),
+        ("SEQUENCE:2", "SEQUENCE:2\u2028"), ("20260501", "20260501\\"), ("+0100", "+010"),
+        ("SUMMARY:", "SUMMARY :"), ("TZID=Europe/Berlin:20260324", "TZID=Europe/Berlin :20260324"),
+        ("DTSTAMP:20260101T000000Z", "DTSTAMP:20260101T000000Z\rSUMMARY:other"),
+    ],
+)  # fmt: skip
+def test_what_others_refuse_is_not_read_as_what_it_resembles(old: str, new: str) -> None:
+    whole = ZONE + SERIES
+    assert old in whole
+    with pytest.raises(ValueError, match=r"."):
+        rows(whole.replace(old, new))
+
+
+def test_an_object_without_a_version_or_with_two_is_another_one() -> None:
+    from statediff.systems.calendars.items import item_rows  # noqa: PLC0415 - needs an extra
+
+    one = f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\n{MOVED}END:VCALENDAR\r\n"
+    (row,) = item_rows("/c/", "s.ics", one)
+    for other in (
+        one.replace("VERSION:2.0\r\n", ""),
+        one.replace("VERSION", "VERSION:2.0\r\nVERSION"),
+    ):
+        assert item_rows("/c/", "s.ics", other) != [row]
+
+
 CARD = r"""BEGIN:VCARD
 VERSION:3.0
 UID:t
@@ -193,4 +228,37 @@ def test_what_is_no_card_is_an_error_of_its_own(text: str) -> None:
     from statediff.systems.calendars.items import FAULTS  # noqa: PLC0415 - needs an extra
 
     with pytest.raises(FAULTS):
+        card(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("VERSION:3.0\n", ""), ("VERSION:3.0", "VERSION:2.1"), ("VERSION:3.0", "VERSION:3.0^"),
+        ("VERSION:3.0\n", "VERSION:3.0\nVERSION:3.0\n"), ("UID:t", "UID;X=1:t"),
+        ("TYPE=WORK:;;", 'TYPE=WORK;LABEL="Storgatan 4, Malmö":;;'),
+    ],
+)  # fmt: skip
+def test_how_a_card_says_what_it_is_shows(old: str, new: str) -> None:
+    assert card(CARD.replace(old, new)) != card(CARD)
+
+
+def test_texts_in_parameters_are_kept_and_words_have_no_case() -> None:
+    labels = [
+        card(CARD.replace("TYPE=WORK:;;", f'TYPE=WORK;LABEL="{label}":;;'))["addresses"]
+        for label in ("Storgatan 4, Malmö", "storgatan 4, malmö", " Malmö,Storgatan 4")
+    ]
+    assert len(set(map(repr, labels))) == 3
+    assert card(CARD.replace("TYPE=HOME,PREF", "type=pref,Home")) == card(CARD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CARD.replace("NOTE:one\\ntwo\n", "") + "NOTE:one\\ntwo\n", "NOTE:before\n" + CARD,
+        CARD.replace("REV:2026", "REV:2026\rEMAIL:other@x.example"),
+    ],
+)  # fmt: skip
+def test_lines_outside_of_a_card_and_within_a_line_are_no_lines_of_it(text: str) -> None:
+    with pytest.raises(ValueError, match=r"card|carriage return"):
         card(text)

@@ -191,3 +191,16 @@ def test_a_compressed_part_is_refused(database: Path, tmp_path: Path) -> None:
             archive.writestr(name, content)
     with pytest.raises(InputError, match="not a captured state"):
         digest(path)
+
+
+def test_a_part_that_claims_more_bytes_than_there_are_is_damage(
+    database: Path, tmp_path: Path
+) -> None:
+    path = captured(database, tmp_path / "1.state")
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"PK\x01\x02")
+    for at in (20, 24):  # as it is stored, and as it is
+        content[entry + at : entry + at + 4] = (10**8).to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        digest(path)

@@ -151,6 +151,15 @@ def test_settings_and_programs_are_state_and_secrets_are_digests(source, home):
     assert programs["html/elsewhere"] == "link to /etc"
 
 
+def test_a_setting_behind_a_carriage_return_is_one_for_the_tracker_and_here(source, home):
+    config = home / "config.ini"
+    config.write_bytes(config.read_bytes() + b"\n# of old\n")
+    before = read(source)
+    config.write_bytes(config.read_bytes().replace(b"# of old", b"# of old\rdebug = yes"))
+    new = [each for each in rows(read(source), "setting") if each not in rows(before, "setting")]
+    assert new == [{"name": "mail.debug", "value": "yes"}]
+
+
 @pytest.mark.parametrize("more", [b"[main]\nindexer = none\n", b"\xff\n"])
 def test_settings_that_a_run_made_unreadable_are_its_change(source, home, more):
     assert "config.ini" not in {p["path"] for p in rows(read(source), "program")}

@@ -113,6 +113,32 @@ def test_what_is_wrong_is_named_with_its_line(
         json_tables(tmp_path / name)
 
 
+def test_a_date_that_python_has_not_is_an_error_of_the_file(tmp_path: Path) -> None:
+    days = pa.array([1, 2**31 - 1], pa.int32()).cast(pa.date32())
+    parquet.write_table(pa.table({"day": days}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        json_tables(tmp_path / "a.parquet")
+
+
+def test_a_column_of_another_length_than_its_file_is_an_error_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"a": [1] * 20, "b": ["x"] * 20}), path, compression="none")
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    refused = 0
+    for at in range(footer, len(content) - 8):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 8]) + content[at + 1 :])
+        try:
+            whole = parquet.read_table(path, partitioning=None).to_pylist()
+        except (pa.ArrowException, OSError, ValueError):
+            refused += 1
+            with pytest.raises(InputError):
+                json_tables(path)
+        else:
+            assert len(json.loads(json_tables(path)[0])["a"]) == len(whole)
+    assert refused > 0
+
+
 def test_two_files_of_one_table_and_other_bytes_are_refused(tmp_path: Path) -> None:
     write(tmp_path, a_csv="id\n1\n", a_tsv="id\n1\n")
     with pytest.raises(InputError, match="holds a table of that name"):
@@ -142,6 +168,8 @@ def test_every_cell_arrives_as_it_was_written(rows: list[list[str]]) -> None:
         ("user.csv", "id,id\n1,Ada\n"),
         ("user.jsonl", '{"id": 1, "name": "Ada"}\n{"id": 2'),
         ("user.parquet", "PAR1 no more"),
+        ("more.jsonl", '{"id": 1}\nno more'),
+        ("more.csv", "id,name\n1\n"),
     ],
 )
 def test_a_table_that_a_run_left_unreadable_is_a_change(
@@ -149,6 +177,8 @@ def test_a_table_that_a_run_left_unreadable_is_a_change(
 ) -> None:
     one = write(tmp_path / "one", user_csv="id,name\n1,Ada\n2,Bo\n", note_csv="id\n1\n")
     two = write(tmp_path / "two", note_csv="id\n1\n")
+    if not name.startswith("user"):
+        write(tmp_path / "two", user_csv="id,name\n1,Ada\n2,Bo\n")
     (two / name).write_text(content)
     file = tmp_path / "c.yaml"
     file.write_text(contract("forbid:\n  - {id: kept, delete: user}\n", noop=True))

@@ -95,6 +95,20 @@ def test_a_file_that_is_no_state_any_more_is_a_change(tmp_path: Path) -> None:
         assert done.verdict.value == "DIVERGE", text
 
 
+@pytest.mark.parametrize("found", ['"text"', "{}", '{"id": 1}', "null", "7"])
+def test_what_a_run_writes_under_a_new_name_and_is_no_records_is_a_change(
+    found: str, tmp_path: Path
+) -> None:
+    before = tables(tmp_path / "a.json", BEFORE)
+    after = json.dumps(BEFORE)[:-1] + f', "settings": {found}}}'
+    done = judged(tmp_path, KEPT, before, tables(tmp_path / "b.json", after))
+    assert done.verdict.value == "DIVERGE"
+    assert any(sentence.startswith("source.tables ") for sentence in sentences(done))
+    empty = json.dumps(BEFORE)[:-1] + ', "settings": []}'
+    done = judged(tmp_path, KEPT, before, tables(tmp_path / "b.json", empty))
+    assert done.verdict.value == "MATCH"  # there is no such record
+
+
 @pytest.mark.parametrize("records", [BEFORE["user"], []])
 def test_a_type_that_an_export_does_not_name_is_unobserved(
     records: list[Any], tmp_path: Path

@@ -126,6 +126,18 @@ def test_what_is_no_workbook_is_named(tmp_path: Path) -> None:
         assert broken not in links, caught.value  # closed while the error is still there
 
 
+def test_a_part_that_cannot_be_unpacked_is_an_error_of_the_file(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.xlsx", ROWS)
+    with zipfile.ZipFile(path) as archive:
+        read = [e for e in archive.infolist() if e.filename in (SHEET, "xl/workbook.xml")]
+    content = path.read_bytes()
+    for part in read:
+        at = part.header_offset + 30 + len(part.filename)
+        path.write_bytes(content[:at] + b"\xff" * 4 + content[at + 4 :])
+        with pytest.raises(InputError, match="cannot be read as a workbook"):
+            rows_of(path, "sale")
+
+
 def test_in_a_folder_sheets_have_the_name_of_their_file(tmp_path: Path) -> None:
     save(tmp_path / "one.xlsx", ROWS)
     save(tmp_path / "two.xlsx", ROWS)

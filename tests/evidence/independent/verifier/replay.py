@@ -14,7 +14,7 @@ from .scans import check_scans
 from .shapes import check_shapes
 from .trust import Trust
 
-KERNEL = "11"
+KERNEL = "12"
 
 
 def _check_manifest(bundle: Bundle, contract: Contract) -> None:
