@@ -139,7 +139,7 @@ def test_a_contract_with_every_section_is_read(tmp_path):
             ),
         ),
         (
-            "identify:\n  - {type: log, match_on: {code: raw}, version: 1, because: it has no key}\n",
+            "identify:\n  - {type: log, match_on: {code: raw}, version: 1, because: no key}\n",
             "c.yaml:2:34: `code`: expected rule@version, found the text `raw`",
         ),
         (

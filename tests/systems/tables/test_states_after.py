@@ -206,9 +206,15 @@ def test_no_bytes_are_more_than_an_error(raw: bytes) -> None:
         tables_after(raw, "f")
 
 
-@pytest.mark.parametrize("after", ['[{"name": "a"}]', '[{"id": 1}, {"name": "a"}]'])
+@pytest.mark.parametrize(
+    ("after", "created", "cause"),
+    [
+        ('[{"name": "a"}]', ["source.app"], "write `key: none` for it in a state schema"),
+        ('[{"id": 1}, {"name": "a"}]', ["note", "source.app"], "record 1 of note has no id"),
+    ],
+)
 def test_what_names_the_rows_of_a_type_that_was_empty_is_no_fault_after_a_run(
-    tmp_path: Path, after: str
+    tmp_path: Path, after: str, created: list[str], cause: str
 ) -> None:
     path = tmp_path / "state.json"
     path.write_text('{"note": [], "user": [{"id": 1}]}')
@@ -218,7 +224,7 @@ def test_what_names_the_rows_of_a_type_that_was_empty_is_no_fault_after_a_run(
     path.write_text(f'{{"note": {after}, "user": [{{"id": 1}}]}}')
     last = take([source], MemoryChunks(), offline_clock, before, "after")
     found = compare(before, last)
-    assert [delta.type for delta in found.deltas] == ["source.app"]
+    assert [delta.type for delta in found.deltas] == created
     [doubt] = found.doubts
     assert doubt.type == "note"
-    assert "write `key: none` for it in a state schema" in doubt.cause
+    assert cause in doubt.cause
