@@ -451,7 +451,8 @@ def _pair(
 ) -> tuple[Source, Source, Sequence[Source]]:
     """What reads the two sides of a source, and the states in between."""
     reader = before.reader
-    is_mixed = require_alike(before, after)
+    after = as_of_one_kind(before, after)
+    is_mixed = after.reader is not reader
     if before.is_stdin and after.is_stdin:
         raise UsageError("standard input can be one side only")
     if reader.series is not None and not is_mixed:
@@ -467,16 +468,21 @@ def _pair(
     return *backed, [file.read_by(refinement) for file in between]
 
 
-def require_alike(before: StateFile, after: StateFile) -> bool:
-    """Both may be states of one source, `UsageError` otherwise; whether two readers read them."""
-    reader = before.reader
-    is_mixed = reader is not after.reader
-    if is_mixed and not _may_be_one_system(reader, after.reader):
-        raise UsageError(
-            f"{before.source}: one side is {reader.description}, the other "
-            f"{after.reader.description}; both sides of a source are of one kind"
-        )
-    return is_mixed
+def as_of_one_kind(before: StateFile, after: StateFile) -> StateFile:
+    """The state after, by the reader of the state before unless one of the two was captured.
+
+    Since the run a path may look like another kind: a repository without `.git`, a folder in the
+    place of a file. `UsageError` where a URL, standard input or a captured state is another kind.
+    """
+    reader, sides = before.reader, (before, after)
+    if after.reader is reader or _may_be_one_system(reader, after.reader):
+        return after
+    if not any(each.url or each.is_stdin or each.reader.is_any_system for each in sides):
+        return replace(after, reader=reader)
+    raise UsageError(
+        f"{before.source}: one side is {reader.description}, the other "
+        f"{after.reader.description}; both sides of a source are of one kind"
+    )
 
 
 def _may_be_one_system(one: StateReader, other: StateReader) -> bool:

@@ -243,7 +243,7 @@ class _KeptPlace:
         if after.lost is not None:
             one = self.source or self._again()
             return one, inputs.Backed(inputs.Lost(after.source, after.lost), one)
-        inputs.require_alike(self.file, after)
+        after = inputs.as_of_one_kind(self.file, after)
         series = self.file.reader.series
         is_alike = self.file.reader is after.reader
         if self._pairs is not None and is_alike and (found := self._pairs(after.input())):
