@@ -3,7 +3,7 @@
     python -m benchmarks.file_bytes [--kind sqlite|git|csv|json] [-n 500] [--seed 0]
 
 Nothing may change. A mutant that the look (SQLite's own queries and checks, git's own commands, a
-parser of the standard library) tells apart has to be no MATCH, no mutant may end the judgement, and
+parser of the standard library) finds different has to be no MATCH, no mutant may end the judgement, and
 a kept judge has to say what a judgement of the pair says. Exit code 1 where one of these fails. A
 mutant that looks the same and is DIVERGE is counted only: much of what is damaged shows later.
 """
@@ -85,7 +85,7 @@ def tried(kind: Kind, number: int, seed: int, place: Path) -> Iterator[tuple[boo
 
 
 def is_suspect(looks_alike: bool, verdict: str) -> bool:
-    """Whether the verdict is none, or MATCH of what was told apart."""
+    """Whether the verdict is none, or MATCH of what differs."""
     return verdict not in ("MATCH", "DIVERGE", "INCONCLUSIVE") or (
         verdict == "MATCH" and not looks_alike
     )
@@ -289,8 +289,8 @@ def _look_at_csv(file: Path) -> object:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except (UnicodeDecodeError, csv.Error) as error:
         return str(error)
-    told = [[int(c) if c.isascii() and c.isdigit() else c for c in row] for row in rows]
-    return [*told[:1], *sorted(told[1:], key=repr)]  # rows of a table have no order
+    read = [[int(c) if c.isascii() and c.isdigit() else c for c in row] for row in rows]
+    return [*read[:1], *sorted(read[1:], key=repr)]  # rows of a table have no order
 
 
 def _make_json(file: Path, _: random.Random) -> None:
@@ -326,7 +326,7 @@ def run(name: str, number: int, seed: int) -> tuple[Counter[tuple[str, str]], li
     suspects: list[Suspect] = []
     with tempfile.TemporaryDirectory(prefix="statediff-bytes-") as folder:
         for alike, verdict, suspect in tried(KINDS[name], number, seed, Path(folder)):
-            counted["alike" if alike else "told apart", verdict[:40]] += 1
+            counted["alike" if alike else "different", verdict[:40]] += 1
             if is_suspect(alike, verdict):
                 suspects.append(suspect)
     return counted, suspects
