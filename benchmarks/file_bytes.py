@@ -3,9 +3,9 @@
     python -m benchmarks.file_bytes [--kind sqlite|git|csv|json] [-n 500] [--seed 0]
 
 Nothing may change. A mutant that the look (SQLite's own queries and checks, git's own commands, a
-parser of the standard library) finds different has to be no MATCH, no mutant may end the judgement, and
-a kept judge has to say what a judgement of the pair says. Exit code 1 where one of these fails. A
-mutant that looks the same and is DIVERGE is counted only: much of what is damaged shows later.
+parser of the standard library) finds different has to be no MATCH, no mutant may end the judgement,
+and a kept judge has to say what a judgement of the pair says. Exit code 1 where one of these fails.
+A mutant that looks the same and is DIVERGE is counted only: much of what is damaged shows later.
 """
 
 from __future__ import annotations
