@@ -358,6 +358,7 @@ def capture_pair(
     `InputError` where a file is not what it claims to be, or cannot be opened on either side.
     """
     firsts, seconds = distinct_states(before, "--before"), distinct_states(after, "--after")
+    seconds = named_alike(firsts, seconds)
     if [f.source for f in firsts] != [s.source for s in seconds]:
         raise UsageError(
             f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
@@ -437,6 +438,18 @@ def distinct_states(states: Sequence[str | StateFile], where: str) -> tuple[Stat
                 f"{where} gives two states named {one.source}; give each source a name: NAME=PATH"
             )
     return files
+
+
+def named_alike(
+    before: tuple[StateFile, ...], after: tuple[StateFile, ...]
+) -> tuple[StateFile, ...]:
+    """The states after; a single one, called by its kind as that before is, is called as that is.
+
+    Since the run it may look like another kind (`as_of_one_kind`).
+    """
+    if len(before) == len(after) == 1 and all(f.source == f.reader.name for f in (*before, *after)):
+        return (replace(after[0], source=before[0].source),)
+    return after
 
 
 def _names(files: Sequence[StateFile]) -> str:

@@ -191,6 +191,7 @@ class KeptPlaces:
         if isinstance(after, Mapping):
             raise UsageError(ALIKE)
         files = inputs.distinct_states(names_of(after), "the state after")
+        files = inputs.named_alike(tuple(p.file for p in self._places.values()), files)
         if [file.source for file in files] != list(self._places):
             names = ", ".join(self._places), ", ".join(file.source for file in files)
             raise UsageError(f"the state before is of {names[0]}, the state after of {names[1]}")

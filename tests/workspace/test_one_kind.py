@@ -58,14 +58,15 @@ def without_git(place: Path) -> None:
         (repository, without_git), (repository, tables),
     ],
 )  # fmt: skip
+@pytest.mark.parametrize("name", ["it=", ""])
 def test_it_is_a_change_whatever_it_looks_like(
-    tmp_path: Path, was: Callable[[Path], None], became: Callable[[Path], None]
+    tmp_path: Path, was: Callable[[Path], None], became: Callable[[Path], None], name: str
 ) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     was(before)
     became(after)
     contract = statediff.load_contract(NOTHING)
-    sides = f"it={before}", f"it={after}"
+    sides = f"{name}{before}", f"{name}{after}"
     assert statediff.judge(contract, *sides).verdict is Verdict.DIVERGE
     assert statediff.Judge(contract, sides[0]).score(sides[1]).verdict is Verdict.DIVERGE
     assert statediff.judge(contract, sides[0], sides[0]).verdict is Verdict.MATCH
