@@ -318,11 +318,11 @@ def _begun(folder: str, start: Start, environment: dict[str, str] | None) -> Non
     os.chdir(folder)
     os.environ.update(environment or {})
     _here.start = start
-    if start.method == "spawn":
-        import_sparingly()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _asked)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    if start.method == "spawn":
+        import_sparingly()
 
 
 def _asked(_number: int, _frame: object) -> None:
