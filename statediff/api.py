@@ -130,7 +130,7 @@ def changes(
     from statediff.evaluate.comparing import compare  # noqa: PLC0415 - few who import this need it
     from statediff.reports.plain import plain_diff  # noqa: PLC0415 - as above
 
-    found = compare(*captures(before, after, schema, None))
+    found = compare(*captures(before, after, schema, None, alike=True))
     if found.doubts:
         doubt = found.doubts[0]
         raise InputError(

@@ -225,7 +225,7 @@ def diff(
     _require_graph_file(graph)
     before, after = compared.sides
     with at_work("reading and comparing"):
-        pair = capture_pair(before, after, refinements(schema))
+        pair = capture_pair(before, after, refinements(schema), alike=True)
         whole = comparison(*pair)
         found = whole.diff
     note_empty(before, pair[0])

@@ -24,7 +24,7 @@ def schema_text_of(states: Sequence[str], name: str, after: Sequence[str] = ()) 
     """The drafted state schema of the states as they are, and as they are after a run."""
     if not after:
         return draft_schema(name, _parts(one_capture(states, unrefined)))
-    pair = capture_pair(states, after, unrefined)
+    pair = capture_pair(states, after, unrefined, alike=True)
     return schema_text_between(*pair, name, lambda: one_capture(states, unrefined))
 
 

@@ -348,17 +348,24 @@ def temporary_chunks() -> ChunkStore:
 
 
 def capture_pair(
-    before: Sequence[str], after: Sequence[str], refined: Refinements, during: Sequence[str] = ()
+    before: Sequence[str],
+    after: Sequence[str],
+    refined: Refinements,
+    during: Sequence[str] = (),
+    *,
+    alike: bool = False,
 ) -> tuple[Capture, Capture]:
     """The captures before and after; all states of a source have one schema.
 
     `during` names every state that a source was in between, in order; of a source with none
     nothing is known in between. A state that can be opened on one side only leaves its values on
-    the other unobserved. `UsageError` where the two sides do not name the same sources,
-    `InputError` where a file is not what it claims to be, or cannot be opened on either side.
+    the other unobserved. With `alike` no run is known to have come between, and a side that looks
+    like another kind is a mistake of who named it. `UsageError` for that and where the two sides
+    do not name the same sources, `InputError` where a file is not what it claims to be, or cannot
+    be opened on either side.
     """
     firsts, seconds = distinct_states(before, "--before"), distinct_states(after, "--after")
-    seconds = named_alike(firsts, seconds)
+    seconds = seconds if alike else named_alike(firsts, seconds)
     if [f.source for f in firsts] != [s.source for s in seconds]:
         raise UsageError(
             f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
@@ -370,6 +377,8 @@ def capture_pair(
     twos: list[Source] = []
     within: list[tuple[str, Sequence[Source]]] = []
     for first, second in zip(firsts, seconds, strict=True):
+        if alike:
+            _require_one_kind(first, second)
         files = between.get(first.source, ())
         one, two, others = _pair(first, second, refined(first.source), files)
         ones.append(one)
@@ -490,12 +499,18 @@ def as_of_one_kind(before: StateFile, after: StateFile) -> StateFile:
     reader, sides = before.reader, (before, after)
     if after.reader is reader or _may_be_one_system(reader, after.reader):
         return after
-    if not any(each.url or each.is_stdin or each.reader.is_any_system for each in sides):
-        return replace(after, reader=reader)
-    raise UsageError(
-        f"{before.source}: one side is {reader.description}, the other "
-        f"{after.reader.description}; both sides of a source are of one kind"
-    )
+    if any(each.url or each.is_stdin or each.reader.is_any_system for each in sides):
+        _require_one_kind(before, after)
+    return replace(after, reader=reader)
+
+
+def _require_one_kind(before: StateFile, after: StateFile) -> None:
+    one, other = before.reader, after.reader
+    if one is not other and not _may_be_one_system(one, other):
+        raise UsageError(
+            f"{before.source}: one side is {one.description}, the other {other.description}; "
+            "both sides of a source are of one kind"
+        )
 
 
 def _may_be_one_system(one: StateReader, other: StateReader) -> bool:

@@ -307,8 +307,10 @@ def captures(
     schema: str | Path | None,
     sandbox: str | None,
     during: Sequence[str | Path] = (),
+    *,
+    alike: bool = False,
 ) -> tuple[Capture, Capture]:
-    """What was before and what is after, captured once."""
+    """What was before and what is after, captured once; `alike` as in `inputs.capture_pair`."""
     refined = Refined(None if schema is None else Path(schema), sandbox)
     are_tables = isinstance(before, Mapping), isinstance(after, Mapping)
     if during and any(are_tables):
@@ -317,7 +319,8 @@ def captures(
         return _Tables(before, refined).captures(after)
     if any(are_tables):
         raise UsageError(ALIKE)
-    return inputs.capture_pair(names_of(before), names_of(after), refined, names_of(during))
+    between = names_of(during)
+    return inputs.capture_pair(names_of(before), names_of(after), refined, between, alike=alike)
 
 
 def names_of(state: Any) -> list[Any]:

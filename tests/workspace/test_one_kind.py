@@ -10,6 +10,7 @@ import pygit2
 import pytest
 
 import statediff
+from statediff.errors import UsageError
 from statediff.model.verdict import Verdict
 
 NOTHING = """
@@ -70,3 +71,11 @@ def test_it_is_a_change_whatever_it_looks_like(
     assert statediff.judge(contract, *sides).verdict is Verdict.DIVERGE
     assert statediff.Judge(contract, sides[0]).score(sides[1]).verdict is Verdict.DIVERGE
     assert statediff.judge(contract, sides[0], sides[0]).verdict is Verdict.MATCH
+
+
+def test_two_states_that_no_run_is_known_to_link_are_of_one_kind(tmp_path: Path) -> None:
+    database(tmp_path / "before")
+    folder(tmp_path / "after")
+    names = [f"it={tmp_path / name}" for name in ("before", "after")]
+    with pytest.raises(UsageError, match=r"^it: one side is a SQLite database"):
+        statediff.changes(*names)
