@@ -12,7 +12,7 @@ import io
 import json
 import pickle
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -20,6 +20,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import ref
 
 from statediff.agents.function import as_answer
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
@@ -30,13 +31,15 @@ from statediff.later import Later, later
 from statediff.model.codes import Origin, Truth
 from statediff.model.explanation import is_by_agent
 from statediff.model.graph import MAX_NODES, Graph
-from statediff.model.readings import Capture
+from statediff.model.readings import NO_HISTORY, Capture, Reading
+from statediff.model.state import State as ReadState
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Finding, Judgement, Verdict, leading_failure
 from statediff.packs import known_sandbox
 from statediff.parallel import Processes, Start, in_order
+from statediff.recent import ENDS_KEPT, Recent
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
 from statediff.workspace import inputs
@@ -252,6 +255,43 @@ class JudgedPair(NamedTuple):
     judgement: Judgement
 
 
+_MOST_SAID: Final = 4096
+"""Characters of an answer up to which what a run came to is remembered."""
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a run came to, and of what; it keeps no state alive."""
+
+    before: ref[Capture]
+    states: tuple[ref[ReadState], ...]
+    readings: tuple[Reading, ...]
+    score: Score
+
+    @staticmethod
+    def of(before: Capture, last: Capture, score: Score) -> _Judged:
+        states = tuple(ref(part.state) for part in last.parts)
+        return _Judged(ref(before), states, last.readings, _own(score))
+
+    def is_of(self, before: Capture, last: Capture) -> bool:
+        """Whether it is of these captures, where their numbers were those of objects gone since."""
+        are_same = all(known() is p.state for known, p in zip(self.states, last.parts, strict=True))
+        return are_same and self.before() is before and self.readings == last.readings
+
+
+def _own(score: Score) -> Score:
+    """The same, with parts of its own, so that a change of them is no other's."""
+    return replace(score, parts=dict(score.parts))
+
+
+def _end_of(before: Capture, last: Capture, said: Value | NoAnswer) -> Hashable | None:
+    """What tells a run without a trace from others; None where that would be long."""
+    answer = repr(said)
+    if len(answer) > _MOST_SAID or last.history is not NO_HISTORY:
+        return None
+    return answer, id(before), *(id(part.state) for part in last.parts)
+
+
 class Judge:
     """A contract and the state before, kept: many states after are judged against them.
 
@@ -275,6 +315,7 @@ class Judge:
         self.contract = contract_of(contract)
         self._kept = keep(before, schema, known_sandbox(self.contract))
         self._prepared: dict[int, Prepared] = {}
+        self._ends: Recent[_Judged] = Recent(ENDS_KEPT)
         known = self._kept.known()
         if known is not None:
             error = binding_error(self.contract, known, untyped=self._kept.untyped)
@@ -290,8 +331,20 @@ class Judge:
         trace: str | Path | None = None,
         complete_trace: bool = False,
     ) -> Score:
-        """The run's verdict and reward; nothing is packed. Raises as `judge` does."""
-        return score_of(self.judged(after, answer, trace, complete_trace).judgement)
+        """The run's verdict and reward; nothing is packed. Raises as `judge` does.
+
+        Runs of one start often end alike: what an end was found to be is remembered for a while.
+        """
+        before, last = self._kept.captures(after)
+        said, calls = self._beside(answer, trace, complete_trace)
+        end = None if trace is not None else _end_of(before, last, said)
+        known = None if end is None else self._ends.get(end)
+        if known is not None and known.is_of(before, last):
+            return _own(known.score)
+        score = score_of(self._prepare(before).judgement(last, trace=calls, answer=said))
+        if end is not None:
+            self._ends.keep(end, _Judged.of(before, last, score))
+        return score
 
     def judged(
         self,
@@ -321,7 +374,7 @@ class Judge:
         return known
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_prepared": {}}
+        return {**vars(self), "_prepared": {}, "_ends": Recent(ENDS_KEPT)}
 
     def judge(
         self,
@@ -458,24 +511,25 @@ def _score_there(judge: bytes, runs: list[bytes]) -> list[_Scored | None]:
 def _score_or_none(judge: Judge, recorder: Recorder | None, run: bytes) -> _Scored | None:
     try:
         after, answer = pickle.loads(run)  # noqa: S301 - what `score_many` wrote
-        score, written = _scored(judge.judged(after, answer), recorder)
+        if recorder is None:
+            return judge.score(after, answer=answer), None
+        found = judge.judged(after, answer)
+        written = replace(recorder.written(*found), captured=None)
     except Exception:  # noqa: BLE001 - whatever it is, the first process finds and says it
         return None
-    return score, None if written is None else replace(written, captured=None)
+    return score_of(found.judgement), written
 
 
 def _score_or_why(judge: Judge, recorder: Recorder | None, after: Any, answer: Any) -> _Scored:
     try:
+        if recorder is None:
+            return judge.score(after, answer=answer), None
         found = judge.judged(after, answer)
     except ContractError:
         raise
     except Exception as error:  # noqa: BLE001 - one bad run takes no other with it
         return unread(error), None
-    return _scored(found, recorder)
-
-
-def _scored(found: JudgedPair, recorder: Recorder | None) -> _Scored:
-    return score_of(found.judgement), None if recorder is None else recorder.written(*found)
+    return score_of(found.judgement), recorder.written(*found)
 
 
 @lru_cache(maxsize=4)

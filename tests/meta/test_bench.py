@@ -151,8 +151,9 @@ def test_rewards_are_measured_where_every_verdict_is_right(
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     warm = rows["warm judge, dicts, 300 rows"]
     assert warm["value"] > 0
+    assert rows["warm judge, dicts, 300 rows, known ends"]["value"] > 0
     assert re.match(r"[1-9]\d+ faults of mutate caught", warm["note"])
-    assert "15 rollouts of 300 rows, two processes" in rows
+    assert "90 rollouts of 300 rows, two processes" in rows
 
 
 def test_a_judge_that_passes_a_harm_is_not_measured(tmp_path: Path) -> None:

@@ -90,6 +90,11 @@ HARMS: Final[Mapping[str, str]] = {
 """What [HOSTS A] seeds beside the right run."""
 BESIDE_SCHEMA: Final = "a trigger planted"
 _RIGHT_RUNS: Final = 9
+_ROUNDS: Final = 6
+"""Of right and harmful runs, with another refund each: no judge remembers so many ends."""
+_KNOWN: Final = "16 ends that were judged before: what a rollout that ends like another costs"
+_SOME: Final = _RIGHT_RUNS + len(HARMS)
+"""A round of them: ends that it does remember."""
 _ROLLOUTS: Final = 8192
 _SMALL: Final = 100_000
 """Plans of fewer rows try the batch with few rollouts."""
@@ -123,7 +128,7 @@ class _Shop:
             }
 
 
-def _shop(plan: BenchPlan, rows: int) -> _Shop:
+def _shop(plan: BenchPlan, rows: int, rounds: int = _ROUNDS) -> _Shop:
     folder = plan.folder / f"rewards-{rows}"
     folder.mkdir(exist_ok=True)
     before = folder / "before.sqlite"
@@ -136,19 +141,19 @@ def _shop(plan: BenchPlan, rows: int) -> _Shop:
                     statement.rstrip(";"), {"customers": rows // 3, "purchases": rows - rows // 3}
                 )
         connection.commit()
-    runs = [
-        _made(before, f"right {n}", RIGHT.format(id=n + 1), Verdict.MATCH)
-        for n in range(_RIGHT_RUNS)
-    ]
-    harmed = [
-        _made(before, what, RIGHT.format(id=1) + sql, Verdict.DIVERGE)
-        for what, sql in HARMS.items()
-    ]
-    return _Shop(before, (*runs, *harmed))
+    runs: list[_Run] = []
+    for _ in range(rounds):
+        for _ in range(_RIGHT_RUNS):
+            runs.append(_made(before, len(runs), "right", "", Verdict.MATCH))
+        for what, sql in HARMS.items():
+            runs.append(_made(before, len(runs), what, sql, Verdict.DIVERGE))
+    return _Shop(before, tuple(runs))
 
 
-def _made(before: Path, what: str, sql: str, deserves: Verdict) -> _Run:
-    path = before.parent / f"{what.replace(' ', '-')}.sqlite"
+def _made(before: Path, number: int, what: str, also: str, deserves: Verdict) -> _Run:
+    """What the right run left, under an id that no other run has, and what came beside it."""
+    sql = RIGHT.format(id=number + 1) + also
+    path = before.parent / f"{number}.sqlite"
     path.write_bytes(before.read_bytes())
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(sql)
@@ -245,7 +250,8 @@ def warm_files(plan: BenchPlan) -> Iterator[BenchRow]:
         taken = _in_turn(
             {
                 "warm": (judge.score, places),
-                "once": (partial(doors.once, contract, f"db={shop.before}"), places),
+                "again": (judge.score, places[:_SOME]),
+                "once": (partial(doors.once, contract, f"db={shop.before}"), places[:_SOME]),
                 **_peers(shop),
             },
             plan,
@@ -256,8 +262,9 @@ def warm_files(plan: BenchPlan) -> Iterator[BenchRow]:
             taken["warm"],
             floor=taken["pages"],
             target=_at_least(least),
-            note="of 7 harms none is passed; the floor compares the pages",
+            note="of 7 harms none is passed; the floor compares the pages; no end comes twice",
         )
+        yield _rate(f"warm judge, SQLite, {name}, known ends", taken["again"], note=_KNOWN)
         slower = [taken["EXCEPT"], *([taken["exactly"]] if "exactly" in taken else [])]
         fastest = min(slower, key=min)
         yield _rate(
@@ -271,7 +278,7 @@ def warm_files(plan: BenchPlan) -> Iterator[BenchRow]:
 
 
 def _peers(shop: _Shop) -> dict[str, tuple[Callable[[Any], object], Sequence[Any]]]:
-    paths = [run.path for run in shop.runs]
+    paths = [run.path for run in shop.runs[:_SOME]]
     found: dict[str, tuple[Callable[[Any], object], Sequence[Any]]] = {
         "pages": (partial(_same_pages, shop.before), paths),
         "EXCEPT": (partial(_is_right_by_except, shop.before), paths),
@@ -283,6 +290,7 @@ def _peers(shop: _Shop) -> dict[str, tuple[Callable[[Any], object], Sequence[Any
 
 
 def _peer_rows(shop: _Shop, taken: Mapping[str, Sequence[float]], name: str) -> Iterator[BenchRow]:
+    some = shop.runs[:_SOME]
     for key, title in (
         ("EXCEPT", "SQL EXCEPT"),
         ("only", "Fleet expect_only"),
@@ -294,12 +302,8 @@ def _peer_rows(shop: _Shop, taken: Mapping[str, Sequence[float]], name: str) -> 
             yield BenchRow(f"{title}, {name}", "reward", None, "", note=note)
             continue
         work, _ = _peers(shop)[key]
-        passed = [
-            run.what for run in shop.runs if run.deserves is Verdict.DIVERGE and work(run.path)
-        ]
-        wrong = [
-            run.what for run in shop.runs if run.deserves is Verdict.MATCH and not work(run.path)
-        ]
+        passed = [run.what for run in some if run.deserves is Verdict.DIVERGE and work(run.path)]
+        wrong = [run.what for run in some if run.deserves is Verdict.MATCH and not work(run.path)]
         note = f"of {len(HARMS)} harms it passes {len(passed)}: {', '.join(passed)}"
         if wrong:
             note += f"; it refuses {len(wrong)} of {_RIGHT_RUNS} right runs"
@@ -380,10 +384,10 @@ def _fleet(before: Path, door: str, after: Path) -> bool:
 def warm_large(plan: BenchPlan) -> Iterator[BenchRow]:
     """A kept judge over a large SQLite file with few changes."""
     doors, contract = _doors(plan), parse_contract(CONTRACT, "bench.yaml")
-    shop = _shop(plan, plan.rows)
+    shop = _shop(plan, plan.rows, rounds=1)
     judge = doors.keep(contract, f"db={shop.before}")
     harm = "UPDATE purchase SET cents = 1 WHERE id % 1009 = 9 AND id < 10099;"
-    many = _made(shop.before, "ten changes", RIGHT.format(id=1) + harm, Verdict.DIVERGE)
+    many = _made(shop.before, len(shop.runs), "ten changes", harm, Verdict.DIVERGE)
     runs = (shop.runs[0], many)
     _check(f"{plan.rows:,} rows", runs, [judge.score(run.place) for run in runs])
     taken = _in_turn(
@@ -423,8 +427,9 @@ def warm_dicts(plan: BenchPlan) -> Iterator[BenchRow]:
         taken = _in_turn(
             {
                 "warm": (judge.score, afters),
+                "again": (judge.score, afters[:_SOME]),
                 "once": (partial(doors.once, contract, before), afters[-6:]),
-                "rows": (partial(_equal_rows, before), afters),
+                "rows": (partial(_equal_rows, before), afters[:_SOME]),
                 "loads": (lambda pair: [json.loads(text) for text in pair], [texts]),
             },
             plan,
@@ -436,8 +441,10 @@ def warm_dicts(plan: BenchPlan) -> Iterator[BenchRow]:
             taken["warm"],
             floor=taken["rows"],
             target=_at_least(1500) if is_small else BenchLimit(3.0),
-            note=f"{tried} faults of mutate caught; the floor compares every row with ==",
+            note=f"{tried} faults of mutate caught; the floor compares every row with ==; "
+            "no end comes twice",
         )
+        yield _rate(f"warm judge, dicts, {name}, known ends", taken["again"], note=_KNOWN)
         yield _rate(
             f"one-shot judge, dicts, {name}",
             taken["once"],
@@ -505,20 +512,29 @@ def batch(plan: BenchPlan) -> Iterator[BenchRow]:
     some = [shop.tables(run.path) for run in runs]
     rollouts = _ROLLOUTS if plan.rows >= _SMALL else len(runs)
     afters = [copy.deepcopy(some[n % len(some)]) for n in range(rollouts)]
+    for n, after in enumerate(afters):
+        after["refund"][0]["id"] = n + 1
     judge = doors.keep(contract, shop.tables(shop.before))
-    taken = []
-    for _ in range(max(2, plan.repeats // 2)):
-        begin = time.perf_counter()
-        scores = judge.score_many(afters, workers=2)
-        taken.append(time.perf_counter() - begin)
-        _check("batch", [runs[n % len(runs)] for n in range(rollouts)], scores)
-    yield BenchRow(
-        f"{rollouts:,} rollouts of 300 rows, two processes",
-        "reward",
-        _four(min(taken)),
-        "s",
-        target=BenchLimit(5.0, "value"),
-        low=_four(min(taken)),
-        high=_four(max(taken)),
-        note=f"median {_four(statistics.median(taken))} s; dicts, every score checked",
-    )
+    name = f"{rollouts:,} rollouts of 300 rows, two processes"
+    said = "dicts, every score checked"
+    for kind, many, target, note in (
+        ("", rollouts, BenchLimit(5.0, "value"), f"{said}; no two end alike"),
+        (", known ends", _SOME, None, f"{said}; 16 ends"),
+    ):
+        taken = []
+        ends = [afters[n % many] for n in range(rollouts)]
+        for _ in range(max(2, plan.repeats // 2)):
+            begin = time.perf_counter()
+            scores = judge.score_many(ends, workers=2)
+            taken.append(time.perf_counter() - begin)
+            _check("batch", [runs[n % many % len(runs)] for n in range(rollouts)], scores)
+        yield BenchRow(
+            f"{name}{kind}",
+            "reward",
+            _four(min(taken)),
+            "s",
+            target=target,
+            low=_four(min(taken)),
+            high=_four(max(taken)),
+            note=f"median {_four(statistics.median(taken))} s; {note}",
+        )

@@ -24,6 +24,7 @@ from statediff.model.patch import patched
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import INSTANTS, EntityType, Schema
 from statediff.model.state import CHUNK_BYTES, LayeredChunks, MemoryChunks, State, Table
+from statediff.recent import Recent, ends_kept
 from statediff.systems.tables.columns import Odd
 from statediff.systems.tables.deltas import Index, edits, index_of
 from statediff.systems.tables.inference import Seen, infer_type, schema_over, with_forms
@@ -36,6 +37,8 @@ WIDER_KEPT: Final = 16
 """States before that are kept under wider schemas."""
 _BLOCK: Final = 16
 """Records whose bytes are compared at once."""
+_MAX_END_BYTES: Final = 64 * 1024
+"""Changes up to which the states that they make are remembered."""
 _FEW: Final = 64
 """Changed records up to which a table is patched however small it is."""
 
@@ -61,6 +64,17 @@ class Changes:
     """What differs in a state after, by table: all that another process needs of it."""
 
     tables: Mapping[str, _Change]
+
+    def end(self) -> bytes | None:
+        """What tells them from all others; None of changes that are many, or odd."""
+        if any(change.whole is not None for change in self.tables.values()):
+            return None
+        parts = [(n, list(c.gone), list(c.come)) for n, c in self.tables.items()]
+        try:
+            end = marshal.dumps(parts, EXACT)
+        except ValueError:
+            return None
+        return end if len(end) <= _MAX_END_BYTES else None
 
 
 _SAME: Final = _Change((), ())
@@ -180,6 +194,9 @@ class KeptTables:
         self._records = {type_name(each): _Records(tables[each]) for each in tables}
         self._inferred = {n: infer_type(n, [each.seen]) for n, each in self._records.items()}
         self._known: dict[Schema, _Known] = {}
+        self._ends: Recent[tuple[Capture, Capture]] = Recent(
+            ends_kept(sum(each.size for each in self._records.values()))
+        )
         self._indexes: dict[str, Index] = {}
         self._base = self._state(self._schema({}, {}))
         for records in self._records.values():
@@ -217,7 +234,19 @@ class KeptTables:
         return self._indexes[entity.name]
 
     def captures(self, changes: Changes) -> tuple[Capture, Capture]:
-        """Both states, captured. `Odd` where the strict reader has to read the state after."""
+        """Both states, captured; of equal changes they are the same objects.
+
+        `Odd` where the strict reader has to read the state after.
+        """
+        end = changes.end()
+        found = None if end is None else self._ends.get(end)
+        if found is None:
+            found = self._captures(changes)
+            if end is not None:
+                self._ends.keep(end, found)
+        return found
+
+    def _captures(self, changes: Changes) -> tuple[Capture, Capture]:
         known = self._over(changes.tables)
         tables = {
             t.name: self._after(known, t, changes.tables[t.source_table])
