@@ -281,7 +281,7 @@ class _Judged:
 
 def _own(score: Score) -> Score:
     """The same, with parts of its own, so that a change of them is no other's."""
-    return replace(score, parts=dict(score.parts))
+    return Score(verdict=score.verdict, reward=score.reward, parts=dict(score.parts), why=score.why)
 
 
 def _end_of(before: Capture, last: Capture, said: Value | NoAnswer) -> Hashable | None:

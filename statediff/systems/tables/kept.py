@@ -193,7 +193,9 @@ class KeptTables:
             raise Odd
         self._records = {type_name(each): _Records(tables[each]) for each in tables}
         self._inferred = {n: infer_type(n, [each.seen]) for n, each in self._records.items()}
-        self._known: dict[Schema, _Known] = {}
+        self._known: Recent[_Known] = Recent(WIDER_KEPT)
+        self._said: Recent[_Known] = Recent(WIDER_KEPT)
+        """The same by what the records after say of their types, where nothing else decides it."""
         self._ends: Recent[tuple[Capture, Capture]] = Recent(
             ends_kept(sum(each.size for each in self._records.values()))
         )
@@ -265,11 +267,14 @@ class KeptTables:
         }
         if not wider:
             return self._base
-        schema = self._schema(wider, {name: changes[name].come for name in wider})
-        known = self._known.pop(schema, None) or self._state(schema)
-        self._known[schema] = known
-        if len(self._known) > WIDER_KEPT:
-            self._known.pop(next(iter(self._known)), None)
+        said = frozenset((name, seen.said) for name, seen in wider.items())
+        known = self._said.get(said)
+        if known is None:
+            schema = self._schema(wider, {name: changes[name].come for name in wider})
+            known = self._known.get(schema) or self._state(schema)
+            self._known.keep(schema, known)
+            if self._refine is None:
+                self._said.keep(said, known)
         return known
 
     def _schema(self, wider: Mapping[str, Seen], come: Mapping[str, Sequence[Any]]) -> Schema:
