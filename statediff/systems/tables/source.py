@@ -42,12 +42,12 @@ from statediff.model.values import (
     printable,
     show_key,
 )
-from statediff.systems.base.rows import Convert, converter
+from statediff.systems.base.rows import Convert
 from statediff.systems.tables.columns import (
     Odd,
     columns_of,
-    is_identity,
     is_narrow,
+    reader,
     table_of_columns,
 )
 from statediff.systems.tables.inference import infer_schema, with_forms
@@ -349,10 +349,7 @@ def lacks_key(entity_type: EntityType, row: Row) -> bool:
 
 def row_reader(entity_type: EntityType) -> Callable[[Record], Row]:
     """How a record becomes a row of the type: its fields by name, read as the kinds they have."""
-    readers = [
-        (f.name, f.source_column, None if is_identity(entity_type, f) else converter(f))
-        for f in entity_type.fields
-    ]
+    readers = [(f.name, f.source_column, reader(entity_type, f)) for f in entity_type.fields]
     return lambda record: dict(_fields(record, readers))
 
 
