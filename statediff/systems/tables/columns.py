@@ -40,8 +40,8 @@ def reader(entity_type: EntityType, field: Field) -> Convert | None:
         return None
     convert = converter(field)
     match field.kind, field.stored:
-        case (Kind.BOOL, Kind.INT) | (Kind.DECIMAL, Kind.TEXT):
-            return None if convert is None else partial(_stored_as, field.stored, convert)
+        case (Kind.BOOL, Kind.INT as kind) | (Kind.DECIMAL, Kind.TEXT as kind):
+            return None if convert is None else partial(_stored_as, kind, convert)
         case (Kind.BOOL, Kind.BOOL) | (Kind.DECIMAL, Kind.INT | Kind.DECIMAL):
             return None
         case _:
