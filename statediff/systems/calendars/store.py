@@ -30,7 +30,7 @@ from statediff.systems.base.kept import StateOf
 from statediff.systems.base.rows import source_schema
 from statediff.systems.calendars.contacts import ADDRESS_BOOK, CONTACT, contact_row
 from statediff.systems.calendars.items import CALENDAR, FAULTS, ITEM, item_rows
-from statediff.systems.calendars.source import dav_state
+from statediff.systems.calendars.source import dav_state, spoiled_since
 from statediff.systems.relational.schema import Refine
 from statediff.systems.trackers.folder import PROGRAM, entries, read_file
 
@@ -97,7 +97,8 @@ class RadicaleStoreSource:
         looks = self._looks()
         if looks is None:
             raise SourceUnavailable("the calendars' server does not answer")
-        return scanned(self._name, as_of, self._state(self._folder, looks, store, like))
+        state = self._state(self._folder, looks, store, like)
+        return replace(scanned(self._name, as_of, state), spoiled=spoiled_since(like, state))
 
     def kept_states(self, _answer: Mapping[str, Any]) -> StateOf:
         """What makes a state of each that the server kept: its files are written and read again."""

@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
+from statediff.capture.take import take
+from statediff.evaluate import judgement_of, parse_contract
 from statediff.model.state import MemoryChunks
+from statediff.model.verdict import Verdict
+from statediff.workspace.inputs import offline_clock
 from tests.systems.calendars.test_objects import CARD, MOVED
 
 pytest.importorskip("icalendar")
 
+NOOP = b"contract: t/none\nversion: 1.0.0\nowner: t\nintent: Change nothing here.\nnoop: true\n"
 WORK = Path("collection-root", "ada", "work")
 PROPS = {"tag": "VCALENDAR", "D:displayname": "Work", "color": "1"}
 
@@ -83,3 +88,38 @@ def test_the_lock_and_the_spelling_of_properties_are_no_state(tmp_path: Path) ->
     path = after / WORK / ".Radicale.props"
     path.write_text(json.dumps(PROPS, sort_keys=True, indent=1), encoding="utf-8")
     assert shown(after) == shown(before)
+
+
+def twice(store: Path) -> None:
+    """An event of the same name in one object."""
+    path = store / WORK / "s.ics"
+    path.write_text(path.read_text(encoding="utf-8").replace(MOVED, MOVED + MOVED), "utf-8")
+
+
+def copied(store: Path) -> None:
+    (store / WORK / "other.ics").write_bytes((store / WORK / "s.ics").read_bytes())
+
+
+def copied_card(store: Path) -> None:
+    people = store / WORK.with_name("people")
+    (people / "other.vcf").write_bytes((people / "t.vcf").read_bytes())
+
+
+@pytest.mark.parametrize("harm", [twice, copied, copied_card])
+def test_an_object_that_a_run_doubles_is_a_change_and_no_open_question(
+    harm: Callable[[Path], None], tmp_path: Path
+) -> None:
+    from statediff.systems.calendars.store import RadicaleStoreSource  # noqa: PLC0415 - an extra
+
+    before, after = made(tmp_path / "one"), made(tmp_path / "two")
+
+    def verdict() -> Verdict:
+        store = MemoryChunks()
+        sides = [RadicaleStoreSource("calendars", each, list) for each in (before, after)]
+        first = take(sides[:1], store, offline_clock, None, "before")
+        last = take(sides[1:], store, offline_clock, first, "after")
+        return judgement_of(parse_contract(NOOP, "contract.yaml"), first, last).verdict
+
+    assert verdict() is Verdict.MATCH
+    harm(after)
+    assert verdict() is Verdict.DIVERGE
