@@ -61,6 +61,14 @@ def parse_instant(text: str) -> datetime | None:
         return None
 
 
+def in_utc(moment: datetime) -> datetime | None:
+    """The instant, in UTC; None where that lies outside the years 1 to 9999."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
 def in_zone(local: datetime, zone: tzinfo) -> datetime | None:
     """The instant (UTC) of a local time; None where the zone has it twice or not at all."""
     first = local.replace(tzinfo=zone, fold=0)
@@ -68,10 +76,7 @@ def in_zone(local: datetime, zone: tzinfo) -> datetime | None:
         return first  # no clock of it is ever set
     if first.utcoffset() != first.replace(fold=1).utcoffset():
         return None  # the clock was set back or forward over this hour
-    try:
-        return first.astimezone(UTC)
-    except OverflowError:
-        return None
+    return in_utc(first)
 
 
 def is_written_in(text: str, form: str) -> bool:

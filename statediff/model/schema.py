@@ -57,6 +57,8 @@ class Field:
     """The zone of a timestamp that the source stores without one; declared, never guessed."""
     form: str | None = None
     """How the source writes the field's instants as text; see `model.instants`."""
+    stored: Kind | None = None
+    """The one kind of what the source stores before the run, where its values say their kind."""
     is_immutable: bool = False
     digest_above_bytes: int | None = None
     """A longer text or binary value is captured by its digest; None leaves that to the source."""

@@ -7,13 +7,15 @@ VERSION that is one of the two that they write.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Final
 
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Map, Value
 from statediff.systems.calendars.items import MAX_OBJECT_CHARACTERS
-from statediff.systems.calendars.lines import ContentLine, content_lines
+from statediff.systems.calendars.lines import ContentLine, content_lines, with_parameters
 
 ADDRESS_BOOK: Final = EntityType(
     "address_book",
@@ -61,6 +63,7 @@ _ADDRESS: Final = ("box", "extended", "street", "city", "region", "code", "count
 _LISTS: Final = {"EMAIL": "emails", "TEL": "phones", "ADR": "addresses"}
 _FRAME: Final = frozenset({"BEGIN", "END", "REV", "PRODID"})
 _VERSIONS: Final = frozenset({"3.0", "4.0"})
+_ESCAPED: Final = re.compile(r"\\([\\,;nN])")
 _WORDS: Final = frozenset({"type", "value", "encoding"})
 """Parameters whose values are words, in any case and order; every other one may hold a text."""
 
@@ -88,15 +91,20 @@ def contact_row(address_book: str, name: str, text: str) -> Row:
     versions = [(params, value) for n, params, value in lines if n == "VERSION"]
     is_usual = len(versions) == 1 and versions[0][1] in _VERSIONS and not versions[0][0]
     others: dict[str, list[str]] = {} if versions else {"VERSION": []}
+    names = Counter(kind for kind, _, _ in lines)
     for kind, params, value in lines:
-        if kind in _FRAME or (kind == "UID" and not params) or (kind == "VERSION" and is_usual):
+        if (
+            (kind in _FRAME and names[kind] == 1)
+            or (kind == "UID" and not params)
+            or (kind == "VERSION" and is_usual)
+        ):
             continue
         if kind in _TEXTS and not params and row[_TEXTS[kind]] is None:
             row[_TEXTS[kind]] = value if kind == "ORG" else _unescaped(value)
         elif kind == "ADR":
-            lists["addresses"].append(Map.of({**params, **_address(value)}))
+            lists["addresses"].append(with_parameters(params, _address(value)))
         elif kind in _LISTS:
-            lists[_LISTS[kind]].append(Map.of({**params, "value": _unescaped(value)}))
+            lists[_LISTS[kind]].append(with_parameters(params, {"value": _unescaped(value)}))
         elif kind == "CATEGORIES" and not params:
             categories += [_unescaped(each) for each in _split(value, ",")]
         else:
@@ -112,7 +120,8 @@ def _parts(line: ContentLine) -> tuple[str, dict[str, str], str]:
     # A group (`item1.ADR`) ties a line to another; the name of the line is what follows.
     group, _, kind = line.name.rpartition(".")
     found: dict[str, list[str]] = {"group": [group.lower()]} if group else {}
-    for name, value in line.parameters:
+    for key, value in line.parameters:
+        name = ";group" if key == "group" else key  # which is no group
         words = value.lower().split(",") if name in _WORDS else [value]
         found.setdefault(name, []).extend(words)
     given = {n: ",".join(sorted(v) if n in _WORDS else v) for n, v in found.items()}
@@ -142,11 +151,5 @@ def _split(value: str, at: str) -> list[str]:
 
 
 def _unescaped(value: str) -> str:
-    found, cut = "", False
-    for character in value:
-        if cut:
-            found += "\n" if character in "nN" else character
-        elif character != "\\":
-            found += character
-        cut = character == "\\" and not cut
-    return found
+    """The text; a backslash before what needs none is a character (RFC 6350, section 3.4)."""
+    return _ESCAPED.sub(lambda found: "\n" if found[1] in "nN" else found[1], value)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from icalendar import Calendar, Parameters
 
 from statediff.model.batches import Row
+from statediff.model.instants import in_utc
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Map, Value
 from statediff.systems.calendars.lines import (
@@ -21,6 +22,7 @@ from statediff.systems.calendars.lines import (
     malformed,
     mismatched_end,
     repeated_parameter,
+    with_parameters,
 )
 
 MAX_OBJECT_CHARACTERS: Final = 4 * 1024 * 1024
@@ -87,8 +89,12 @@ _TEXTS: Final = {
 }
 _TIMES: Final = frozenset({"DTSTART", "DTEND", "DUE", "EXDATE", "RDATE", "RECURRENCE-ID"})
 """Properties that are a DATE-TIME where they do not say what they are (RFC 5545, section 3.8)."""
-FAULTS: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
-"""What the parser raises at a text that is no iCalendar."""
+FAULTS: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError),
+    *(ArithmeticError, OSError),
+)
+"""What the parser raises at a text that is no iCalendar; an `OSError` where the name of a zone is
+that of a folder, or too long for one of a file."""
 
 
 def item_rows(calendar: str, name: str, text: str) -> list[Row]:
@@ -101,7 +107,7 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
         raise ValueError(f"a parameter is there twice: {repeated}")
     ended = mismatched_end(lines)
     if ended is not None:  # others refuse it, or take the end for that of another component
-        raise ValueError(f"{ended} ends where another component is open")
+        raise ValueError(f"{ended} ends where another component is open, or nowhere")
     odd = malformed(lines)
     if odd is not None:  # others refuse it, or leave it out
         raise ValueError(f"{odd} has no value of its kind")
@@ -124,8 +130,8 @@ def _around(parsed: Any) -> tuple[str, ...]:
     lines = [
         f"{name}:{_line(name, each)}"
         for name, value in parsed.items()
-        if name != "PRODID"
         for each in _several(value)
+        if name != "PRODID" or isinstance(value, list)
     ]
     for usual in _USUAL.intersection(lines):
         lines.remove(usual)  # one of them: programs refuse what says its version twice
@@ -155,11 +161,13 @@ def _item(calendar: str, component: Any, around: tuple[str, ...]) -> Row:
     attendees = [_attendee(each) for each in _several(component.get("ATTENDEE", []))]
     row["attendees"] = tuple(sorted(attendees, key=repr))
     shown = {*_TEXTS, "UID", "RECURRENCE-ID", "RRULE", "SEQUENCE"}
+    # Programs refuse a stamp that is there twice.
     whole = {"DTSTAMP", "LAST-MODIFIED", "ATTENDEE"}
     others: dict[str, Value] = {_AROUND: around} if around else {}
     for name, value in component.items():
         # The zone of a moment, and the parameters of an organizer, are in its line alone.
-        if name not in whole and (name not in shown or getattr(value, "params", None)):
+        is_once = name in whole and (name == "ATTENDEE" or not isinstance(value, list))
+        if not is_once and (name not in shown or getattr(value, "params", None)):
             others[name] = tuple(sorted(_line(name, each) for each in _several(value)))
     row["properties"] = Map.of(others)
     return row
@@ -197,13 +205,15 @@ def _written(component: Any) -> str:
 
 def _moment(value: Any) -> Value:
     found = None if value is None else value.dt
+    if type(found) is datetime and found.tzinfo is not None and in_utc(found) is None:
+        return _ical(value)  # the zone is in its line
     if found is None or type(found) in (date, datetime):
         return found
     raise ValueError("a start or an end that is neither a date nor a time")
 
 
 def _moments(value: Any) -> list[Value]:
-    found = [_moment(each) for line in _several(value) for each in line.dts]
+    found: list[Value] = [_moment(each) for line in _several(value) for each in line.dts]
     return sorted(found, key=repr)
 
 
@@ -225,4 +235,4 @@ def _zone(component: Any) -> Value:
 
 def _attendee(value: Any) -> Map:
     params = {str(n).lower(): ",".join(map(str, _several(v))) for n, v in value.params.items()}
-    return Map.of({**params, "address": str(value)})
+    return with_parameters(params, {"address": str(value)})

@@ -6,14 +6,18 @@ Libraries keep one value of a parameter that is there twice. Here all are kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from statediff.model.values import Map, Value
 
 _FOLD: Final = re.compile(r"\r?\n[ \t]")
 _BARE: Final = re.compile(r"\r(?!\n)")
 """An end of a line to some programs, and part of it to others."""
 _NAME: Final = re.compile(r"[!-~]+")
+_EDGES: Final = ("BEGIN", "END")
+_COMPONENT: Final = re.compile(r"[A-Za-z0-9-]+")
 _PARTS: Final = re.compile(r'(?:[^";:]|"[^"]*")*')
 
 
@@ -68,9 +72,13 @@ def _content_line(line: str) -> ContentLine:
     name, *given = parts
     if not _NAME.fullmatch(name):
         raise ValueError("a line without a name, or with one that is none")
+    if name.upper() in _EDGES and (given or not _COMPONENT.fullmatch(line[at:])):
+        raise ValueError("a component without a name, or with parameters")
     pairs = []
     for each in given:
         key, is_pair, value = each.partition("=")
+        if not _NAME.fullmatch(key):
+            raise ValueError("a parameter without a name, or with one that is none")
         pairs.append((key.lower(), value.strip('"')) if is_pair else ("type", key))
     return ContentLine(name.upper(), tuple(pairs), line[at:])
 
@@ -86,15 +94,15 @@ def repeated_parameter(lines: Sequence[ContentLine]) -> str | None:
 
 
 def mismatched_end(lines: Sequence[ContentLine]) -> str | None:
-    """The name of a component that ends where another one is open; None if none does."""
+    """What ends where another component is open, or never, or is in none; None if nothing does."""
     open_ones: list[str] = []
     for line in lines:
-        named = line.value.strip().upper()
+        named = line.value.upper()
         if line.name == "BEGIN":
             open_ones.append(named)
-        elif line.name == "END" and (not open_ones or open_ones.pop() != named):
-            return named
-    return None
+        elif not open_ones or (line.name == "END" and open_ones.pop() != named):
+            return named if line.name == "END" else line.name
+    return open_ones[-1] if open_ones else None
 
 
 def malformed(lines: Sequence[ContentLine]) -> str | None:
@@ -110,3 +118,9 @@ def malformed(lines: Sequence[ContentLine]) -> str | None:
             if name != "cn" and value != value.strip():
                 return f"{line.name}: {name}"
     return None
+
+
+def with_parameters(parameters: Mapping[str, Value], said: Mapping[str, Value]) -> Map:
+    """What a line says, and its parameters; one that is called like what it says is `;NAME`."""
+    apart = {f";{name}" if name in said else name: each for name, each in parameters.items()}
+    return Map.of({**apart, **said})

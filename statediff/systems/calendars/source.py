@@ -9,6 +9,7 @@ incomplete.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
@@ -79,7 +80,7 @@ class CalendarSource:
                     "it was written while it was read; read it when it is at rest"
                 )
         state = dav_state(self._schema(), rows, causes, store, like)
-        return scanned(self._name, as_of, state)
+        return replace(scanned(self._name, as_of, state), spoiled=spoiled_since(like, state))
 
 
 Causes = dict[str, list[str]]
@@ -105,6 +106,20 @@ def dav_state(
             named = named_rows(entity, rows[entity.source_table])
             tables[entity.name] = build_table(entity, named, store, like=own, enumeration=known)
     return State(schema, tables)
+
+
+def spoiled_since(like: State | None, state: State) -> tuple[str, ...]:
+    """What a run left of objects that were read whole before it: twice, or no objects any more."""
+    if like is None:
+        return ()
+    found = []
+    for table in state.tables.values():
+        earlier, known = like.tables.get(table.type.name), table.enumeration
+        is_object = table.type.source_table in (ITEM.name, CONTACT.name)
+        is_unread = (known.cause or "").startswith(unread_because(""))
+        if is_object and earlier and earlier.enumeration.is_complete and not known.is_complete:
+            found += [] if is_unread else [f"{table.type.name}: {known.cause}"]
+    return tuple(found)
 
 
 def add_object(

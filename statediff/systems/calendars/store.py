@@ -30,7 +30,7 @@ from statediff.systems.base.kept import StateOf
 from statediff.systems.base.rows import source_schema
 from statediff.systems.calendars.contacts import ADDRESS_BOOK, CONTACT, contact_row
 from statediff.systems.calendars.items import CALENDAR, FAULTS, ITEM, item_rows
-from statediff.systems.calendars.source import dav_state
+from statediff.systems.calendars.source import dav_state, spoiled_since
 from statediff.systems.relational.schema import Refine
 from statediff.systems.trackers.folder import PROGRAM, entries, read_file
 
@@ -75,6 +75,7 @@ class RadicaleStoreSource:
         "which of the versions 3.0 and 4.0 a contact is written in",
         "what a client keeps to follow changes (sync tokens, ETags), and the server's caches",
         "listings of collections that show no object",
+        "modes of collections and objects, but odd ones, and names elsewhere that lead to a file",
     )
 
     def __init__(self, name: str, folder: Path, looks: Looks, refine: Refine | None = None) -> None:
@@ -96,7 +97,8 @@ class RadicaleStoreSource:
         looks = self._looks()
         if looks is None:
             raise SourceUnavailable("the calendars' server does not answer")
-        return scanned(self._name, as_of, self._state(self._folder, looks, store, like))
+        state = self._state(self._folder, looks, store, like)
+        return replace(scanned(self._name, as_of, state), spoiled=spoiled_since(like, state))
 
     def kept_states(self, _answer: Mapping[str, Any]) -> StateOf:
         """What makes a state of each that the server kept: its files are written and read again."""
@@ -124,20 +126,22 @@ class RadicaleStoreSource:
 def store_rows(folder: Path) -> tuple[dict[str, list[Row]], dict[str, list[str]]]:
     """The rows by the name of their type, and why some of a type are not seen."""
     rows: dict[str, list[Row]] = {each.name: [] for each in STORED_TYPES}
-    reported: set[str] = {LOCK, ROOT}
+    files: set[str] = {LOCK}
+    folders: set[str] = {ROOT}
     root = folder / ROOT
     for owner in _folders(root):
         for name in _folders(root / owner):
             place = f"{ROOT}/{owner}/{name}"
             kind = _collection(folder, place, f"/{owner}/{name}/", rows)
             if kind is not None:
-                folders = filter(partial(_is_usual, folder), (f"{ROOT}/{owner}", place))
-                reported |= {*folders, f"{place}/{PROPS}"}
-                reported |= _objects(folder, place, f"/{owner}/{name}/", kind, rows)
+                folders |= {f"{ROOT}/{owner}", place}
+                files |= {f"{place}/{PROPS}"}
+                files |= _objects(folder, place, f"/{owner}/{name}/", kind, rows)
 
+    usual = set(filter(partial(_is_usual, folder), folders))
     found = entries(
         folder,
-        lambda path, _: path in reported,
+        lambda path, is_folder: path in (usual if is_folder else files),
         lambda content: blake3.blake3(content).hexdigest(),
         is_own=True,
     )
@@ -158,7 +162,10 @@ def _folders(place: Path) -> list[str]:
 
 def _is_usual(folder: Path, place: str) -> bool:
     """Whether its owner may do all with a folder, and not everybody may write it."""
-    mode = (folder / place).stat().st_mode
+    try:
+        mode = (folder / place).lstat().st_mode
+    except OSError:
+        return False
     return mode & 0o700 == 0o700 and not mode & 0o002
 
 
@@ -175,11 +182,10 @@ def _collection(folder: Path, place: str, path: str, rows: Mapping[str, list[Row
     """The type of the collection, whose row is added; None where it is none."""
     content = read_file(folder, *place.split("/"), PROPS)
     try:
-        props: Any = json.loads(content) if isinstance(content, bytes) else None
-        kind, description = _NAMED[props["tag"]]
-        texts = {str(name): str(value) for name, value in props.items()}
-        if not all(map(_is_text, (*texts, *texts.values()))):
-            return None
+        text = content.decode() if isinstance(content, bytes) else ""
+        # As strictly as the server: what it refuses is a collection to nobody.
+        texts: dict[str, str] = json.loads(text, object_pairs_hook=_texts)
+        kind, description = _NAMED[texts["tag"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     rows[kind].append(
@@ -191,6 +197,17 @@ def _collection(folder: Path, place: str, path: str, rows: Mapping[str, list[Row
         }
     )
     return kind
+
+
+def _texts(pairs: list[tuple[str, Any]]) -> dict[str, str]:
+    """The properties of a collection, each a text and there once. Raises `ValueError`."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a property is there twice")
+    for text in (*found, *found.values()):
+        if not isinstance(text, str) or not _is_text(text):
+            raise ValueError("a property that is no text")
+    return found
 
 
 def _objects(

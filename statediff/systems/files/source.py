@@ -35,7 +35,6 @@ from statediff.systems.files.tree import (
     Limits,
     NotRead,
     Tree,
-    shown,
     small_text,
     text_or_bytes,
 )
@@ -136,7 +135,8 @@ def _rows(entity_type: EntityType, top: Entry, tree: Tree) -> Iterator[Row]:
         columns = _columns(entry)
         first, beside = tree.linked.get(entry.path), entry.attributes
         if first is not None and isinstance(beside, Map):
-            columns["attributes"] = Map.of({**dict(beside.items), "hard link": shown(first)})
+            shared = {"hard link": text_or_bytes(first)}
+            columns["attributes"] = Map.of({**dict(beside.items), **shared})
         yield {field.name: columns[field.source_column] for field in entity_type.fields}
 
 

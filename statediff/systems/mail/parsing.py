@@ -253,6 +253,9 @@ def _leaves(
     own = str(message.get_boundary(""))
     if is_odd or _shows_another(message, parts) or own.startswith(within):
         yield _Leaf(_Entity(), _field(message, "content-type"), disposition="head")
+    said = _field(message, "content-disposition")
+    if said.strip().lower() not in (b"", b"inline"):  # a program may save all of it, and show none
+        yield _Leaf(_Entity(), said, disposition="head")
     yield from _around(message.preamble, "preamble")
     shows_all = message.get_content_type() == "multipart/mixed"
     for part in parts:

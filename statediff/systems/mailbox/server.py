@@ -42,6 +42,7 @@ from pymap.sieve.manage import ManageSieveConnection, ManageSieveServer
 from pymap.user import UserMetadata
 from pysasl.hashing import Cleartext
 
+from statediff.model.instants import in_utc
 from statediff.systems.base.forking import Control, Order, Serve, run
 from statediff.systems.base.kept import KeptStates
 
@@ -191,8 +192,7 @@ class Mailbox:
 
 
 def _seconds(when: datetime) -> str:
-    aware = when if when.tzinfo is not None else when.astimezone(UTC)
-    return aware.astimezone(UTC).isoformat()
+    return (in_utc(when) or when).isoformat()
 
 
 def _arguments() -> Namespace:

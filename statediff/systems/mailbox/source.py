@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.batches import Row
+from statediff.model.instants import in_utc
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
@@ -231,7 +232,9 @@ def add_message(
     plain: Row = {
         **place,
         "flags": listed.flags,
-        "received_at": Unobserved("a date that is none of IMAP") if received is None else received,
+        "received_at": Unobserved("a date that is none of IMAP, or outside the years 1 to 9999")
+        if received is None
+        else received,
         "size": listed.size,
     }
     if parsed is None:
@@ -277,6 +280,6 @@ def _envelope(parsed: Parsed) -> tuple[str, list[str]]:
 
 def _instant(text: str) -> datetime | None:
     try:
-        return datetime.strptime(text.strip(), "%d-%b-%Y %H:%M:%S %z")
+        return in_utc(datetime.strptime(text.strip(), "%d-%b-%Y %H:%M:%S %z"))
     except ValueError:
         return None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
 from typing import Any, Final
 
 from statediff.model.batches import batch_of, encode_column
-from statediff.model.schema import EntityType, Field
+from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import CHUNK_BYTES, CHUNK_KEYS, ChunkStore, Table, build_table
 from statediff.model.values import ABSENT, Key, Map, Observed, key_order
-from statediff.systems.base.rows import converter
+from statediff.systems.base.rows import Convert, converter
 
 _NO_KEY: Final = frozenset({type(None), type(ABSENT), tuple, Map})
 _WIDE: Final = CHUNK_BYTES // CHUNK_KEYS
@@ -26,6 +28,33 @@ def is_identity(entity_type: EntityType, field: Field) -> bool:
     """Whether the field names an entity, this one or another."""
     # Two spellings of one instant or number must stay two keys.
     return field.name in entity_type.key or field.reference is not None
+
+
+def reader(entity_type: EntityType, field: Field) -> Convert | None:
+    """How a value of the field is read; None where it is taken as it is.
+
+    What stands for a truth value or a decimal was stored as a number or a text before the run. A
+    value that is stored otherwise than before is another one.
+    """
+    if is_identity(entity_type, field):
+        return None
+    convert = converter(field)
+    match field.kind, field.stored:
+        case (Kind.BOOL, Kind.INT as kind) | (Kind.DECIMAL, Kind.TEXT as kind):
+            return None if convert is None else partial(_stored_as, kind, convert)
+        case (Kind.BOOL, Kind.BOOL) | (Kind.DECIMAL, Kind.INT | Kind.DECIMAL):
+            return None
+        case _:
+            return convert
+
+
+def _stored_as(kind: Kind, convert: Convert, stored: Any) -> Any:
+    """The value, and a text that says the same where it is stored as no text or no number."""
+    if kind is Kind.INT and type(stored) is bool:
+        return str(stored).lower()
+    if kind is Kind.TEXT and type(stored) in (int, Decimal):
+        return str(stored)
+    return convert(stored)
 
 
 def columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -102,7 +131,7 @@ def _read(
     column = columns.get(field.source_column)
     if column is None:
         return [ABSENT] * count
-    convert = None if is_identity(entity_type, field) else converter(field)
+    convert = reader(entity_type, field)
     if convert is None:
         return column
     return [value if value is ABSENT else convert(value) for value in column]

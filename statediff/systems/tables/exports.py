@@ -31,6 +31,14 @@ from statediff.errors import InputError
 from statediff.model.values import printable
 from statediff.systems.tables import workbooks
 from statediff.systems.tables.columns import Odd
+from statediff.systems.tables.forms import (
+    MARK,
+    MARKED,
+    Forms,
+    departure_of_columns,
+    departure_of_kinds,
+    kinds_of,
+)
 from statediff.systems.tables.shape import MAX_BYTES
 
 DELIMITERS: Final[Mapping[str, str]] = {".csv": ",", ".tsv": "\t"}
@@ -47,9 +55,6 @@ _MAX_FIELD: Final = 16 * 1024 * 1024
 _EXACT: Final = 300
 """Digits of a number from which on its text is read by the strict reader."""
 
-Numbers = frozenset[tuple[str, str]]
-"""The columns that hold numbers, as (table, column)."""
-
 
 def is_export(path: Path) -> bool:
     """Whether the path is a folder, or a file of one of these forms."""
@@ -57,17 +62,17 @@ def is_export(path: Path) -> bool:
 
 
 def json_tables(
-    path: Path, numbers: Numbers | None = None, first: Path | None = None
-) -> tuple[bytes, Numbers]:
-    """The tables of the path as JSON tables, and which columns of CSV hold numbers.
+    path: Path, forms: Forms | None = None, first: Path | None = None
+) -> tuple[bytes, Forms]:
+    """The tables of the path as JSON tables, and how the files of the first state are written.
 
-    `numbers` and `first` are those of the first state; None where this is it. The one table of a
+    `forms` and `first` are those of the first state; None where this is it. The one table of a
     file is called like that of the first file. `InputError` names the file and the line that is
     wrong, of the first state, and of a path that cannot be listed.
     """
-    found: set[tuple[str, str]] = set()
+    found = Forms()
     named: dict[str, str] = {}
-    for stem, file in _files(path, is_first=numbers is None).items():
+    for stem, file in _files(path, is_first=forms is None).items():
         tables: Mapping[str, str]
         if isinstance(file, Path) and file.suffix.lower() in workbooks.SUFFIXES:
             sheets = workbooks.workbook_tables(file)
@@ -76,35 +81,34 @@ def json_tables(
         else:
             is_alone = not (first is None or first.is_dir() or path.is_dir())
             table = first.stem if first is not None and is_alone else stem
-            tables = {table: _table(table, file, numbers, found)}
+            tables = {table: _table(table, file, forms, found)}
         for name, text in tables.items():
             if name in named:
                 raise _wrong(path, f"two of its files hold a table {name}; rename one")
             named[name] = text
     texts = [f"{json.dumps(name)}: {text}" for name, text in named.items()]
-    return ("{" + ",\n".join(texts) + "}").encode(), frozenset(
-        found
-    ) if numbers is None else numbers
+    return ("{" + ",\n".join(texts) + "}").encode(), found if forms is None else forms
 
 
 def plain_tables(
-    path: Path, numbers: Numbers | None = None, first: Path | None = None
-) -> tuple[dict[str, list[dict[str, Any]]], Numbers]:
+    path: Path, forms: Forms | None = None, first: Path | None = None
+) -> tuple[dict[str, list[dict[str, Any]]], Forms]:
     """The same tables as plain objects. `Odd` where only their JSON text says all of them."""
-    found: set[tuple[str, str]] = set()
+    found = Forms()
     tables: dict[str, list[dict[str, Any]]] = {}
-    for stem, file in _files(path, is_first=numbers is None).items():
+    for stem, file in _files(path, is_first=forms is None).items():
         if isinstance(file, InputError):
             raise file
         is_alone = not (first is None or first.is_dir() or path.is_dir())
         table = first.stem if first is not None and is_alone else stem
         if file.suffix.lower() == PARQUET:
             tables[table] = [
-                {name: _plain(value) for name, value in row.items()} for row in _parquet(file)
+                {name: _plain(value) for name, value in row.items()}
+                for row in _parquet(table, file, forms, found)
             ]
         elif file.suffix.lower() in DELIMITERS:
-            header, cells = _cells(table, file, numbers, found)
-            known = found if numbers is None else numbers
+            header, cells = _cells(table, file, forms, found)
+            known = (forms or found).numbers
             columns = list(zip(*cells, strict=True)) or [() for _ in header]
             made = [
                 list(map(_number, column)) if (table, name) in known else column
@@ -113,7 +117,7 @@ def plain_tables(
             tables[table] = [dict(zip(header, row, strict=True)) for row in zip(*made, strict=True)]
         else:
             raise Odd
-    return tables, frozenset(found) if numbers is None else numbers
+    return tables, forms or found
 
 
 def _number(cell: str) -> Any:
@@ -143,16 +147,14 @@ def _plain(value: Any) -> Any:
             raise Odd
 
 
-def _table(
-    name: str, file: Path | InputError, numbers: Numbers | None, found: set[tuple[str, str]]
-) -> str:
+def _table(name: str, file: Path | InputError, forms: Forms | None, found: Forms) -> str:
     """The table's records; the fault in their place where a run may have left it."""
     try:
         if isinstance(file, InputError):
             raise file
-        return _listed(_rows(name, file, numbers, found))
+        return _listed(_rows(name, file, forms, found))
     except InputError as error:
-        if numbers is None:
+        if forms is None:
             raise
         return json.dumps(str(error))
 
@@ -183,37 +185,52 @@ def _files(path: Path, *, is_first: bool) -> dict[str, Path | InputError]:
     return named
 
 
-def _rows(name: str, file: Path, numbers: Numbers | None, found: set[tuple[str, str]]) -> list[str]:
+def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[str]:
     suffix = file.suffix.lower()
     if suffix == PARQUET:
-        return [literal(row) for row in _parquet(file)]
+        return [literal(row) for row in _parquet(name, file, forms, found)]
     if suffix in LINES:
-        return list(_lines(file, _text(file)))
-    header, cells = _cells(name, file, numbers, found)
-    known = found if numbers is None else numbers
+        return list(_lines(file, _text(name, file, forms, found)))
+    header, cells = _cells(name, file, forms, found)
+    known = (forms or found).numbers
     is_number = [(name, column) in known for column in header]
     names = [json.dumps(column) for column in header]
     return [_record(names, is_number, row) for row in cells]
 
 
-def _text(file: Path) -> str:
+def _text(name: str, file: Path, forms: Forms | None, found: Forms) -> str:
     try:
-        return file.read_bytes().decode("utf-8-sig")
+        content = file.read_bytes()
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise _wrong(file, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _wrong(file, f"byte {error.start}: not UTF-8") from None
+    found.marks[name] = content.startswith(MARK)
+    if forms is not None and found.marks[name] and forms.marks.get(name) is False:
+        raise _wrong(file, MARKED)
+    return text
 
 
 def _cells(
-    name: str, file: Path, numbers: Numbers | None, found: set[tuple[str, str]]
+    name: str, file: Path, forms: Forms | None, found: Forms
 ) -> tuple[list[str], list[list[str]]]:
     """The header and the rows; columns of numbers are found in the first state."""
-    header, numbered = delimited(file, _text(file), DELIMITERS[file.suffix.lower()])
+    text = _text(name, file, forms, found)
+    header, numbered = delimited(file, text, DELIMITERS[file.suffix.lower()])
     cells = [row for _, row in numbered]
-    if numbers is None:
-        found |= {(name, c) for at, c in enumerate(header) if _is_numbers(r[at] for r in cells)}
+    found.columns[name] = frozenset(header)
+    if forms is None:
+        numbers = {(name, c) for at, c in enumerate(header) if _is_numbers(r[at] for r in cells)}
+        found.numbers |= numbers
+    elif not cells:
+        _check(file, departure_of_columns(forms, name, header))
     return header, cells
+
+
+def _check(file: Path, departure: str | None) -> None:
+    if departure is not None:
+        raise _wrong(file, departure)
 
 
 def _lines(file: Path, text: str) -> Iterator[str]:
@@ -226,7 +243,8 @@ def _lines(file: Path, text: str) -> Iterator[str]:
             value, end = decoder.raw_decode(stripped)
         except (ValueError, RecursionError):
             value, end = None, -1
-        if end != len(stripped) or not isinstance(value, dict):
+        # A carriage return within it is where it ends for a program that reads text.
+        if end != len(stripped) or not isinstance(value, dict) or "\r" in stripped:
             raise _wrong(file, f"line {number}: expected one JSON object")
         yield stripped
 
@@ -289,7 +307,7 @@ def _cell(value: str, is_number: bool) -> str:
     return json.dumps(value)
 
 
-def _parquet(file: Path) -> Iterator[dict[str, Any]]:
+def _parquet(name: str, file: Path, forms: Forms | None, found: Forms) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet  # noqa: PLC0415 - takes a while, and few states are so
 
     try:
@@ -300,6 +318,11 @@ def _parquet(file: Path) -> Iterator[dict[str, Any]]:
             content.seek(0)
             # What reads batch by batch takes files that this, and most programs, refuse.
             table = parquet.read_table(content, partitioning=None)
+        found.columns[name], found.kinds[name] = frozenset(names), kinds_of(table.schema)
+        if forms is not None:
+            _check(file, departure_of_kinds(forms, name, found.kinds[name]))
+            if not table.num_rows:
+                _check(file, departure_of_columns(forms, name, names))
         for batch in table.to_batches():
             yield from batch.to_pylist()
     except _PARQUET_FAULTS as error:

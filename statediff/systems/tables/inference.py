@@ -151,9 +151,11 @@ def _field(name: str, sides: Sequence[Seen], bases: int) -> Field:
     is_partial = any(
         name in side.partial or (side.total and name not in side.kinds) for side in sides
     )
+    base = frozenset[Kind | None]().union(*by_side[:bases])
     return Field(
         name,
         _kind_on_sides(kinds, by_side[:bases]),
+        stored=_one_kind(base) if base - {None} else None,
         is_nullable=None in kinds or is_partial,
         is_late=any(by_side) and not any(by_side[:bases]),
     )

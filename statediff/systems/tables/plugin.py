@@ -29,16 +29,17 @@ def _content(state: StateInput) -> bytes:
 
 
 def _as_json(states: Sequence[StateInput]) -> Sequence[StateInput]:
-    """The states as JSON tables; the first of CSV decides which columns hold numbers."""
-    from statediff.systems.tables.exports import Numbers, is_export, json_tables
+    """The states as JSON tables; how the first is written decides how others are read."""
+    from statediff.systems.tables.exports import is_export, json_tables
+    from statediff.systems.tables.forms import Forms
 
-    numbers: Numbers | None = None
+    forms: Forms | None = None
     found = []
     for at, state in enumerate(states):
         found.append(state)
         if state.content is None and is_export(state.path):
             try:
-                content, numbers = json_tables(state.path, numbers, states[0].path if at else None)
+                content, forms = json_tables(state.path, forms, states[0].path if at else None)
             except InputError:
                 if at == 0:
                     raise
@@ -117,14 +118,14 @@ def kept(
     if before.content is not None or not is_export(before.path):
         return None
     try:
-        tables, numbers = plain_tables(before.path)
+        tables, forms = plain_tables(before.path)
         known = KeptTables(name, tables, refine, clock)
     except (InputError, Odd):
         return None
 
     def pair(after: StateInput) -> tuple[Capture, Capture] | None:
         try:
-            found, _ = plain_tables(after.path, numbers, before.path)
+            found, _ = plain_tables(after.path, forms, before.path)
             return known.captures(known.changes(found))
         except (InputError, Odd):
             return None

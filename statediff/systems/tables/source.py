@@ -42,14 +42,15 @@ from statediff.model.values import (
     printable,
     show_key,
 )
-from statediff.systems.base.rows import Convert, converter
+from statediff.systems.base.rows import Convert
 from statediff.systems.tables.columns import (
     Odd,
     columns_of,
-    is_identity,
     is_narrow,
+    reader,
     table_of_columns,
 )
+from statediff.systems.tables.forms import MARK, MARKED
 from statediff.systems.tables.inference import infer_schema, with_forms
 from statediff.systems.tables.shape import (
     Document,
@@ -203,6 +204,8 @@ class TablesSource:
             return TablesAfter({}), str(error)
         if not self._is_after:
             return TablesAfter(self._parsed.before(raw, self.file, self._alone)), None
+        if raw.startswith(MARK) and not self._first().startswith(MARK):
+            return TablesAfter({}), f"{printable(self.file)}: {MARKED}"
         return self._parsed.after(raw, self.file, self._alone_after())
 
     def _sides(self, own: Document) -> list[Document]:
@@ -221,13 +224,15 @@ class TablesSource:
 
     def _alone_after(self) -> str | None:
         """The type of a list that a run left: none where there was no list before it."""
+        return self._alone if is_list(self._first()) else None
+
+    def _first(self) -> bytes:
+        """The state before."""
         if self._along:
-            first = self._along[0][1]
-        elif self._is_after:
-            first = self._companion or b""
-        else:
-            first = self._content if isinstance(self._content, bytes) else read_document(self.file)
-        return self._alone if is_list(first) else None
+            return self._along[0][1]
+        if self._is_after:
+            return self._companion or b""
+        return self._content if isinstance(self._content, bytes) else read_document(self.file)
 
     def _table(
         self, entity_type: EntityType, loaded: _Loaded, store: ChunkStore, like: Table | None
@@ -349,10 +354,7 @@ def lacks_key(entity_type: EntityType, row: Row) -> bool:
 
 def row_reader(entity_type: EntityType) -> Callable[[Record], Row]:
     """How a record becomes a row of the type: its fields by name, read as the kinds they have."""
-    readers = [
-        (f.name, f.source_column, None if is_identity(entity_type, f) else converter(f))
-        for f in entity_type.fields
-    ]
+    readers = [(f.name, f.source_column, reader(entity_type, f)) for f in entity_type.fields]
     return lambda record: dict(_fields(record, readers))
 
 

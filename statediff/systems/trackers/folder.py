@@ -38,6 +38,8 @@ PROGRAM: Final = EntityType(
 is that is no regular file; `mode` its permissions as four octal digits."""
 _ODD_MODE: Final = 0o7113
 """No tracker makes a file of its data that anybody may write or run."""
+_FOR_ITS_OWNER_TO_READ: Final = 0o400
+"""Without it no program reads the file, but one that may read all."""
 _ODD_MODE_OF_FOLDERS: Final = 0o002
 _FOR_ALL_TO_ENTER: Final = 0o055
 """Without it no account but the owner's serves the tracker."""
@@ -155,5 +157,5 @@ def _walk(
             yield path, mode, "neither file, folder nor link"
         elif not is_told(path, False):
             yield path, mode, None
-        elif mode & _ODD_MODE:
+        elif mode & _ODD_MODE or not mode & _FOR_ITS_OWNER_TO_READ:
             yield path, mode, "a file that is reported elsewhere, with an odd mode"

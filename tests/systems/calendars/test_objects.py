@@ -148,6 +148,9 @@ def test_a_place_on_the_map_is_read() -> None:
         ("SEQUENCE:2", "SEQUENCE:2\u2028"), ("20260501", "20260501\\"), ("+0100", "+010"),
         ("SUMMARY:", "SUMMARY :"), ("TZID=Europe/Berlin:20260324", "TZID=Europe/Berlin :20260324"),
         ("DTSTAMP:20260101T000000Z", "DTSTAMP:20260101T000000Z\rSUMMARY:other"),
+        ("END:VEVENT", "END:\tVEVENT"), ("END:VEVENT", "END:VEVENT\u00a0"),
+        ("BEGIN:VEVENT", "BEGIN;X=1:VEVENT"), ("BEGIN:VEVENT", "BEGIN:VCALENDAR\nBEGIN:VEVENT"),
+        ("EXDATE;VALUE", "EXDATE;\tVALUE"), ("EXDATE;VALUE", "BEGIN:VALARM\nEXDATE;VALUE"),
     ],
 )  # fmt: skip
 def test_what_others_refuse_is_not_read_as_what_it_resembles(old: str, new: str) -> None:
@@ -155,6 +158,38 @@ def test_what_others_refuse_is_not_read_as_what_it_resembles(old: str, new: str)
     assert old in whole
     with pytest.raises(ValueError, match=r"."):
         rows(whole.replace(old, new))
+
+
+@pytest.mark.parametrize("line", ["DTSTAMP:20260101T000000Z", "LAST-MODIFIED:20260101T000000Z"])
+def test_a_stamp_that_is_there_twice_is_state(line: str) -> None:
+    assert rows(ZONE, SERIES.replace(line, f"{line}\n{line}")) != rows(ZONE, SERIES)
+    (one,), (two,) = rows(MOVED), rows("PRODID:x\n", MOVED)
+    assert one["properties"] != two["properties"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "time"),
+    [("America/Los_Angeles", "99991231T235959"), ("Asia/Tokyo", "00010101T000000")],
+)
+def test_a_time_that_is_none_in_utc_is_a_text(zone: str, time: str) -> None:
+    far = MOVED.replace("DTSTART;TZID=Europe/Berlin:20260415T100000", f"DTSTART;TZID={zone}:{time}")
+    assert rows(far)[0]["start"] == time
+
+
+@pytest.mark.parametrize("zone", ["Europe", "a" * 5000], ids=["a folder", "too long"])
+def test_a_zone_that_cannot_be_looked_up_is_a_fault_of_the_object(zone: str) -> None:
+    from statediff.systems.calendars.items import FAULTS  # noqa: PLC0415 - needs an extra
+
+    with pytest.raises(FAULTS):
+        rows(MOVED.replace("DTSTART;TZID=Europe/Berlin", f"DTSTART;TZID={zone}"))
+
+
+def test_a_parameter_that_is_called_like_what_a_line_says_is_kept() -> None:
+    answer = "ATTENDEE;ADDRESS=x:mailto:a@x.example\nSUMMARY"
+    one, two = (rows(ZONE, SERIES.replace("SUMMARY", each)) for each in (
+        answer, answer.replace(";ADDRESS=x", ""),
+    ))  # fmt: skip
+    assert one != two
 
 
 def test_an_object_without_a_version_or_with_two_is_another_one() -> None:
@@ -213,6 +248,9 @@ def test_a_card_has_typed_fields_and_nothing_is_unseen() -> None:
     [
         ("WORK:tomas", "HOME:tomas"), ("Storgatan 4", "Storgatan 5"), ("P=1", "P=2"),
         ("kept", "other"), ("Sales", "Care"), ("item1.", "item2."), ("supplier", "client"),
+        ("supplier", r"supp\lier"), ("Tomas Lindqvist\nN", "Tomas Lindqvist\\\nN"),
+        ("EMAIL;TYPE=WORK", "EMAIL;VALUE=URI;TYPE=WORK"), ("ADR;TYPE", "ADR;CITY=x;TYPE"),
+        ("item1.ADR;", "ADR;GROUP=item1;"), ("REV:20260101T000000Z", "REV:1\nREV:1"),
     ],
 )  # fmt: skip
 def test_any_other_change_of_a_card_shows(old: str, new: str) -> None:

@@ -145,3 +145,16 @@ def test_a_file_that_can_be_changed_by_nobody_says_so(root):
     finally:
         subprocess.run([change, "-i", root / "a.txt"], check=True)
     assert dict(found["a.txt"]["attributes"].items) == {"flags": "immutable"}
+
+
+def test_a_long_path_of_a_file_with_two_names_is_whole(tmp_path: Path) -> None:
+    far = tmp_path / ("a" * 120) / ("b" * 120)
+    far.mkdir(parents=True)
+    for name in ("one", "two"):
+        (far / name).write_text("same", encoding="utf-8")
+    near = tmp_path / "z.txt"
+    near.hardlink_to(far / "one")
+    before = dict(rows(tmp_path)["z.txt"]["attributes"].items)
+    near.unlink()
+    near.hardlink_to(far / "two")
+    assert dict(rows(tmp_path)["z.txt"]["attributes"].items) != before

@@ -456,3 +456,12 @@ def test_only_a_mixed_letter_shows_all_its_texts(sub):
     assert parts(entity(TEXT, second, sub=b"mixed")) == []
     begun = entity(TEXT, sub=sub).replace(b"boundary=b", b'boundary=b; start="<r@x>"')
     assert parts(begun) == [("", "head", None)]
+
+
+@pytest.mark.parametrize("said", [b"attachment", b'attachment; name="a"', b"inline; filename=a"])
+def test_a_letter_that_says_that_it_is_a_file_is_listed_beside_its_parts(said):
+    head = PLAIN + b"Content-Disposition: " + said + b"\r\n"
+    assert parts(entity(TEXT, head=head)) == [("", "head", None)]
+    assert parts(entity(TEXT, head=PLAIN + b"Content-Disposition: Inline\r\n")) == []
+    inner = entity(TEXT, head=b"Content-Disposition: " + said + b"\r\n").replace(b"=b", b"=c")
+    assert parts(entity(inner.replace(b"--b", b"--c"))) == [("", "head", None)]

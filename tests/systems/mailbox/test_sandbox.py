@@ -234,6 +234,19 @@ def test_whatever_is_appended_is_a_change_and_never_an_error(
     assert mailbox.verify()[1] == ()
 
 
+@pytest.mark.parametrize("when", ["31-Dec-9999 23:59:59 -0800", "01-Jan-0001 00:00:00 +0900"])
+def test_a_date_that_is_none_in_utc_is_a_change_and_never_an_error(
+    mailbox: EmbeddedMailbox, when: str
+) -> None:
+    with signed_in(mailbox) as session:
+        session.append("INBOX", "", f'"{when}"', LETTER)
+    found = messages(mailbox, "INBOX")
+    assert len(found) == 20
+    assert max(found.items())[1]["subject"] == "hi"
+    mailbox.reset()
+    assert mailbox.verify()[1] == ()
+
+
 @pytest.mark.parametrize("name", ["M&APw-ll", "a b", "x" * 200, "Archive/2025/deep/er"])
 def test_folders_of_odd_names_are_seen(mailbox: EmbeddedMailbox, name: str) -> None:
     by_imap(lambda s: s.create(f'"{name}"'))(mailbox)

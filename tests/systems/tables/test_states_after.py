@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import statediff
 from statediff import api
 from statediff.capture.take import take
 from statediff.errors import InputError
@@ -27,6 +28,7 @@ from statediff.workspace.inputs import offline_clock
 from tests.judged_files import judged, sentences, tables
 from tests.judging import contract
 
+NOOP = "contract: t/none\nversion: 1.0.0\nowner: t\nintent: Change nothing here.\nnoop: true\n"
 KEPT = "forbid:\n  - {id: kept, delete: user}\n"
 RENAMED = """
 forbid:
@@ -228,3 +230,38 @@ def test_what_names_the_rows_of_a_type_that_was_empty_is_no_fault_after_a_run(
     [doubt] = found.doubts
     assert doubt.type == "note"
     assert cause in doubt.cause
+
+
+STORED = """\
+schema: data
+version: 1.0.0
+entities:
+  user:
+    fields:
+      active: {type: bool}
+      cents: {type: decimal}
+"""
+
+
+@pytest.mark.parametrize("stated", [None, STORED], ids=["inferred", "stated"])
+@pytest.mark.parametrize(
+    ("field", "before", "after"),
+    [
+        ("active", True, 1), ("active", False, 0), ("active", 1, True), ("cents", 1.5, "1.5"),
+        ("cents", 2, "2"), ("cents", "1.5", 1.5),
+    ],
+)  # fmt: skip
+def test_what_is_stored_as_another_kind_is_another_value(
+    stated: str | None, field: str, before: Any, after: Any, tmp_path: Path
+) -> None:
+    schema = None if stated is None else tmp_path / "schema.yaml"
+    if schema is not None:
+        schema.write_text(stated or "", encoding="utf-8")
+    usual = {"id": 1, "active": True, "cents": 1.5}
+
+    def verdict(value: Any) -> Verdict:
+        states = [{"user": [{**usual, field: each}]} for each in (before, value)]
+        return statediff.judge(NOOP, *states, schema=schema).verdict
+
+    assert verdict(before) is Verdict.MATCH
+    assert verdict(after) is Verdict.DIVERGE
