@@ -22,15 +22,14 @@ from statediff.model.instants import in_zone, parse_instant
 from statediff.model.json_values import canonical_json, read_json_value
 from statediff.model.nested import keyed
 from statediff.model.schema import INSTANTS, Kind
-from statediff.model.values import Observed, Unobserved, Unordered, Value, order_key
+from statediff.model.values import Unordered, Value, order_key
 
-Transform: TypeAlias = Callable[[Value], Observed]
-"""A known value (null included) in canonical form; unobserved where only its raw form is known."""
+Transform: TypeAlias = Callable[[Value], Value]
+"""A known value (null included) in canonical form."""
 
 OPAQUE: Final = "\u2039opaque\u203a"
 """What every non-null value becomes under `opaque@1`."""
 
-NO_DECODER: Final = "binary JSON, which no decoder reads"
 MAX_DIGITS: Final = 10_000
 """A number with more digits than this is left as it is: writing it out could fill the memory."""
 
@@ -218,15 +217,11 @@ def _rescale(settings: Mapping[str, Any]) -> Transform:
 
 
 def _json(_settings: Mapping[str, Any]) -> Transform:
-    def transform(value: Value) -> Observed:
-        match value:
-            case str():
-                read = read_json_value(value)
-                return value if read is None else read
-            case bytes():
-                return Unobserved(f"{len(value)} bytes of {NO_DECODER}")
-            case _:
-                return canonical_json(value)
+    def transform(value: Value) -> Value:
+        if not isinstance(value, str):
+            return canonical_json(value)  # which leaves bytes, such as binary JSON, as they are
+        read = read_json_value(value)
+        return value if read is None else read
 
     return transform
 

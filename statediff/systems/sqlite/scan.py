@@ -4,7 +4,7 @@
 2. Rows come from the table itself, never from an index (a damaged or doctored index could leave
    some out), in key order, as a stream.
 3. SQLite types values, not columns: a value that does not fit its column's kind is kept as it is.
-   Text that is not UTF-8 is kept as its bytes.
+   Text that is not UTF-8 is an object with its bytes, since a blob of these bytes is another value.
 
 A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
 stand.
@@ -17,7 +17,6 @@ and keeps their size and SHA-256.
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,13 +31,13 @@ from statediff.model.bulk import NotInBulk
 from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Field, Schema
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
-from statediff.model.values import ABSENT, Digested, Unobserved, is_value, printable
+from statediff.model.values import ABSENT, Digested, Map, Unobserved, printable
 from statediff.systems.base.rows import Convert
 from statediff.systems.relational.schema import (
-    MAX_KEY_LENGTH,
     Refine,
     Shelf,
     continued,
+    is_key,
     quoted,
     state_of,
 )
@@ -116,21 +115,11 @@ class Digests:
 
     def _read(self, table: str, column: str, row_id: int, is_text: bool, size: int) -> Digested:
         hasher = hashlib.sha256()
-        decoder = codecs.getincrementaldecoder("utf-8")()
         with closing(
             self._connection.blobopen(table, column, row_id, readonly=True, name="main")
         ) as stored:
             while piece := stored.read(_PIECE_BYTES):
                 hasher.update(piece)
-                try:
-                    if is_text:
-                        decoder.decode(piece)
-                except UnicodeDecodeError:
-                    is_text = False  # it is captured as its bytes, however long it is
-        try:
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            is_text = False
         return Digested("text" if is_text else "bytes", size, hasher.hexdigest())
 
 
@@ -224,6 +213,18 @@ def stored_text(stored: bytes) -> str | bytes:
         return stored.decode()
     except UnicodeDecodeError:
         return stored
+
+
+def text_value(stored: bytes) -> str | Map:
+    """The value of a text: a blob of the same bytes is equal to none.
+
+    >>> text_value(b"abc"), text_value(bytes([65, 8, 255])).get("text").hex()
+    ('abc', '4108ff')
+    """
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return Map.of({"text": stored})
 
 
 def is_of_the_file(error: sqlite3.Error) -> bool:
@@ -399,7 +400,7 @@ class Scan:
         if query.is_guarded or not query.bulk.is_possible:
             return None
         # The driver decodes faster by itself, and raises for text that is not UTF-8.
-        for decode in (str, stored_text):
+        for decode in (str, text_value):
             self._connection.text_factory = decode
             try:
                 return self._shelf.in_bulk(query.bulk, self._fetch(query, text), like)
@@ -422,6 +423,7 @@ class Scan:
                 raise NotInBulk("the table shows more rows than the file can hold")
 
     def _stream(self, query: Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
+        self._connection.text_factory = text_value
         try:
             limit = 1_000_000_000 if query.is_guarded else MAX_VALUE_BYTES
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
@@ -432,9 +434,7 @@ class Scan:
                     part = row[name]
                     if part is None:
                         met.has_null_key = True
-                    elif not is_value(part) or (
-                        isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH
-                    ):
+                    elif not is_key(part):
                         met.skipped_rows += 1
                         break
                 else:
@@ -449,6 +449,8 @@ class Scan:
             met.is_of_the_file = is_of_the_file(error)
             cause = cause_of(error)
             met.cause = cause if met.is_of_the_file or met.too_big else unread_because(cause)
+        finally:
+            self._connection.text_factory = stored_text
 
     def _most_rows(self) -> int:
         if self._row_limit is None:
