@@ -62,6 +62,8 @@ class Field:
     """A longer text or binary value is captured by its digest; None leaves that to the source."""
     is_late: bool = False
     """The state before does not have it, so that no name which fits that state means it."""
+    are_plain: bool = field(default=False, compare=False)
+    """The source tells values of this kind from all others: `true` from 1, and 1.5 from "1.5"."""
 
     @property
     def source_column(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from statediff.contract.document.schemafile import (
     EntityRefinement,
@@ -20,6 +21,8 @@ from statediff.contract.yaml.shape import did_you_mean
 from statediff.errors import ContractError, Problem
 from statediff.model.instants import has_offset
 from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Purpose, Schema
+
+_NUMBERS: Final = frozenset({Kind.INT, Kind.DECIMAL})
 
 
 def refine(file: SchemaFile, source: str) -> Callable[[Schema], Schema]:
@@ -303,6 +306,7 @@ class _Refinement:
             field,
             digest_above_bytes=told.digest_above_bytes,
             kind=kind,
+            are_plain=field.are_plain and {field.kind, kind} in ({kind}, _NUMBERS),
             zone=zone if kind is Kind.TIMESTAMP else None,
             form=told.form or field.form,
             reference=told.to or field.reference,

@@ -47,6 +47,8 @@ def converter(field: Field) -> Convert | None:
     Raises `InputError` when the field declares a zone that does not exist here.
     """
     match field.kind:
+        case Kind.BOOL | Kind.DECIMAL if field.are_plain:
+            return None
         case Kind.BOOL:
             return _truth
         case Kind.DECIMAL:

@@ -205,12 +205,14 @@ def refined(state: State, refine: Refine, store: ChunkStore) -> State:
 def _as(entity_type: EntityType, table: Table, store: ChunkStore) -> Table:
     if entity_type == table.type:
         return table
-    columns = {f.source_column: f.name for f in table.type.fields}
+    columns = {f.source_column: f for f in table.type.fields}
     readers: list[tuple[str, str | None, Any]] = []
     for field in entity_type.fields:
         is_identity = field.name in entity_type.key or field.reference is not None
-        convert = None if is_identity else converter(field)
-        readers.append((field.name, columns.get(field.source_column), convert))
+        stored = columns.get(field.source_column)
+        are_plain = stored is not None and stored.kind is field.kind  # it was read so before
+        convert = None if is_identity else converter(replace(field, are_plain=are_plain))
+        readers.append((field.name, None if stored is None else stored.name, convert))
 
     def renamed(row: Row) -> Row:
         found: Row = {}

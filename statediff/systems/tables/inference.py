@@ -151,6 +151,7 @@ def _field(name: str, sides: Sequence[Seen], bases: int) -> Field:
         _kind_on_sides(kinds, by_side[:bases]),
         is_nullable=None in kinds or is_partial,
         is_late=any(by_side) and not any(by_side[:bases]),
+        are_plain=True,
     )
 
 
