@@ -14,6 +14,7 @@ from statediff.scoring import Judge
 from statediff.systems.sqlite.stored import decimal_scale, written_decimal
 from tests.judged_files import database, judged, sentences
 
+KEPT = "forbid:\n  - {id: kept, delete: item}\n"
 PRICED = """
 require:
   - id: priced
@@ -164,9 +165,8 @@ def test_the_same_bytes_stored_as_another_kind_are_a_change(
         rows = (f"CREATE TABLE item ({key})", f"INSERT INTO item VALUES (1, {value}), (2, NULL)")
         before = database(tmp_path / "a.db", *rows)
         after = database(tmp_path / "b.db", *rows, f"UPDATE item SET v = {run} WHERE id = 1")
-        kept = "forbid:\n  - {id: kept, delete: item}\n"
-        assert judged(tmp_path, kept, before, before).verdict.value == "MATCH"
-        assert judged(tmp_path, kept, before, after).verdict.value == "DIVERGE"
+        assert judged(tmp_path, KEPT, before, before).verdict.value == "MATCH"
+        assert judged(tmp_path, KEPT, before, after).verdict.value == "DIVERGE"
         assert Judge(tmp_path / "contract.yaml", before).score(after).verdict == "DIVERGE"
 
 
@@ -175,7 +175,7 @@ def test_a_key_of_other_bytes_of_the_same_kind_is_another_row(tmp_path: Path) ->
     before = database(tmp_path / "a.db", *rows)
     after = database(tmp_path / "b.db", *rows, "UPDATE item SET k = x'ff'")
     both = database(tmp_path / "c.db", *rows, "INSERT INTO item VALUES (x'ff')")
-    kept = "forbid:\n  - {id: kept, delete: item}\nallow:\n  - {create: item}\n"
+    kept = KEPT + "allow:\n  - {create: item}\n"
     assert judged(tmp_path, kept, before, after).verdict.value == "DIVERGE"
     assert judged(tmp_path, kept, before, both).verdict.value == "MATCH"
 
@@ -194,3 +194,28 @@ def test_decimals_that_were_kept_as_digits_are_decimals_after_the_run_too(tmp_pa
     after = database(tmp_path / "b.db", *rows, *paid)
     lined = PRICED + "  - {id: lined, create: line, set: {price: 98.7}}\n"
     assert judged(tmp_path, lined, before, after).verdict.value == "MATCH"
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_what_is_no_utf_16_is_not_the_text_that_sqlite_makes_of_it(
+    tmp_path: Path, encoding: str
+) -> None:
+    """SQLite shows half of a pair before an `A` as it shows a whole one, and finds neither so."""
+    pair, half = ("\U0001f441".encode(encoding).hex(), "d83d0041")
+    half = half if encoding == "UTF-16be" else "3dd84100"
+    rows = (
+        f"PRAGMA encoding = '{encoding}'",
+        "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)",
+        f"INSERT INTO item VALUES (1, 'A'), (2, CAST(x'{pair}' AS TEXT)), (3, NULL), (4, x'41')",
+    )
+    before = database(tmp_path / "a.db", *rows)
+    for value, verdict in ((pair, "MATCH"), (half, "DIVERGE")):
+        run = f"UPDATE item SET name = CAST(x'{value}' AS TEXT) WHERE id = 2"
+        after = database(tmp_path / "b.db", *rows, run)
+        assert judged(tmp_path, KEPT, before, after).verdict.value == verdict
+        assert Judge(tmp_path / "contract.yaml", before).score(after).verdict == verdict
+    named = "require:\n  - {id: r, update: item, where: it.id == 1, set: {name: \u00e9t\u00e9}}\n"
+    after = database(
+        tmp_path / "b.db", *rows, "UPDATE item SET name = '\u00e9t\u00e9' WHERE id = 1"
+    )
+    assert judged(tmp_path, named, before, after).verdict.value == "MATCH"
