@@ -255,3 +255,16 @@ def test_what_reads_alike_and_is_of_another_kind_is_another_value(
             assert judged(tmp_path, raised, before, after, schema).verdict is Verdict.DIVERGE
             tables(after, {"user": [{"id": 1, "n": value}]})
             assert judged(tmp_path, raised, before, after, schema).verdict is Verdict.MATCH
+
+
+@pytest.mark.parametrize(("after", "verdict"), [("5.0", "MATCH"), ("5.5", "DIVERGE")])
+def test_a_whole_number_may_be_written_with_a_fraction_under_a_schema_too(
+    tmp_path: Path, after: str, verdict: str
+) -> None:
+    schema = (
+        "schema: s\nversion: 1.0.0\nentities:\n  user: {table: user, fields: {n: {type: int}}}\n"
+    )
+    one = tables(tmp_path / "a.json", '{"user": [{"id": 1, "n": 5}]}')
+    two = tables(tmp_path / "b.json", f'{{"user": [{{"id": 1, "n": {after}}}]}}')
+    for stated in ("", schema):
+        assert judged(tmp_path, KEPT, one, two, stated).verdict.value == verdict
