@@ -22,10 +22,10 @@ from statediff.model.instants import in_zone, parse_instant
 from statediff.model.json_values import canonical_json, read_json_value
 from statediff.model.nested import keyed
 from statediff.model.schema import INSTANTS, Kind
-from statediff.model.values import Unordered, Value, order_key
+from statediff.model.values import Digested, Observed, Unordered, Value, order_key
 
-Transform: TypeAlias = Callable[[Value], Value]
-"""A known value (null included) in canonical form."""
+Transform: TypeAlias = Callable[[Value], Observed]
+"""A known value (null included) in canonical form; its digest where nobody knows what it says."""
 
 OPAQUE: Final = "\u2039opaque\u203a"
 """What every non-null value becomes under `opaque@1`."""
@@ -217,11 +217,15 @@ def _rescale(settings: Mapping[str, Any]) -> Transform:
 
 
 def _json(_settings: Mapping[str, Any]) -> Transform:
-    def transform(value: Value) -> Value:
-        if not isinstance(value, str):
-            return canonical_json(value)  # which leaves bytes, such as binary JSON, as they are
-        read = read_json_value(value)
-        return value if read is None else read
+    def transform(value: Value) -> Observed:
+        match value:
+            case str():
+                read = read_json_value(value)
+                return value if read is None else read
+            case bytes():  # binary JSON, or none: nobody knows what it says
+                return Digested.of(value)
+            case _:
+                return canonical_json(value)
 
     return transform
 
