@@ -396,7 +396,12 @@ class _Comparison:
             name for name in fields
             if name not in self._view.excluded and not told_apart(raw[0][name], raw[1][name])
         ]  # fmt: skip
-        unknown = [name for name in compared if _is_unobserved(canonical, name)]
+        unknown = [
+            name for name in compared
+            if _is_unobserved(canonical, name) or (
+                self._view.is_removed_inside(name) and _is_digested(canonical, name)
+            )  # whether more than that changed
+        ]  # fmt: skip
         differing = {
             name for name in compared
             if name not in unknown and not same(canonical[0][name], canonical[1][name])
@@ -572,6 +577,10 @@ def _same_rows(a: Row, b: Row) -> bool:
 def _is_unobserved(rows: tuple[Row, Row], name: str) -> bool:
     cells = rows[0][name], rows[1][name]
     return any(isinstance(cell, Unobserved) for cell in cells) and told_apart(*cells) is None
+
+
+def _is_digested(rows: tuple[Row, Row], name: str) -> bool:
+    return any(isinstance(row[name], Digested) for row in rows)
 
 
 def _cause(rows: tuple[Row, Row], name: str) -> str:

@@ -22,15 +22,14 @@ from statediff.model.instants import in_zone, parse_instant
 from statediff.model.json_values import canonical_json, read_json_value
 from statediff.model.nested import keyed
 from statediff.model.schema import INSTANTS, Kind
-from statediff.model.values import Observed, Unobserved, Unordered, Value, order_key
+from statediff.model.values import Digested, Observed, Unordered, Value, order_key
 
 Transform: TypeAlias = Callable[[Value], Observed]
-"""A known value (null included) in canonical form; unobserved where only its raw form is known."""
+"""A known value (null included) in canonical form; its digest where nobody knows what it says."""
 
 OPAQUE: Final = "\u2039opaque\u203a"
 """What every non-null value becomes under `opaque@1`."""
 
-NO_DECODER: Final = "binary JSON, which no decoder reads"
 MAX_DIGITS: Final = 10_000
 """A number with more digits than this is left as it is: writing it out could fill the memory."""
 
@@ -223,8 +222,8 @@ def _json(_settings: Mapping[str, Any]) -> Transform:
             case str():
                 read = read_json_value(value)
                 return value if read is None else read
-            case bytes():
-                return Unobserved(f"{len(value)} bytes of {NO_DECODER}")
+            case bytes():  # binary JSON, or none: nobody knows what it says
+                return Digested.of(value)
             case _:
                 return canonical_json(value)
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from statediff.canonicalize import NEEDS_CONTENT
-from statediff.contract.rules import NO_DECODER
 from statediff.diff import ANOTHER_KEY
 from statediff.model.codes import Truth
 from statediff.model.columns import TOO_MANY_TO_COMPARE
@@ -26,7 +25,6 @@ DIFF: Final = "diff"
 
 _WORDS: Final = (
     (NEEDS_CONTENT, CANONICALIZE),
-    (NO_DECODER, CANONICALIZE),
     (TOO_MANY_TO_COMPARE, DIFF),
     (ANOTHER_KEY, RESOLVE),
 )

@@ -67,6 +67,10 @@ class ComparisonView:
         """Whether a rule changes places inside the field's values."""
         return any(not is_removal for _, _, is_removal in self._rules_inside(name))
 
+    def is_removed_inside(self, name: str) -> bool:
+        """Whether Ω or ν removes places inside the field's values."""
+        return name in self._removed
+
     def why_removed(
         self, name: str, steps: Steps, before: Observed, after: Observed
     ) -> tuple[str, bool] | None:

@@ -413,9 +413,10 @@ class JudgingContext:
             mask |= self._met(pattern, doubt.type, it, new, self.eval_context(pattern.reads))
         if not mask:
             return FALSE
-        covers = bool(doubt.path) or (
-            pattern.fields is None and pattern.operations == frozenset(Op)
-        )
+        if doubt.path:
+            covers = pattern.selects(doubt.path, ())  # what changed in it is not known
+        else:
+            covers = pattern.fields is None and pattern.operations == frozenset(Op)
         return mask if covers else mask | FALSE
 
     def possible_effect(
@@ -487,7 +488,9 @@ def _field_is(
 def place_of(entity_ref: EntityRef | Unknown, path: FieldPath) -> Result:
     """What is known of a place inside a field, as the expressions see it."""
     held = field_of(entity_ref, path.field)
-    if not path.steps or isinstance(held, Unknown | Undefined | Absent):
+    if path.steps and isinstance(held, Unknown):
+        return Unknown(held.causes)  # the digest of the whole says nothing of a part
+    if not path.steps or isinstance(held, Undefined | Absent):
         return held
     value: Observed = settle(held)
     for step in path.place:

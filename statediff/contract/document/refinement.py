@@ -279,6 +279,8 @@ class _Refinement:
         kind = Kind(told.type) if told.type else field.kind
         if kind in (Kind.MAP, Kind.LIST) and field.kind in (Kind.TEXT, Kind.JSON) and not is_json:
             kind = Kind.JSON  # objects and lists that the source keeps as text
+        if is_json and kind is Kind.INT and field.kind is Kind.DECIMAL:
+            kind = Kind.DECIMAL  # in JSON, 5.0 is the whole number 5
         zone = told.zone or field.zone
         if told.zone and not told.type and kind is Kind.LOCAL_TIMESTAMP:
             kind = Kind.TIMESTAMP  # its zone is what it lacked

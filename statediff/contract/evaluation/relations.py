@@ -57,7 +57,9 @@ def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
         context.undefined.append(Reason.NO_MEMBERSHIP())
         return UNDEFINED
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
-    told = told_apart(_digest(left), _digest(right)) if unknown and op == "==" else None
+    may_be_json = any(isinstance(s, Map | tuple) for s in (left, right))
+    is_told = bool(unknown) and op == "==" and not may_be_json
+    told = told_apart(_digest(left), _digest(right)) if is_told else None
     if told is not None:
         return TRUE if told else FALSE
     if unknown:

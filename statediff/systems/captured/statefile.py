@@ -25,7 +25,7 @@ from statediff.evidence import documents as doc
 from statediff.evidence.states import states_document, states_from
 from statediff.model.batches import Row, batch_digest
 from statediff.model.readings import Capture, Reading, SourceCapture
-from statediff.model.schema import EntityType, Schema
+from statediff.model.schema import EntityType, Kind, Schema
 from statediff.model.state import ChunkRef, ChunkStore, MemoryChunks, State, Table, build_table
 from statediff.model.values import ABSENT, is_value, printable
 from statediff.systems.base.rows import converter, source_schema
@@ -205,12 +205,18 @@ def refined(state: State, refine: Refine, store: ChunkStore) -> State:
 def _as(entity_type: EntityType, table: Table, store: ChunkStore) -> Table:
     if entity_type == table.type:
         return table
-    columns = {f.source_column: f.name for f in table.type.fields}
+    columns = {f.source_column: f for f in table.type.fields}
     readers: list[tuple[str, str | None, Any]] = []
     for field in entity_type.fields:
         is_identity = field.name in entity_type.key or field.reference is not None
-        convert = None if is_identity else converter(field)
-        readers.append((field.name, columns.get(field.source_column), convert))
+        stored = columns.get(field.source_column)
+        is_read = (
+            stored is not None
+            and stored.kind is field.kind
+            and field.kind in (Kind.BOOL, Kind.DECIMAL)
+        )
+        convert = None if is_identity or is_read else converter(field)
+        readers.append((field.name, None if stored is None else stored.name, convert))
 
     def renamed(row: Row) -> Row:
         found: Row = {}

@@ -19,6 +19,7 @@ from statediff.model.values import (
     ABSENT,
     Digested,
     Key,
+    Map,
     Unobserved,
     is_value,
     key_order,
@@ -226,7 +227,8 @@ def is_key(part: Any) -> bool:
     """Whether the value may be part of a key: known, not null, and of bounded length."""
     if part is None or not is_value(part):
         return False
-    return not (isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH)
+    whole = part.items if isinstance(part, Map) else (("", part),)
+    return all(not isinstance(p, str | bytes) or len(p) <= MAX_KEY_LENGTH for _, p in whole)
 
 
 def unread_value(size: Any, digest: str | None) -> Unobserved:

@@ -26,8 +26,17 @@ STATISTICS: Final = {
     "sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 }
 """What ANALYZE and PRAGMA optimize make, as they define it; defined otherwise it is any table."""
-_SHADOWED: Final = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
-"""Modules whose virtual tables keep all their state in ordinary tables beside them."""
+_NO_STATE: Final = {
+    **dict.fromkeys(
+        ("fts3", "fts4", "fts5", "geopoly", "rtree", "rtree_i32", "spellfix1", "vec0"),
+        "its rows are those of its shadow tables, which are captured",
+    ),
+    **dict.fromkeys(
+        ("dbstat", "fts3tokenize", "fts4aux", "fts5vocab"),
+        "its rows show what other tables hold, which are captured",
+    ),
+}
+"""Modules whose virtual tables keep nothing themselves, and where it is kept."""
 _MODULE: Final = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
 ROW_IDS: Final = ("rowid", "_rowid_", "oid")
 """The names of the number of a row, where no column has them."""
@@ -311,8 +320,7 @@ def _table(
     name = _text(raw_name)
     if is_virtual:
         module = _MODULE.search(_QUOTED.sub(" ", definition))
-        is_shadowed = module is not None and folded(module[1]) in _SHADOWED
-        why = "its rows are those of its shadow tables, which are captured" if is_shadowed else None
+        why = None if module is None else _NO_STATE.get(folded(module[1]))
         return TableEntry(name, (), (), "a virtual table is not evaluated", outside=why)
     if not isinstance(raw_name, str):
         return TableEntry(name, (), (), "the table's name is not UTF-8")

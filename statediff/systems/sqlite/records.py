@@ -16,7 +16,7 @@ from statediff.systems.sqlite.btree import ReadPage, Tangled, Value, record
 from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
 from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, is_real
 from statediff.systems.sqlite.preserved import Difference, Stored
-from statediff.systems.sqlite.scan import Query, stored_text
+from statediff.systems.sqlite.scan import Query, text_value
 from statediff.systems.sqlite.searches import search_index
 
 _FEW_ROWS: Final = 64
@@ -147,7 +147,7 @@ class RowReader:
 def _shown(value: Value, is_real: bool) -> Any:
     kind, content = value
     if kind == 2:
-        return stored_text(content)  # type: ignore[arg-type]  # a text's bytes
+        return text_value(content)  # type: ignore[arg-type]  # a text's bytes
     if kind == 1:
         return float(content) if is_real else content
     return None if kind == 0 else content

@@ -4,7 +4,7 @@
 2. Rows come from the table itself, never from an index (a damaged or doctored index could leave
    some out), in key order, as a stream.
 3. SQLite types values, not columns: a value that does not fit its column's kind is kept as it is.
-   Text that is not UTF-8 is kept as its bytes.
+   Text that is not UTF-8 is an object with its bytes, since a blob of these bytes is another value.
 
 A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
 stand.
@@ -17,7 +17,6 @@ and keeps their size and SHA-256.
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,13 +31,13 @@ from statediff.model.bulk import NotInBulk
 from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Field, Schema
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
-from statediff.model.values import ABSENT, Digested, Unobserved, is_value, printable
+from statediff.model.values import ABSENT, Digested, Map, Unobserved, printable
 from statediff.systems.base.rows import Convert
 from statediff.systems.relational.schema import (
-    MAX_KEY_LENGTH,
     Refine,
     Shelf,
     continued,
+    is_key,
     quoted,
     state_of,
 )
@@ -75,9 +74,17 @@ def size_of(column: str) -> str:
     )
 
 
-def kept(column: str, most: int) -> str:
-    """SQL: the value, unless it has more than `most` bytes."""
-    return f"CASE WHEN coalesce({size_of(column)}, 0) > {most} THEN NULL ELSE {column} END"
+def kept(column: str, most: int, shown: str = "") -> str:
+    """SQL: the value, or what is shown of it, unless it has more than `most` bytes."""
+    return f"CASE WHEN coalesce({size_of(column)}, 0) > {most} THEN NULL ELSE {shown or column} END"
+
+
+_WIDE: Final = {"UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
+
+
+def stored_bytes(column: str) -> str:
+    """SQL: the value, of a text its bytes."""
+    return f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) ELSE {column} END"
 
 
 class Digests:
@@ -87,9 +94,10 @@ class Digests:
         self._connection = connection
 
     @cached_property
-    def _is_utf8(self) -> bool:
+    def wide(self) -> str | None:
+        """The codec of the texts; None for UTF-8."""
         (encoding,) = self._connection.execute("PRAGMA main.encoding").fetchone()
-        return bool(encoding == "UTF-8")
+        return _WIDE.get(encoding)
 
     def row_id(self, entry: TableEntry) -> str | None:
         """A name by which the table tells its row ids; None where it has none, or all are taken."""
@@ -107,7 +115,7 @@ class Digests:
     ) -> Unobserved:
         """What is known of a text or blob of `size` bytes; its digest, wherever it can be read."""
         is_text = stored_as == "text"
-        if row_id is not None and (self._is_utf8 or not is_text):
+        if row_id is not None and (self.wide is None or not is_text):
             try:
                 return self._read(table, column, row_id, is_text, size)
             except sqlite3.Error:
@@ -116,21 +124,11 @@ class Digests:
 
     def _read(self, table: str, column: str, row_id: int, is_text: bool, size: int) -> Digested:
         hasher = hashlib.sha256()
-        decoder = codecs.getincrementaldecoder("utf-8")()
         with closing(
             self._connection.blobopen(table, column, row_id, readonly=True, name="main")
         ) as stored:
             while piece := stored.read(_PIECE_BYTES):
                 hasher.update(piece)
-                try:
-                    if is_text:
-                        decoder.decode(piece)
-                except UnicodeDecodeError:
-                    is_text = False  # it is captured as its bytes, however long it is
-        try:
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            is_text = False
         return Digested("text" if is_text else "bytes", size, hasher.hexdigest())
 
 
@@ -224,6 +222,18 @@ def stored_text(stored: bytes) -> str | bytes:
         return stored.decode()
     except UnicodeDecodeError:
         return stored
+
+
+def text_value(stored: bytes, codec: str = "utf-8") -> str | Map:
+    """The value of a text: a blob of the same bytes is equal to none.
+
+    >>> text_value(b"abc"), text_value(bytes([65, 8, 255])).get("text").hex()
+    ('abc', '4108ff')
+    """
+    try:
+        return stored.decode(codec)
+    except UnicodeDecodeError:
+        return Map.of({"text": stored})
 
 
 def is_of_the_file(error: sqlite3.Error) -> bool:
@@ -352,7 +362,7 @@ class Scan:
     def _query(self, entity_type: EntityType, entry: TableEntry, is_guarded: bool = False) -> Query:
         is_guarded |= any(f.digest_above_bytes is not None for f in entity_type.fields)
         row_id = self._told.row_id(entry) if is_guarded else None
-        return Query(entity_type, entry, is_guarded, row_id)
+        return Query(entity_type, entry, is_guarded, row_id, self._told.wide)
 
     def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
         table = self._in_bulk(self._query(entity_type, entry), like)
@@ -399,7 +409,7 @@ class Scan:
         if query.is_guarded or not query.bulk.is_possible:
             return None
         # The driver decodes faster by itself, and raises for text that is not UTF-8.
-        for decode in (str, stored_text):
+        for decode in (str, text_value):
             self._connection.text_factory = decode
             try:
                 return self._shelf.in_bulk(query.bulk, self._fetch(query, text), like)
@@ -422,6 +432,7 @@ class Scan:
                 raise NotInBulk("the table shows more rows than the file can hold")
 
     def _stream(self, query: Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
+        self._connection.text_factory = text_value
         try:
             limit = 1_000_000_000 if query.is_guarded else MAX_VALUE_BYTES
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
@@ -432,9 +443,7 @@ class Scan:
                     part = row[name]
                     if part is None:
                         met.has_null_key = True
-                    elif not is_value(part) or (
-                        isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH
-                    ):
+                    elif not is_key(part):
                         met.skipped_rows += 1
                         break
                 else:
@@ -449,6 +458,8 @@ class Scan:
             met.is_of_the_file = is_of_the_file(error)
             cause = cause_of(error)
             met.cause = cause if met.is_of_the_file or met.too_big else unread_because(cause)
+        finally:
+            self._connection.text_factory = stored_text
 
     def _most_rows(self) -> int:
         if self._row_limit is None:
@@ -472,14 +483,21 @@ class Query:
     """How one table is read: the statement, and how a stored row becomes a `Row`.
 
     A guarded query asks for the size of each value first, and leaves the large ones in the file:
-    there they are digested, where `row_id` says by what name a row's number is asked for.
+    there they are digested, where `row_id` says by what name a row's number is asked for. Texts
+    under the codec `wide` are read as their bytes: SQLite makes UTF-8 also of what is no UTF-16.
     """
 
     def __init__(
-        self, entity_type: EntityType, entry: TableEntry, is_guarded: bool, row_id: str | None
+        self,
+        entity_type: EntityType,
+        entry: TableEntry,
+        is_guarded: bool,
+        row_id: str | None,
+        wide: str | None = None,
     ) -> None:
         self.key = entity_type.key
-        self.is_guarded = is_guarded
+        self.is_guarded = is_guarded or wide is not None
+        self._wide = wide
         found = [
             (f, column)
             for f in entity_type.fields
@@ -505,9 +523,10 @@ class Query:
         declared = (*(column.declared for _, column in found), str(entry.node_cell_bytes))
         self.bulk = BulkReader(entity_type, self.names, dict(self._converters), declared)
         columns = [expression for _, expression in stored]
-        if is_guarded:
+        if self.is_guarded:
+            limits = zip(columns, self._kept, strict=True)
             columns = [
-                *(kept(c, most) for c, (_, _, most) in zip(columns, self._kept, strict=True)),
+                *(kept(c, most, stored_bytes(c) if wide else "") for c, (_, _, most) in limits),
                 *map(size_of, columns),
                 *(f"typeof({c})" for c in columns),
                 "NULL" if row_id is None else f"t.{row_id}",
@@ -536,6 +555,11 @@ class Query:
 
     def row(self, stored: Sequence[Any], told: Digests | None) -> Row:
         row: Row = dict(zip(self.names, stored, strict=False))
+        if self._wide is not None:
+            kinds = stored[2 * len(self.names) : -1]
+            for name, value, kind in zip(self.names, stored, kinds, strict=False):
+                if kind == "text" and value is not None:
+                    row[name] = text_value(value, self._wide)
         for name, convert in self._converters:
             row[name] = convert(row[name])
         if self.is_guarded and told is not None:

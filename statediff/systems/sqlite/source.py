@@ -196,7 +196,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         connection.close()
         if error.sqlite_errorcode in _READ_IN_A_COPY or _has_log_without_index(path, error):
-            return rolled_back(path)
+            return rolled_back(_followed(path))
         refusal = SourceRuined if is_of_the_file(error) else SourceUnavailable
         raise refusal(cause_of(error)) from error
     return connection
@@ -204,9 +204,18 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 def _has_log_without_index(path: Path, error: sqlite3.Error) -> bool:
     """Whether there is a log that cannot be read because nobody may write its index beside it."""
+    real = _followed(path)
     is_refused = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN
-    has_log = is_refused and path.with_name(f"{path.name}-wal").exists()
-    return has_log and not os.access(path.parent, os.W_OK)
+    has_log = is_refused and real.with_name(f"{real.name}-wal").exists()
+    return has_log and not os.access(real.parent, os.W_OK)
+
+
+def _followed(path: Path) -> Path:
+    """The file that a path leads to; SQLite's other files are beside it, not beside a link.
+
+    Raises `OSError`, `ValueError`.
+    """
+    return Path(os.path.realpath(path))
 
 
 def stands_on_link(path: Path) -> bool:
@@ -218,7 +227,7 @@ def strange_side_file(path: Path) -> str | None:
     """Why SQLite may not open the database: on a pipe in place of its log it would wait forever."""
     for suffix in _SIDE_FILES:
         try:
-            if not stat.S_ISREG(os.lstat(f"{path}{suffix}").st_mode):
+            if not stat.S_ISREG(os.lstat(f"{_followed(path)}{suffix}").st_mode):
                 return f"{printable(path.name + suffix)} is not a file"
         except (OSError, ValueError):
             continue  # it is not there, or nothing is: opening says why

@@ -7,7 +7,8 @@ difference below the double's resolution was never stored. Columns of other affi
 double, which is what their type says.
 
 SQLite leaves bytes in such a column as they are. Programs that bind a decimal as the ASCII bytes of
-its digits, as Python's are advised to, keep it exactly: it is read as that decimal.
+its digits, as Python's are advised to, keep it exactly: it is read as that decimal where the column
+has such bytes before the run. Elsewhere bytes are no number for who reads the column.
 
 A table that is renamed gets quotes around its name, in its own definition and in others, and keeps
 them when it is called as before. A definition that differs in nothing else is the one from before.
@@ -44,6 +45,8 @@ _MAX_PADDED: Final = 40
 SAMPLED: Final = 1000
 """Texts of a column that are looked at. A text beyond them that is of another form stays one."""
 _LONGEST: Final = 64
+DIGITS: Final = "digits"
+"""The form of a decimal that is kept as the bytes of its digits."""
 _OWN_LOCAL: Final = "YYYY-MM-DD hh:mm:ss[.ffffff]"
 _OWN_INSTANT: Final = "YYYY-MM-DD hh:mm:ss[.ffffff]+00:00"
 
@@ -54,7 +57,8 @@ def column_reader(field: Field, declared: str) -> Convert | None:
     if scale is None and _DOUBLES.search(declared):
         scale = 0  # who states that such a column holds decimals means those that people wrote
     if scale is not None and field.kind is Kind.DECIMAL:
-        return lambda stored: written_decimal(stored, scale)
+        are_digits = field.form == DIGITS
+        return lambda stored: written_decimal(stored, scale, are_digits=are_digits)
     return converter(field)
 
 
@@ -70,19 +74,19 @@ def decimal_scale(declared: str) -> int | None:
     return int(found[2] or 0)
 
 
-def written_decimal(stored: Any, scale: int) -> Any:
+def written_decimal(stored: Any, scale: int, *, are_digits: bool = False) -> Any:
     """The decimal that a stored number stands for, with at least `scale` digits after the point.
 
     >>> written_decimal(98.7, 2), written_decimal(100, 2), written_decimal(0.125, 2)
     (Decimal('98.70'), Decimal('100.00'), Decimal('0.125'))
-    >>> written_decimal(b"1850", 2), written_decimal(b"5.4000", 2), written_decimal(b"n/a", 2)
-    (Decimal('1850.00'), Decimal('5.4000'), b'n/a')
+    >>> [written_decimal(each, 2, are_digits=True) for each in (b"1850", b"5.4000", b"n/a")]
+    [Decimal('1850.00'), Decimal('5.4000'), b'n/a']
     """
     if type(stored) is float and math.isfinite(stored):
         exact = Decimal(repr(stored))
     elif type(stored) is int:
         exact = Decimal(stored)
-    elif type(stored) is bytes and _WRITTEN.fullmatch(stored):
+    elif are_digits and type(stored) is bytes and _WRITTEN.fullmatch(stored):
         exact = Decimal(stored.decode())
     else:
         return stored  # null, text, bytes, and the infinities
@@ -172,9 +176,47 @@ def with_forms(
             if entry is not None and entry.unreadable is None:
                 found.update(_forms(connection, entity_type, entry))
     written = {f.form for t in schema.types for f in t.fields if f.kind in INSTANTS and f.form}
-    known = (written | set(found.values())) - {NO_FORM}
+    known = (written | set(found.values())) - {NO_FORM, DIGITS}
     others = known.pop() if len(known) == 1 else None
-    return replace(schema, types=tuple(_stated(t, found, others) for t in schema.types))
+    stated = replace(schema, types=tuple(_stated(t, found, others) for t in schema.types))
+    return stated if connection is None else _with_digits(stated, catalogue, connection)
+
+
+def _with_digits(schema: Schema, catalogue: Catalogue, connection: sqlite3.Connection) -> Schema:
+    """The schema that says which decimals are kept as digits; unknown ones are if any other is."""
+    found: dict[tuple[str, str], bool | None] = {}
+    for entity_type in schema.types:
+        entry = catalogue.tables.get(folded(entity_type.source_table))
+        if entry is not None and entry.unreadable is None:
+            for field in entity_type.fields:
+                column = entry.column(field.source_column)
+                if field.kind is Kind.DECIMAL and column is not None and column.is_stored:
+                    kinds = _kinds_stored(connection, entry, column.name)
+                    found[entity_type.name, field.name] = "blob" in kinds if kinds else None
+    if not any(found.values()):
+        return schema
+
+    def told(entity_type: EntityType) -> EntityType:
+        fields = (
+            f if found.get((entity_type.name, f.name), False) is False else replace(f, form=DIGITS)
+            for f in entity_type.fields
+        )
+        return replace(entity_type, fields=tuple(fields))
+
+    return replace(schema, types=tuple(map(told, schema.types)))
+
+
+def _kinds_stored(connection: sqlite3.Connection, entry: TableEntry, column: str) -> set[str]:
+    """How the first values of a column are stored; nothing where none can be read."""
+    value = f"t.{quoted(column)}"
+    try:
+        found = connection.execute(
+            f"SELECT DISTINCT typeof(v) FROM (SELECT {value} AS v FROM main.{quoted(entry.name)} "  # noqa: S608 - quoted
+            f"AS t NOT INDEXED WHERE {value} IS NOT NULL LIMIT {SAMPLED})"
+        ).fetchall()
+    except sqlite3.Error:
+        return set()  # reading will meet the same error and give it as the cause
+    return {kind for (kind,) in found}
 
 
 def _open(entity_type: EntityType) -> list[Field]:

@@ -4,6 +4,7 @@ import sqlite3
 import tracemalloc
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def test_a_binary_column_is_told_by_digest_where_the_schema_says_so(tmp_path: Pa
     state = read(path, BY_DIGEST)
     assert cells(state, "body") == [Digested.of(SECRET), None, Digested.of("text")]
     assert cells(state, "note") == [
-        "short", Digested.of("long enough"), Digested.of(b"\xff\0\0\0\0\0\0\0\xff"),
+        "short", Digested.of("long enough"),
+        replace(Digested.of(b"\xff\0\0\0\0\0\0\0\xff"), kind="text"),
     ]  # fmt: skip
     written(
         path, "UPDATE doc SET body = body WHERE id = 1", "UPDATE doc SET body = x'00' WHERE id = 3"

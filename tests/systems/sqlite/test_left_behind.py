@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from statediff.model.state import MemoryChunks
-from statediff.systems.sqlite.source import SqliteSource
+from statediff.systems.sqlite.source import SqliteSource, strange_side_file
 from tests.systems.sqlite.sqlite_databases import clock
 from tests.systems.sqlite.test_structure import compare, make, run
 
@@ -115,6 +115,26 @@ def test_what_is_taken_back_was_never_done(tmp_path, name):
     if name == "a write that was cut off":
         assert path.read_bytes() != before  # nothing is rolled back but in a copy
         assert side(path, "-journal").stat().st_size
+
+
+@pytest.mark.parametrize("name", [*HARMFUL, *HARMLESS])
+def test_what_is_left_beside_the_file_counts_where_a_link_leads_to_it(tmp_path, name):
+    path = make(tmp_path / "a.db")
+    (tmp_path / "live.db").symlink_to(path)
+    found, _ = compare(tmp_path / "live.db", lambda: (HARMFUL | HARMLESS)[name](path))
+    assert bool([*found.deltas, *found.doubts]) is (name in HARMFUL)
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+def test_a_pipe_beside_a_file_to_which_a_link_leads_ends_no_evaluator(tmp_path, suffix):
+    path = make(tmp_path / "a.db")
+    (tmp_path / "live.db").symlink_to(path)
+    assert strange_side_file(tmp_path / "live.db") is None
+    os.mkfifo(side(path, suffix))
+    assert strange_side_file(tmp_path / "live.db") == f"live.db{suffix} is not a file"
+    side(path, suffix).unlink()
+    found, _ = compare(tmp_path / "live.db", lambda: os.mkfifo(side(path, suffix)))
+    assert {d.type for d in found.deltas} == {"source.db"}
 
 
 @pytest.mark.parametrize("at", [16, 33, 40, 48, 60], ids=str)

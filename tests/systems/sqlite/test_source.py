@@ -21,10 +21,11 @@ from statediff.contract.document.schemafile import parse_schema_file
 from statediff.errors import UsageError
 from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks, State
-from statediff.model.values import ABSENT, Digested, same
+from statediff.model.values import ABSENT, Digested, Map, same
 from statediff.systems.sqlite.scan import MAX_VALUE_BYTES
 from statediff.systems.sqlite.source import SqliteSource, open_database
 from statediff.workspace.inputs import StateFile
+from tests.judged_files import database, judged
 
 
 def clock() -> datetime:
@@ -173,7 +174,7 @@ def test_keys_of_any_kind_are_all_there_in_order(tmp_path_factory, keys):
     assert state_of(path).tables["t"].row_count == count
 
 
-def test_text_that_is_not_utf_8_is_kept_as_its_bytes_even_in_a_key(tmp_path):
+def test_text_that_is_not_utf_8_is_kept_as_one_of_these_bytes_even_in_a_key(tmp_path):
     path = made(
         tmp_path / "a.db",
         """CREATE TABLE t (k TEXT PRIMARY KEY, v TEXT);
@@ -183,7 +184,7 @@ def test_text_that_is_not_utf_8_is_kept_as_its_bytes_even_in_a_key(tmp_path):
     assert rows(state_of(path), "t") == [
         (("b",), {"k": "b", "v": "nul\0inside"}),
         (("é",), {"k": "é", "v": "fine"}),
-        ((b"A\xff",), {"k": b"A\xff", "v": b"\xff\x00"}),
+        ((key := Map.of({"text": b"A\xff"}),), {"k": key, "v": Map.of({"text": b"\xff\x00"})}),
     ]
 
 
@@ -318,6 +319,27 @@ def test_nothing_the_database_defines_is_evaluated(tmp_path):
     assert dict(rows(found.state, "db.table"))[("words",)]["kind"] == "virtual"
     assert rows(found.state, "words_content")[0][1]["c0"] == "hello"
     assert "bomb" not in found.state.tables
+
+
+@pytest.mark.parametrize(
+    "table", ["fts5vocab(words, 'row')", "fts5vocab('words', instance)", "dbstat"]
+)
+def test_a_virtual_table_that_shows_what_others_hold_is_outside(tmp_path, table):
+    """Its rows are unobserved: a contract about the rest of the file is decided all the same."""
+    seed = (
+        "CREATE TABLE t (id INTEGER PRIMARY KEY)",
+        "CREATE VIRTUAL TABLE words USING fts5(z)",
+        f"CREATE VIRTUAL TABLE shown USING {table}",
+    )
+    before = database(tmp_path / "a.db", *seed)
+    kept = "forbid:\n  - {id: kept, delete: t}\n"
+    for run, verdict in (
+        ("SELECT 1", "MATCH"),
+        ("INSERT INTO words VALUES ('hello')", "DIVERGE"),
+        ("DROP TABLE shown", "DIVERGE"),
+    ):
+        after = database(tmp_path / "b.db", *seed, run)
+        assert judged(tmp_path, kept, before, after).verdict.value == verdict, run
 
 
 def test_a_module_or_collation_that_is_not_here_does_no_harm(tmp_path):

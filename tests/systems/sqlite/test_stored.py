@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.model.values import same
+from statediff.scoring import Judge
 from statediff.systems.sqlite.stored import decimal_scale, written_decimal
 from tests.judged_files import database, judged, sentences
 
+KEPT = "forbid:\n  - {id: kept, delete: item}\n"
 PRICED = """
 require:
   - id: priced
@@ -141,3 +143,79 @@ def test_a_file_that_is_no_database_any_more_is_a_change(tmp_path: Path) -> None
     after.write_bytes(b"\x00\xff no database")
     done = judged(tmp_path, "forbid:\n  - {id: kept, delete: item}\n", before, after)
     assert done.verdict.value == "DIVERGE"
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "run"),
+    [
+        ("DECIMAL(12,2)", "98.7", "CAST('98.70' AS BLOB)"),
+        ("NUMERIC", "5", "CAST('5' AS BLOB)"),
+        ("BLOB", "x'8f00ff'", "CAST(x'8f00ff' AS TEXT)"),
+        ("TEXT", "CAST(x'41ff' AS TEXT)", "x'41ff'"),
+        ("", "CAST(zeroblob(2000000) || x'ff' AS TEXT)", "CAST(v AS BLOB)"),
+        ("JSON", "'{\"a\": 1}'", "CAST(v AS BLOB)"),
+        ("JSON", "x'ec'", "x'ed'"),
+    ],
+)
+def test_the_same_bytes_stored_as_another_kind_are_a_change(
+    tmp_path: Path, declared: str, value: str, run: str
+) -> None:
+    """SQL finds, adds and orders a blob otherwise than a text or a number."""
+    for key in (f"id INTEGER PRIMARY KEY, v {declared}", f"id INTEGER, v {declared} UNIQUE"):
+        rows = (f"CREATE TABLE item ({key})", f"INSERT INTO item VALUES (1, {value}), (2, NULL)")
+        before = database(tmp_path / "a.db", *rows)
+        after = database(tmp_path / "b.db", *rows, f"UPDATE item SET v = {run} WHERE id = 1")
+        assert judged(tmp_path, KEPT, before, before).verdict.value == "MATCH"
+        assert judged(tmp_path, KEPT, before, after).verdict.value == "DIVERGE"
+        assert Judge(tmp_path / "contract.yaml", before).score(after).verdict == "DIVERGE"
+
+
+def test_a_key_of_other_bytes_of_the_same_kind_is_another_row(tmp_path: Path) -> None:
+    rows = ("CREATE TABLE item (k PRIMARY KEY)", "INSERT INTO item VALUES (CAST(x'ff' AS TEXT))")
+    before = database(tmp_path / "a.db", *rows)
+    after = database(tmp_path / "b.db", *rows, "UPDATE item SET k = x'ff'")
+    both = database(tmp_path / "c.db", *rows, "INSERT INTO item VALUES (x'ff')")
+    kept = KEPT + "allow:\n  - {create: item}\n"
+    assert judged(tmp_path, kept, before, after).verdict.value == "DIVERGE"
+    assert judged(tmp_path, kept, before, both).verdict.value == "MATCH"
+
+
+def test_decimals_that_were_kept_as_digits_are_decimals_after_the_run_too(tmp_path: Path) -> None:
+    rows = (
+        "CREATE TABLE item (id INTEGER PRIMARY KEY, price NUMERIC)",
+        "CREATE TABLE line (id INTEGER PRIMARY KEY, price NUMERIC)",
+        "INSERT INTO item VALUES (1, CAST('5.10' AS BLOB)), (2, CAST('3' AS BLOB))",
+    )
+    before = database(tmp_path / "a.db", *rows)
+    paid = (
+        "UPDATE item SET price = CAST('98.70' AS BLOB) WHERE id = 1",
+        "INSERT INTO line VALUES (1, CAST('98.7' AS BLOB))",
+    )
+    after = database(tmp_path / "b.db", *rows, *paid)
+    lined = PRICED + "  - {id: lined, create: line, set: {price: 98.7}}\n"
+    assert judged(tmp_path, lined, before, after).verdict.value == "MATCH"
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_what_is_no_utf_16_is_not_the_text_that_sqlite_makes_of_it(
+    tmp_path: Path, encoding: str
+) -> None:
+    """SQLite shows half of a pair before an `A` as it shows a whole one, and finds neither so."""
+    pair, half = ("\U0001f441".encode(encoding).hex(), "d83d0041")
+    half = half if encoding == "UTF-16be" else "3dd84100"
+    rows = (
+        f"PRAGMA encoding = '{encoding}'",
+        "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)",
+        f"INSERT INTO item VALUES (1, 'A'), (2, CAST(x'{pair}' AS TEXT)), (3, NULL), (4, x'41')",
+    )
+    before = database(tmp_path / "a.db", *rows)
+    for value, verdict in ((pair, "MATCH"), (half, "DIVERGE")):
+        run = f"UPDATE item SET name = CAST(x'{value}' AS TEXT) WHERE id = 2"
+        after = database(tmp_path / "b.db", *rows, run)
+        assert judged(tmp_path, KEPT, before, after).verdict.value == verdict
+        assert Judge(tmp_path / "contract.yaml", before).score(after).verdict == verdict
+    named = "require:\n  - {id: r, update: item, where: it.id == 1, set: {name: \u00e9t\u00e9}}\n"
+    after = database(
+        tmp_path / "b.db", *rows, "UPDATE item SET name = '\u00e9t\u00e9' WHERE id = 1"
+    )
+    assert judged(tmp_path, named, before, after).verdict.value == "MATCH"

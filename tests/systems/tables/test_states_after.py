@@ -54,6 +54,11 @@ HARMS = {
     "a reserved field": '{"id": 2, "name": "Bob", "n": 2, "#": 1}',
     "a field of half a pair": '{"id": 2, "name": "Bob", "n": 2, "\\udc00": 1}',
 }
+OTHER_KINDS = (
+    (1.5, "1.5", "decimal"), (1.5, "1.50", "decimal"), (10, "10", "decimal"), (10, "10", "int"),
+    (True, 1, "bool"), (False, 0, "bool"), (True, "true", "bool"), (None, "null", "any"),
+)  # fmt: skip
+"""A value, another kind of value that reads alike, and the kind that a state schema may state."""
 UNKNOWN = {
     "an id twice": '{"id": 2, "name": "Bob", "n": 2}, {"id": 2, "name": "Bob", "n": 2}',
     "a record that is none": '{"id": 2, "name": "Bob", "n": 2}, 7',
@@ -265,3 +270,38 @@ def test_what_is_stored_as_another_kind_is_another_value(
 
     assert verdict(before) is Verdict.MATCH
     assert verdict(after) is Verdict.DIVERGE
+
+
+@pytest.mark.parametrize(("value", "other", "kind"), OTHER_KINDS)
+def test_what_reads_alike_and_is_of_another_kind_is_another_value(
+    tmp_path: Path, value: Any, other: Any, kind: str
+) -> None:
+    """`1.5` and `"1.5"`, `true` and `1`: programs that read JSON tell them apart."""
+    fields = f"{{n: {{type: {kind}}}}}"
+    stated = f"schema: s\nversion: 1.0.0\nentities:\n  user: {{table: user, fields: {fields}}}\n"
+    raised = (
+        "require:\n  - id: r\n    update: user\n    where: it.id == 1\n"
+        f"    set: {{n: {json.dumps(value)}}}\n"
+    )
+    for schema in ("", stated):
+        before = tables(tmp_path / "a.json", {"user": [{"id": 1, "n": value}]})
+        after = tables(tmp_path / "b.json", {"user": [{"id": 1, "n": other}]})
+        assert judged(tmp_path, KEPT, before, after, schema).verdict is Verdict.DIVERGE
+        if value is not None:
+            tables(before, {"user": [{"id": 1, "n": type(value)(not value)}]})
+            assert judged(tmp_path, raised, before, after, schema).verdict is Verdict.DIVERGE
+            tables(after, {"user": [{"id": 1, "n": value}]})
+            assert judged(tmp_path, raised, before, after, schema).verdict is Verdict.MATCH
+
+
+@pytest.mark.parametrize(("after", "verdict"), [("5.0", "MATCH"), ("5.5", "DIVERGE")])
+def test_a_whole_number_may_be_written_with_a_fraction_under_a_schema_too(
+    tmp_path: Path, after: str, verdict: str
+) -> None:
+    schema = (
+        "schema: s\nversion: 1.0.0\nentities:\n  user: {table: user, fields: {n: {type: int}}}\n"
+    )
+    one = tables(tmp_path / "a.json", '{"user": [{"id": 1, "n": 5}]}')
+    two = tables(tmp_path / "b.json", f'{{"user": [{{"id": 1, "n": {after}}}]}}')
+    for stated in ("", schema):
+        assert judged(tmp_path, KEPT, one, two, stated).verdict.value == verdict

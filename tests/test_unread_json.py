@@ -1,0 +1,64 @@
+"""JSON that is too long to be read, or binary: it changed, and nobody knows what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from statediff.scoring import Judge
+from tests.judged_files import database, judged
+
+SEED = (
+    "CREATE TABLE emp (id INTEGER PRIMARY KEY, cfg JSON)",
+    """INSERT INTO emp VALUES (1, '{"a": {"b": 1}}'), (2, '{}')""",
+)
+RUNS = {
+    "another key, and a text longer than what is captured": (
+        """json_object('a', json_object('b', 2), 'root', 1, 'pad', hex(zeroblob(600000)))"""
+    ),
+    "spaces around it": """'{"a": {"b": 2}}' || printf('%1200000s', '')""",
+    "bytes": """CAST('{"a": {"b": 2}, "root": 1}' AS BLOB)""",
+}
+INSIDE = "allow:\n  - {id: a, update: emp, fields: [cfg.a.b]}\n"
+WHOLE = "allow:\n  - {id: a, update: emp, fields: [cfg]}\n"
+
+
+def verdict(folder: Path, body: str, run: str) -> str:
+    before = database(folder / "a.db", *SEED)
+    after = database(folder / "b.db", *SEED, f"UPDATE emp SET cfg = {RUNS[run]} WHERE id = 1")
+    found = judged(folder, body, before, after).verdict.value
+    assert Judge(folder / "contract.yaml", before).score(after).verdict == found
+    return found
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_it_is_a_change_that_a_clause_about_a_part_does_not_explain(
+    run: str, tmp_path: Path
+) -> None:
+    assert verdict(tmp_path, "forbid:\n  - {id: kept, delete: emp}\n", run) == "DIVERGE"
+    assert verdict(tmp_path, INSIDE, run) == "DIVERGE"
+    assert verdict(tmp_path, WHOLE, run) == "MATCH"
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(
+    "forbidden",
+    ["set: {cfg.a.b: 2}", "set: {cfg: {a: {b: 2}}}", "from: {cfg.a.b: 1}, set: {cfg.a.b: 2}",
+     "where: new.cfg.a.b == 2"],
+)  # fmt: skip
+def test_whether_it_says_what_is_forbidden_is_unknown(
+    forbidden: str, run: str, tmp_path: Path
+) -> None:
+    clause = f"forbid:\n  - {{id: f, update: emp, {forbidden}}}\n"
+    assert verdict(tmp_path, WHOLE + clause, run) == "INCONCLUSIVE"
+
+
+def test_where_nothing_tells_it_apart_a_clause_about_a_part_explains_nothing(
+    tmp_path: Path,
+) -> None:
+    """A rule inside the value needs the content: nobody knows whether anything else changed."""
+    excluded = "exclude:\n  - {what: emp.cfg.seen, because: a clock}\n"
+    run = "another key, and a text longer than what is captured"
+    assert verdict(tmp_path, excluded + INSIDE, run) == "INCONCLUSIVE"
+    assert verdict(tmp_path, excluded + WHOLE, run) == "MATCH"
