@@ -314,9 +314,17 @@ def by_run(cause: str) -> str:
     return f"{BY_RUN}: {cause}"
 
 
+_UNREAD: Final = "unread: "
+
+
 def unread_because(cause: str) -> str:
     """The cause, where the reading failed and what is there is no reason."""
-    return f"unread: {cause}"
+    return f"{_UNREAD}{cause}"
+
+
+def is_unread(cause: str) -> bool:
+    """Whether it is a cause of that kind."""
+    return cause.startswith(_UNREAD)
 
 
 def is_by_agent(of: Argument) -> bool:

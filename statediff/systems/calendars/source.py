@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.batches import Row
-from statediff.model.explanation import unread_because
+from statediff.model.explanation import is_unread, unread_because
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
@@ -116,9 +116,8 @@ def spoiled_since(like: State | None, state: State) -> tuple[str, ...]:
     for table in state.tables.values():
         earlier, known = like.tables.get(table.type.name), table.enumeration
         is_object = table.type.source_table in (ITEM.name, CONTACT.name)
-        is_unread = (known.cause or "").startswith(unread_because(""))
         if is_object and earlier and earlier.enumeration.is_complete and not known.is_complete:
-            found += [] if is_unread else [f"{table.type.name}: {known.cause}"]
+            found += [] if is_unread(known.cause) else [f"{table.type.name}: {known.cause}"]
     return tuple(found)
 
 
