@@ -62,3 +62,21 @@ def test_where_nothing_tells_it_apart_a_clause_about_a_part_explains_nothing(
     run = "another key, and a text longer than what is captured"
     assert verdict(tmp_path, excluded + INSIDE, run) == "INCONCLUSIVE"
     assert verdict(tmp_path, excluded + WHOLE, run) == "MATCH"
+
+
+@pytest.mark.parametrize("run", [name for name in RUNS if "another" not in name])
+def test_what_could_not_be_read_before_may_say_the_same(run: str, tmp_path: Path) -> None:
+    was = RUNS[run].replace("2", "3", 1).replace("1200000s", "1300000s")
+    seed = (*SEED, f"UPDATE emp SET cfg = {was} WHERE id = 1")
+    before = database(tmp_path / "a.db", *seed)
+    after = database(tmp_path / "b.db", *seed, f"UPDATE emp SET cfg = {RUNS[run]} WHERE id = 1")
+    forbidden = "forbid:\n  - {id: f, update: emp, fields: [cfg.a.b]}\n"
+    for body, found in (
+        ("forbid:\n  - {id: kept, delete: emp}\n", "INCONCLUSIVE"), (INSIDE, "INCONCLUSIVE"),
+        (WHOLE, "MATCH"), (WHOLE + forbidden, "INCONCLUSIVE"),
+    ):  # fmt: skip
+        assert judged(tmp_path, body, before, before).verdict.value == "MATCH"
+        assert judged(tmp_path, body, before, after).verdict.value == found
+    raw = "canonicalize:\n  - {use: raw@1, on: [emp.cfg], because: the text}\n"
+    kept = raw + "forbid:\n  - {id: kept, delete: emp}\n"
+    assert judged(tmp_path, kept, before, after).verdict.value == "DIVERGE"
