@@ -398,7 +398,7 @@ class _Comparison:
         ]  # fmt: skip
         unknown = [
             name for name in compared
-            if _is_unobserved(canonical, name) or self._may_say_the_same(canonical, name)
+            if _is_unobserved(canonical, name) or self._may_say_the_same(raw, canonical, name)
         ]  # fmt: skip
         differing = {
             name for name in compared
@@ -445,15 +445,17 @@ class _Comparison:
             rule, by_boundary = self._view.why_hidden([name])
             yield HiddenDelta(delta, rule, by_boundary)
 
-    def _may_say_the_same(self, rows: tuple[Row, Row], name: str) -> bool:
+    def _may_say_the_same(
+        self, raw: tuple[Row, Row], canonical: tuple[Row, Row], name: str
+    ) -> bool:
         """Whether other content, of which digests are known, may say the same where it counts.
 
         JSON has many spellings. What could be read and was made unreadable is a change.
         """
-        before, after = (isinstance(row[name], Digested) for row in rows)
-        if before and self._view.is_read_as_json(name):
-            return True
-        return (before or after) and self._view.is_removed_inside(name)
+        if not any(isinstance(row[name], Digested) for row in canonical):
+            return False
+        was_open = isinstance(raw[0][name], Digested | bytes)
+        return (was_open and self._view.is_read_as_json(name)) or self._view.is_removed_inside(name)
 
     def _updates(
         self, key: Key, name: str, sides: tuple[Observed, Observed, Observed, Observed]
