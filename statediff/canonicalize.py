@@ -43,6 +43,7 @@ __all__ = [
 
 _ROUNDS: Final = 8
 """A bound, not a need: three rounds are the most that any text is known to take."""
+_OF_TEXT: Final = frozenset({JSON_TYPE.id, "raw@1"})
 NEEDS_CONTENT: Final = "needs the content"
 """How a cause ends where a rule of ν had a digest to work on."""
 
@@ -411,7 +412,7 @@ def _apply(uses: Sequence[BoundRule], value: Observed) -> Observed:
             if use.rule.is_removal and not use.steps:
                 value = Excluded(use.text)
             elif isinstance(value, Digested):
-                if use.rule.id == JSON_TYPE.id and not use.steps:
+                if use.rule.id in _OF_TEXT and not use.steps:
                     continue  # what is too long to be read is the text that it is
                 # Two contents that the rule makes equal have two digests.
                 value = Unobserved(f"{value.cause}; {use.rule.id} {NEEDS_CONTENT}")

@@ -398,9 +398,7 @@ class _Comparison:
         ]  # fmt: skip
         unknown = [
             name for name in compared
-            if _is_unobserved(canonical, name) or (
-                self._view.is_removed_inside(name) and _is_digested(canonical, name)
-            )  # whether more than that changed
+            if _is_unobserved(canonical, name) or self._may_say_the_same(raw, canonical, name)
         ]  # fmt: skip
         differing = {
             name for name in compared
@@ -446,6 +444,18 @@ class _Comparison:
                 delta = moved
             rule, by_boundary = self._view.why_hidden([name])
             yield HiddenDelta(delta, rule, by_boundary)
+
+    def _may_say_the_same(
+        self, raw: tuple[Row, Row], canonical: tuple[Row, Row], name: str
+    ) -> bool:
+        """Whether other content, of which digests are known, may say the same where it counts.
+
+        JSON has many spellings. What could be read and was made unreadable is a change.
+        """
+        if not any(isinstance(row[name], Digested) for row in canonical):
+            return False
+        was_open = isinstance(raw[0][name], Digested | bytes)
+        return (was_open and self._view.is_read_as_json(name)) or self._view.is_removed_inside(name)
 
     def _updates(
         self, key: Key, name: str, sides: tuple[Observed, Observed, Observed, Observed]
@@ -577,10 +587,6 @@ def _same_rows(a: Row, b: Row) -> bool:
 def _is_unobserved(rows: tuple[Row, Row], name: str) -> bool:
     cells = rows[0][name], rows[1][name]
     return any(isinstance(cell, Unobserved) for cell in cells) and told_apart(*cells) is None
-
-
-def _is_digested(rows: tuple[Row, Row], name: str) -> bool:
-    return any(isinstance(row[name], Digested) for row in rows)
 
 
 def _cause(rows: tuple[Row, Row], name: str) -> str:

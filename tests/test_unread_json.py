@@ -1,4 +1,4 @@
-"""JSON that is too long to be read, or binary: it changed, and nobody knows what it says."""
+"""JSON that is too long or deep to be read, or binary: it changed; nobody knows what it says."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ RUNS = {
         """json_object('a', json_object('b', 2), 'root', 1, 'pad', hex(zeroblob(600000)))"""
     ),
     "spaces around it": """'{"a": {"b": 2}}' || printf('%1200000s', '')""",
+    "a key twice": """'{"a": {"b": 1, "b": 2}, "root": 1}'""",
+    "deep lists": """'{"a": {"b": 2}, "deep": ' || replace(printf('%300s', ''), ' ', '[')
+        || replace(printf('%300s', ''), ' ', ']') || '}'""",
     "bytes": """CAST('{"a": {"b": 2}, "root": 1}' AS BLOB)""",
 }
 INSIDE = "allow:\n  - {id: a, update: emp, fields: [cfg.a.b]}\n"
@@ -62,3 +65,21 @@ def test_where_nothing_tells_it_apart_a_clause_about_a_part_explains_nothing(
     run = "another key, and a text longer than what is captured"
     assert verdict(tmp_path, excluded + INSIDE, run) == "INCONCLUSIVE"
     assert verdict(tmp_path, excluded + WHOLE, run) == "MATCH"
+
+
+@pytest.mark.parametrize("run", ["spaces around it", "bytes"])
+def test_what_could_not_be_read_before_may_say_the_same(run: str, tmp_path: Path) -> None:
+    was = RUNS[run].replace("2", "3", 1).replace("1200000s", "1300000s")
+    seed = (*SEED, f"UPDATE emp SET cfg = {was} WHERE id = 1")
+    before = database(tmp_path / "a.db", *seed)
+    after = database(tmp_path / "b.db", *seed, f"UPDATE emp SET cfg = {RUNS[run]} WHERE id = 1")
+    forbidden = "forbid:\n  - {id: f, update: emp, fields: [cfg.a.b]}\n"
+    for body, found in (
+        ("forbid:\n  - {id: kept, delete: emp}\n", "INCONCLUSIVE"), (INSIDE, "INCONCLUSIVE"),
+        (WHOLE, "MATCH"), (WHOLE + forbidden, "INCONCLUSIVE"),
+    ):  # fmt: skip
+        assert judged(tmp_path, body, before, before).verdict.value == "MATCH"
+        assert judged(tmp_path, body, before, after).verdict.value == found
+    raw = "canonicalize:\n  - {use: raw@1, on: [emp.cfg], because: the text}\n"
+    kept = raw + "forbid:\n  - {id: kept, delete: emp}\n"
+    assert judged(tmp_path, kept, before, after).verdict.value == "DIVERGE"

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from statediff.contract.parts import seconds
 from statediff.model.boundary import did_you_mean
 from statediff.model.instants import in_zone, parse_instant
-from statediff.model.json_values import canonical_json, read_json_value
+from statediff.model.json_values import canonical_json, others_read, read_json_value
 from statediff.model.nested import keyed
 from statediff.model.schema import INSTANTS, Kind
 from statediff.model.values import Digested, Observed, Unordered, Value, order_key
@@ -221,6 +221,8 @@ def _json(_settings: Mapping[str, Any]) -> Transform:
         match value:
             case str():
                 read = read_json_value(value)
+                if read is None and others_read(value):
+                    return Digested.of(value)
                 return value if read is None else read
             case bytes():  # binary JSON, or none: nobody knows what it says
                 return Digested.of(value)

@@ -67,6 +67,11 @@ class ComparisonView:
         """Whether a rule changes places inside the field's values."""
         return any(not is_removal for _, _, is_removal in self._rules_inside(name))
 
+    def is_read_as_json(self, name: str) -> bool:
+        """Whether the field's texts are compared by what they say as JSON."""
+        named = () if self._rule_names is None else self._rule_names(self.type_name, name)
+        return any(rule.startswith("json@") for rule in named)
+
     def is_removed_inside(self, name: str) -> bool:
         """Whether Ω or ν removes places inside the field's values."""
         return name in self._removed

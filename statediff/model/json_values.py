@@ -36,6 +36,22 @@ def read_json_value(text: str) -> Value | None:
     return canonical_json(value)
 
 
+def others_read(text: str) -> bool:
+    """Whether programs find an object or a list in a text that is no value here.
+
+    It names a key twice, or is too deep; which of two values a program takes, nobody knows.
+    """
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    except (ValueError, RecursionError):  # a number of too many digits, too many levels
+        pass
+    return True
+
+
 def as_nested(raw: Observed) -> Observed:
     """The object or list that a captured value is, or is the JSON text of; else the value."""
     if not isinstance(raw, str):
