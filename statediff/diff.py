@@ -12,7 +12,7 @@ raw difference is a delta, a hidden delta or under a doubt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, cast
 
@@ -404,12 +404,7 @@ class _Comparison:
             name for name in compared
             if name not in unknown and not same(canonical[0][name], canonical[1][name])
         }  # fmt: skip
-        if any(
-            name in self._immutable
-            and not isinstance(canonical[0][name], Absent)
-            and not isinstance(canonical[1][name], Absent)
-            for name in differing
-        ):
+        if self._is_another(canonical, differing):
             gone, new = RowChange(key, before, None), RowChange(key, None, after)
             yield self._purged(gone) or self._entity_delta(gone)
             yield self._entity_delta(new)
@@ -444,6 +439,13 @@ class _Comparison:
                 delta = moved
             rule, by_boundary = self._view.why_hidden([name])
             yield HiddenDelta(delta, rule, by_boundary)
+
+    def _is_another(self, canonical: tuple[Row, Row], differing: Collection[str]) -> bool:
+        """Whether what never changes of an entity did."""
+        return any(
+            name in self._immutable and not any(isinstance(row[name], Absent) for row in canonical)
+            for name in differing
+        )
 
     def _may_say_the_same(
         self, raw: tuple[Row, Row], canonical: tuple[Row, Row], name: str
