@@ -100,6 +100,8 @@ class StateReader:
     kept: Callable[[str, StateInput, Refinement | None, Clock], KeptPairs | None] | None = None
     """A state before, read once, for many states after: `series` gives the same of each pair. None
     of a state that only `series` can read."""
+    could_read: Callable[[Path], bool] = _no_path
+    """Whether a path that another reader recognizes may be meant for this one, by a URL of its."""
     keep: Callable[[StateInput], StateInput] | None = None
     """The state as it is now, for `series` to read later. None where a copy of the path is that."""
     is_any_system: bool = False

@@ -161,6 +161,15 @@ def tools_of(source: str, url: str) -> tuple[Tool[Any], ...]:
         return found.make(source, url)
 
 
+def other_reading(reader: StateReader, path: Path) -> str | None:
+    """The scheme of the URL by which another system reads the path, where that may be meant."""
+    for plugin in plugins().values():
+        other = plugin.states
+        if other not in (None, reader) and other.schemes and other.could_read(path):
+            return min(other.schemes)
+    return None
+
+
 def state_reader(path: Path) -> StateReader:
     """What reads the state that the path holds; `-`, unless it is a folder, is standard input."""
     having = (
