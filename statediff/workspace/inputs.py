@@ -208,13 +208,14 @@ def schema_of_file(path: Path) -> Schema:
     delivered = [_delivered(file, source, sources[0]) for source in sources]
     # Every database lists its tables and settings, so a schema file does not.
     named_types = {name for schema in delivered for name in schema.by_name}
-    listed = tuple(t for t in object_types() if t.name not in named_types)
+    listed = tuple(replace(t, is_assumed=True) for t in object_types() if t.name not in named_types)
     if listed:
         names = tuple(t.name for t in listed)
         delivered.append(Schema("objects", "0", listed, ((sources[0], names),)))
     # Mail has one form everywhere, so a schema file need not describe it.
     if not any(mail.name in schema.by_name for mail in TYPES for schema in delivered):
-        delivered.append(source_schema("mail", TYPES))
+        mail = (replace(each, is_assumed=True) for each in TYPES)
+        delivered.append(source_schema("mail", mail))
     return merge_schemas(tuple(delivered))
 
 
