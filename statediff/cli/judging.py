@@ -24,6 +24,7 @@ from statediff.cli.output import (
     emit,
     note_done_before,
     note_doubtful,
+    note_unread,
     print_result,
     print_trial,
     results,
@@ -174,6 +175,7 @@ def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     refined = refinements(schema, known_sandbox(file))
     captures = capture_pair(given.states.before, given.states.after, refined, given.during)
     note_doubtful((given.states.before, captures[0]), (given.states.after, captures[1]))
+    note_unread(file, captures[0])
     evaluated = evaluate(
         file,
         *captures,

@@ -33,6 +33,7 @@ __all__ = [
     "mark",
     "note_done_before",
     "note_doubtful",
+    "note_unread",
     "print_result",
     "print_trial",
     "progress",
@@ -106,6 +107,20 @@ def note_doubtful(*sides: tuple[Sequence[str], Capture]) -> None:
 
     for remark in doubtful_states(*sides):
         progress().print(f"note: {remark}", soft_wrap=True)
+
+
+def note_unread(file: ContractFile, captured: Capture) -> None:
+    """A line on standard error for each source that must report and that no state is called as."""
+    from statediff.model.values import printable
+
+    there = [part.reading.source for part in captured.parts]
+    for name in map(printable, file.content.evidence):
+        if name not in there:
+            progress().print(
+                f"note: the contract's `evidence` names {name}, and no state is called so (there "
+                f"is {printable(', '.join(there))}): write {name}=STATE, or correct the contract",
+                soft_wrap=True,
+            )
 
 
 def note_done_before(file: ContractFile, before: Capture, judgement: Judgement) -> None:

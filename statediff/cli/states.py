@@ -15,7 +15,15 @@ from statediff.cli.options import (
     Loudness,
     SchemaFileOption,
 )
-from statediff.cli.output import at_work, emit, note_done_before, note_doubtful, progress, results
+from statediff.cli.output import (
+    at_work,
+    emit,
+    note_done_before,
+    note_doubtful,
+    note_unread,
+    progress,
+    results,
+)
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -355,6 +363,8 @@ def watch(
     refined = refinements(schema, None if file is None else known_sandbox(file))
     watch = Watch(states, refined, file)
     note_doubtful((states, watch.before))
+    if file is not None:
+        note_unread(file, watch.before)
     run, watched = _watch(command, watch, program, as_json=how.as_json)
     if file is None:
         _show_changes(watched, run, as_json=how.as_json)

@@ -314,7 +314,7 @@ def test_lint_knows_a_server_that_it_does_not_ask_by_its_schema_file(
     wrong = statediff("lint", "contract.yaml")
     assert (wrong.code, "unknown entity type `tasks`" in wrong.out) == (2, True), wrong.out
     (tmp_path / "contract.yaml").write_text(text.replace("update: tasks", "update: task"))
-    assert "names, types and expressions" in statediff("lint", "contract.yaml").out
+    assert "types and expressions; give --before" in statediff("lint", "contract.yaml").out
 
 
 def test_sandbox_init_finds_what_is_in_the_folder(tmp_path: Path, statediff: Any) -> None:

@@ -176,6 +176,11 @@ def test_a_file_that_is_no_program_is_not_called_missing(statediff: Call) -> Non
     assert done.code == 4
     assert "this file cannot be executed" in done.err
     assert "-- python ./agent.py" in done.err
+    Path("agent.sh").write_text("#!/bin/sh\n")
+    assert "-- sh ./agent.sh" in statediff("watch", "--state", "app.sqlite", "--", "./agent.sh").err
+    run = statediff("run", "shop/refund-returned-order", "--agent-cmd", "./agent.sh")
+    assert run.code == 2
+    assert "cannot be executed; name what runs it, e.g. sh " in run.err
 
 
 def test_a_state_is_called_what_the_schema_of_the_contract_calls_it(statediff: Call) -> None:
@@ -344,6 +349,16 @@ def test_a_second_run_over_what_the_first_left_is_told_why_nothing_matches(
     other = watch(statediff, "--contract", "contract.yaml", statement=PROMOTE)
     assert other.code == 1
     assert "there before the run" not in other.err
+
+
+def test_a_source_of_evidence_that_no_state_is_called_as_is_remarked_on(statediff: Call) -> None:
+    Path("other.yaml").write_text(CONTRACT + "evidence:\n  app: {}\n")
+    note = "`evidence` names app, and no state is called so (there is db): write app=STATE"
+    done = watch(statediff, "--contract", "other.yaml")
+    assert (done.code, note in done.err) == (3, True)
+    pair = ("--before", "db=app.sqlite", "--after", "db=app.sqlite")
+    assert note in statediff("judge", "other.yaml", *pair).err
+    assert "names" not in statediff("judge", "contract.yaml", *pair).err
 
 
 @pytest.mark.parametrize("command", ["capture", "diff", "watch", "init"])
