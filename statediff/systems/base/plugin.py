@@ -110,6 +110,8 @@ class StateReader:
     """It reads what no other reader recognizes."""
     sandbox: Callable[[Path], tuple[str, str]] | None = None
     """The kind of source that a sandbox has for such a state, and the key that names the state."""
+    sandbox_types: str | None = None
+    """What the names of the state's types begin with, which such a sandbox writes as `types`."""
     standard_input_bytes: int | None = None
     """Bytes of standard input that it reads at most; None where `-` is not for it."""
     unreadable: str = "cannot be read"

@@ -119,6 +119,9 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
                 f"source {look.name!r} is of kind {look.kind!r}; kinds that look at a {source.kind}"
                 f" system: {known}"
             )
+    if source.types is not None and not hasattr(made, "PREFIX"):
+        message = f"source {source.name!r} of kind {source.kind} takes no 'types'"
+        raise source.problem("types", message, at_key=True)
     takes = {**made.FILES, **getattr(made, "TEXTS", {})}
     for key in (*source.files, *source.texts):
         if key not in takes and key != "schema":
