@@ -320,3 +320,26 @@ def test_the_driver_of_a_url_is_no_part_of_it(statediff: Call) -> None:
     said = statediff("capture", "db=postgresql+psycopg://ada@localhost/app")
     assert said.code == 2
     assert "write postgresql://" in said.err
+
+
+def test_a_folder_that_may_not_be_entered_is_no_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o755)
+    closed = tmp_path / "closed"
+    (closed / "inner").mkdir(parents=True)
+    closed.chmod(0)
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.seteuid(65534)
+        assert main.run(("capture", "closed")) == 0
+        assert main.run(("show", "closed")) == 2
+    finally:
+        if is_root:
+            os.seteuid(0)
+        closed.chmod(0o755)
+    said = capsys.readouterr()
+    assert "unobserved: closed cannot be opened: Permission denied" in said.out
+    assert "Permission denied; check who may use it" in said.err

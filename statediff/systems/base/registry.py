@@ -184,10 +184,18 @@ def state_reader(path: Path) -> StateReader:
         )
     else:
         what = f"a reader of {printable(str(path))}"
-        found = _chosen(having, lambda reader: reader.recognizes(path), what)
+        found = _chosen(having, lambda reader: _recognizes(reader, path), what)
     if found is None:
         raise UsageError(f"{printable(str(path))}: no installed system reads it as a state")
     return found
+
+
+def _recognizes(reader: StateReader, path: Path) -> bool:
+    """Whether it does; a folder that may not be entered holds no form that is seen inside it."""
+    try:
+        return reader.recognizes(path)
+    except OSError:
+        return False
 
 
 def object_types(reader: StateReader | None = None) -> tuple[EntityType, ...]:

@@ -63,9 +63,9 @@ def _is_mostly_tables(path: Path) -> bool:
     """Whether most of a folder's files are exports of tables; a hidden one is nothing."""
     from statediff.systems.tables.exports import SUFFIXES
 
-    if not path.is_dir():
-        return False
     try:
+        if not path.is_dir():
+            return False
         files = [each for each in path.iterdir() if each.is_file() and each.name[:1] != "."]
     except OSError:
         return False
