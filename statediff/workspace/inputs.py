@@ -394,7 +394,7 @@ def capture_pair(
     be opened on either side.
     """
     firsts, seconds = distinct_states(before, "--before"), distinct_states(after, "--after")
-    seconds = seconds if alike else named_alike(firsts, seconds)
+    seconds = named_alike(firsts, seconds)
     if [f.source for f in firsts] != [s.source for s in seconds]:
         raise UsageError(
             f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
