@@ -62,6 +62,8 @@ class PackSource:
     """The tools that agents are offered, by their verbs; None for all there are."""
     folder: Path = Path()
     """That of the sandbox file: URLs without a scheme and commands start here."""
+    types: str | None = None
+    """What the names of its types begin with; None: as its kind says."""
     place: tuple[Document, NodePath] | None = field(default=None, repr=False, compare=False)
     """Where it is described; None where no file does."""
 
@@ -358,12 +360,20 @@ def _source(
     given = {
         key: value
         for key, value in entry.model_dump(by_alias=True, exclude_none=True).items()
-        if key not in ("kind", "of", "tools")
+        if key not in ("kind", "of", "tools", "types")
     }
     texts: dict[str, str] = {key: given.pop(key) for key in _TEXTS if key in given}
     files: dict[str, Path] = {}
     source = PackSource(
-        name, entry.kind, entry.of, files, texts, entry.tools, path.parent, (document, at)
+        name,
+        entry.kind,
+        entry.of,
+        files,
+        texts,
+        entry.tools,
+        path.parent,
+        entry.types,
+        (document, at),
     )
     for key, value in given.items():
         if not isinstance(value, str):

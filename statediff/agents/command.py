@@ -74,6 +74,15 @@ def program_name(command: Sequence[str]) -> str:
     return Path(command[0]).name
 
 
+_RUN_BY: Final = {".sh": "sh", ".bash": "bash", ".js": "node", ".mjs": "node", ".rb": "ruby"}
+
+
+def how_to_run(program: str, after: str = "") -> str:
+    """What to do with a program's file that cannot be executed."""
+    by = _RUN_BY.get(Path(program).suffix.lower(), "python")
+    return f"name what runs it, e.g. {after}{by} {program}, or make it executable (chmod +x)"
+
+
 @dataclass(frozen=True)
 class CommandAgent:
     """An agent that is a program. `UsageError` at once if the program cannot be found."""
@@ -103,7 +112,12 @@ class CommandAgent:
         if not self.timeout_seconds > 0:
             raise UsageError(f"an agent needs a timeout above 0 s, found {self.timeout_seconds}")
         if shutil.which(self.command[0]) is None:
-            raise UsageError(f"the agent program {self.command[0]!r} is not found")
+            program = printable(self.command[0])
+            if Path(self.command[0]).is_file():
+                raise UsageError(
+                    f"the agent program '{program}' cannot be executed; {how_to_run(program)}"
+                )
+            raise UsageError(f"the agent program '{program}' is not found")
         name = NAME_VEIL.text(self.name or shlex.join(self.command))
         object.__setattr__(self, "name", name)
 

@@ -38,6 +38,7 @@ FAULT: Final = 4
 INTERRUPTED: Final = 130
 GONE: Final = 141
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 # The parser's own errors, whichever package the installed typer takes them from.
 _ParserError: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 
@@ -87,6 +88,9 @@ def _exit_code(command: Callable[[], object], *, as_json: bool) -> int:
         if error.errno in _FULL:
             message = "no space left to write to; free some and run again"
             return _tell(_Told("harness", message), FAULT, as_json=as_json)
+        if error.errno in _DENIED and error.filename is not None:
+            message = f"{os.fsdecode(error.filename)}: {error.strerror}; check who may use it"
+            return _tell(_Told("input", message), USAGE, as_json=as_json)
         return _tell(_Told("fault", _fault(error)), FAULT, as_json=as_json)
     except (typer.Abort, EOFError):
         return _tell(_Told("interrupted", "interrupted"), INTERRUPTED, as_json=as_json)

@@ -22,7 +22,9 @@ from statediff.cli.options import (
 from statediff.cli.output import (
     at_work,
     emit,
-    note_empty,
+    note_done_before,
+    note_doubtful,
+    note_unread,
     print_result,
     print_trial,
     results,
@@ -172,8 +174,8 @@ def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     reward, log = given.written.reward, given.written.log
     refined = refinements(schema, known_sandbox(file))
     captures = capture_pair(given.states.before, given.states.after, refined, given.during)
-    note_empty(given.states.before, captures[0])
-    note_empty(given.states.after, captures[1])
+    note_doubtful((given.states.before, captures[0]), (given.states.after, captures[1]))
+    note_unread(file, captures[0])
     evaluated = evaluate(
         file,
         *captures,
@@ -182,6 +184,7 @@ def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
         facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
         roots=None if log is None else _registered(log, captures),
     )
+    note_done_before(file, captures[0], evaluated.judgement)
     if reward is not None:
         _write_reward(evaluated, reward)
     return evaluated

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from statediff.cli.options import Loudness
+    from statediff.evaluate import ContractFile
     from statediff.evidence.package import Bundle
     from statediff.model.readings import Capture
+    from statediff.model.verdict import Judgement
     from statediff.reports.ending import Ending
 
 __all__ = [
@@ -29,7 +31,9 @@ __all__ = [
     "emit",
     "emit_pretty",
     "mark",
-    "note_empty",
+    "note_done_before",
+    "note_doubtful",
+    "note_unread",
     "print_result",
     "print_trial",
     "progress",
@@ -97,13 +101,36 @@ def progress() -> Console:
     return _console(sys.stderr.isatty(), stderr=True)
 
 
-def note_empty(states: Sequence[str], capture: Capture) -> None:
-    """A line on standard error for each state in which there is nothing: its path may be wrong."""
-    from statediff.workspace.inputs import empty_states
+def note_doubtful(*sides: tuple[Sequence[str], Capture]) -> None:
+    """A line on standard error for each state that may not be the one that is meant."""
+    from statediff.workspace.inputs import doubtful_states
 
-    for name in empty_states(states, capture):
+    for remark in doubtful_states(*sides):
+        progress().print(f"note: {remark}", soft_wrap=True)
+
+
+def note_unread(file: ContractFile, captured: Capture) -> None:
+    """A line on standard error for each source that must report and that no state is called as."""
+    from statediff.model.values import printable
+
+    there = [part.reading.source for part in captured.parts]
+    for name in map(printable, file.content.evidence):
+        if name not in there:
+            progress().print(
+                f"note: the contract's `evidence` names {name}, and no state is called so (there "
+                f"is {printable(', '.join(there))}): write {name}=STATE, or correct the contract",
+                soft_wrap=True,
+            )
+
+
+def note_done_before(file: ContractFile, before: Capture, judgement: Judgement) -> None:
+    """A line on standard error for each required change that was there before the run."""
+    from statediff.evaluate.linting import changes_there_before
+
+    for clause, there in changes_there_before(file, before, judgement).items():
         progress().print(
-            f"note: {name} shows no table and no other type of entity; check the path if it should",
+            f"note: {clause} asks for a change that was there before the run ({there}); put the "
+            "state back to what a run begins with, and try again",
             soft_wrap=True,
         )
 

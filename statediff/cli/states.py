@@ -15,7 +15,15 @@ from statediff.cli.options import (
     Loudness,
     SchemaFileOption,
 )
-from statediff.cli.output import at_work, emit, note_empty, progress, results
+from statediff.cli.output import (
+    at_work,
+    emit,
+    note_done_before,
+    note_doubtful,
+    note_unread,
+    progress,
+    results,
+)
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -93,7 +101,7 @@ def capture(
     named = _named_states(sources, functions)
     with at_work("reading"):
         captured = one_capture(named, refinements(schema))
-    note_empty(named, captured)
+    note_doubtful((named, captured))
     summary = _summary(captured)
     if out is not None and out.suffix == SUFFIX:
         write_state(captured, out, is_refined=schema is not None)
@@ -228,8 +236,7 @@ def diff(
         pair = capture_pair(before, after, refinements(schema), alike=True)
         whole = comparison(*pair)
         found = whole.diff
-    note_empty(before, pair[0])
-    note_empty(after, pair[1])
+    note_doubtful((before, pair[0]), (after, pair[1]))
     if graph is not None:
         _write_graph(whole.graph(), graph)
     if as_json:
@@ -355,7 +362,9 @@ def watch(
         schema = schema_of_contract(path, file, schema)
     refined = refinements(schema, None if file is None else known_sandbox(file))
     watch = Watch(states, refined, file)
-    note_empty(states, watch.before)
+    note_doubtful((states, watch.before))
+    if file is not None:
+        note_unread(file, watch.before)
     run, watched = _watch(command, watch, program, as_json=how.as_json)
     if file is None:
         _show_changes(watched, run, as_json=how.as_json)
@@ -363,8 +372,9 @@ def watch(
     form = file.content.answer.form
     said = run.answer if program.answer is None else answer_from(program.answer, form)
     evaluated = watched.judge(file, agent=program_name(command), answer=said, trace=run.trace)
-    more = _program(run, watched.others)
-    return keep_and_show(evaluated, out, more, how)
+    code = keep_and_show(evaluated, out, _program(run, watched.others), how)
+    note_done_before(file, watched.before, evaluated.judgement)
+    return code
 
 
 def _watch(
@@ -408,7 +418,7 @@ def _watch_and_draft(
     drafts.require_new(out, (SCHEMA_FILE, CONTRACT_FILE))
     name = f"drafts/{out.absolute().name}"
     watch = Watch(states, unrefined)
-    note_empty(states, watch.before)
+    note_doubtful((states, watch.before))
     run, seen = _watch(command, watch, program, as_json=as_json)
     schema = drafts.schema_text_between(
         seen.before, seen.after, out.absolute().name, lambda: watch.before

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from statediff.contract.lint import Subject, in_order, lint_contract, wording
+from statediff.contract.lint import Subject, already_there, in_order, lint_contract, wording
 from statediff.errors import ContractError, Problem
-from statediff.evaluate.contracts import ContractFile, Scoped, compile_contract, schema_of
+from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
 from statediff.evaluate.trial import check_null_run
+from statediff.model.codes import FindingCode
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema
-from statediff.model.verdict import Truth
+from statediff.model.timelines import Resolution
+from statediff.model.verdict import Judgement, Truth
 from statediff.model.view import StateView
 from statediff.resolve import resolve
 
@@ -43,15 +46,43 @@ def lint(
         )
     invalid: tuple[Problem, ...] = ()
     null: Mapping[str, Truth] = {}
-    evidence = compiled.contract.evidence
-    authority = {name: rule.source for rule in evidence for name in rule.authority}
-    resolution = resolve(base, base, compiled.identities, authority)
+    resolution = _still(compiled, base)
     try:
         judged = check_null_run(file, compiled, resolution)
         null = {clause.clause: clause.truth for clause in judged.clauses}
     except ContractError as error:
         invalid = error.problems
+    subject = replace(
+        _over(file, compiled, resolution), null=null, histories=histories, tools=tools
+    )
+    return in_order((*invalid, *lint_contract(subject)))
+
+
+def changes_there_before(
+    file: ContractFile, before: Capture, judgement: Judgement
+) -> dict[str, str]:
+    """Required changes that did not happen and were there before the run: clause → its entities.
+
+    What a run asked for and another had done is no fault that the near misses of this one show.
+    """
+    missing = {f.clause for f in judgement.findings if f.code is FindingCode.MISSING_CHANGE}
+    if not missing:
+        return {}
+    compiled = compile_contract(file, schema_of(before))
+    subject = _over(file, compiled, _still(compiled, before))
+    asked = (clause for clause in subject.patterns() if clause.id in missing)
+    return {clause.id: there for clause in asked if (there := already_there(subject, clause))}
+
+
+def _still(compiled: Compiled, base: Capture) -> Resolution:
+    """The states of a run in which nothing happens."""
+    evidence = compiled.contract.evidence
+    authority = {name: rule.source for rule in evidence for name in rule.authority}
+    return resolve(base, base, compiled.identities, authority)
+
+
+def _over(file: ContractFile, compiled: Compiled, resolution: Resolution) -> Subject:
+    """The contract over the base state."""
     state = resolution.matchings[0].before
     view = StateView(state, Scoped(compiled.book, compiled.boundary, compiled.contract.schema))
-    subject = Subject(file.source, compiled.contract, view, null, histories, tools)
-    return in_order((*invalid, *lint_contract(subject)))
+    return Subject(file.source, compiled.contract, view)

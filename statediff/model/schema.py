@@ -120,6 +120,8 @@ class EntityType:
     """As the state schema says; None: see `holding`."""
     is_late: bool = False
     """As that of a field."""
+    is_assumed: bool = False
+    """What describes the state does not list it; a source may have it all the same."""
 
     def __hash__(self) -> int:
         return self._hash

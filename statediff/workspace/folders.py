@@ -101,6 +101,11 @@ def write_file(
     """
     try:
         write_atomically(path, content, exclusive=exclusive, durable=durable)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StorageError(
+            f"{printable(str(path))}: cannot be written: there is no folder "
+            f"{printable(str(path.parent))}; make it, or choose another place with {option}"
+        ) from error
     except OSError as error:
         raise StorageError(
             f"{printable(str(path))}: cannot be written: {error.strerror}; "

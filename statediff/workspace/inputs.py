@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,13 @@ from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value, printable
 from statediff.packs import sandbox_pack
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
-from statediff.systems.base.registry import object_types, open_state, state_reader, state_url_reader
+from statediff.systems.base.registry import (
+    object_types,
+    open_state,
+    other_reading,
+    state_reader,
+    state_url_reader,
+)
 from statediff.systems.base.rows import source_schema
 from statediff.systems.base.urls import url_without_password, without_passwords
 
@@ -202,13 +208,14 @@ def schema_of_file(path: Path) -> Schema:
     delivered = [_delivered(file, source, sources[0]) for source in sources]
     # Every database lists its tables and settings, so a schema file does not.
     named_types = {name for schema in delivered for name in schema.by_name}
-    listed = tuple(t for t in object_types() if t.name not in named_types)
+    listed = tuple(replace(t, is_assumed=True) for t in object_types() if t.name not in named_types)
     if listed:
         names = tuple(t.name for t in listed)
         delivered.append(Schema("objects", "0", listed, ((sources[0], names),)))
     # Mail has one form everywhere, so a schema file need not describe it.
     if not any(mail.name in schema.by_name for mail in TYPES for schema in delivered):
-        delivered.append(source_schema("mail", TYPES))
+        mail = (replace(each, is_assumed=True) for each in TYPES)
+        delivered.append(source_schema("mail", mail))
     return merge_schemas(tuple(delivered))
 
 
@@ -317,19 +324,41 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
     return take(sources, *room_and_clock(files), None, "before")
 
 
-def empty_states(states: Sequence[str], capture: Capture) -> list[str]:
-    """How messages name each state that was read whole and has no type of its own."""
+def doubtful_states(*sides: tuple[Sequence[str], Capture]) -> list[str]:
+    """A remark on each state that may not be the one that is meant, or not read as it is meant.
+
+    The sides of a source are read alike, so that of the second this is not said again.
+    """
+    empty = [remark for states, capture in sides for remark in _empty(states, capture)]
+    return [*empty, *_otherwise(sides[0][0])]
+
+
+def _otherwise(states: Sequence[str]) -> Iterator[str]:
+    for file in distinct_states(states, "the command line"):
+        if file.url is not None or file.is_stdin:
+            continue
+        if (scheme := other_reading(file.reader, file.path)) is not None:
+            place = printable(str(file.path))
+            yield (
+                f"{place} is read as {file.reader.description}, and most of its files are {scheme};"
+                f" write {file.source}={scheme}://{place} to have their records read"
+            )
+
+
+def _empty(states: Sequence[str], capture: Capture) -> Iterator[str]:
+    """Each state that was read whole and has no type of its own."""
     whole = {
         part.reading.source: part.state.schema.by_name.keys()
         for part in capture.parts
         if part.reading.is_complete
     }
-    return [
-        printable(file.label)
-        for file in distinct_states(states, "the command line")
-        if file.source in whole
-        and whole[file.source] <= {each.name for each in object_types(file.reader)}
-    ]
+    for file in distinct_states(states, "the command line"):
+        own = {each.name for each in object_types(file.reader)}
+        if file.source in whole and whole[file.source] <= own:
+            yield (
+                f"{printable(file.label)} shows no table and no other type of entity; check the "
+                "path if it should"
+            )
 
 
 def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
@@ -365,7 +394,7 @@ def capture_pair(
     be opened on either side.
     """
     firsts, seconds = distinct_states(before, "--before"), distinct_states(after, "--after")
-    seconds = seconds if alike else named_alike(firsts, seconds)
+    seconds = named_alike(firsts, seconds)
     if [f.source for f in firsts] != [s.source for s in seconds]:
         raise UsageError(
             f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "

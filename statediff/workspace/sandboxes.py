@@ -40,6 +40,8 @@ class OwnSource:
     place: str
     """A path, or a URL."""
     is_copied: bool = False
+    types: str | None = None
+    """What its types are called by where the state is read by its path."""
 
 
 def own_sources(states: Sequence[str], *, is_external: bool = False) -> tuple[OwnSource, ...]:
@@ -80,6 +82,7 @@ def write_sandbox(
             _copy(Path(source.place), out / copies[source.name])
         lines += [f"  {source.name}:", f"    kind: {source.kind}"]
         lines += [f"    {source.key}: {_written(source, copies, out)}"]
+        lines += [f"    types: {source.types}"] if source.types else []
         if commands and number:
             lines += [f"    of: {sources[0].name}"]
         elif commands:
@@ -109,7 +112,9 @@ def _own_source(text: str, *, is_external: bool) -> OwnSource:
     if kind == "tables" and not file.path.is_dir():
         raise UsageError(f"{printable(file.label)}: put the tables into a folder of their own")
     is_copied = key in ("file", "tree")
-    return OwnSource(file.source, kind, key, file.url or str(file.path), is_copied)
+    return OwnSource(
+        file.source, kind, key, file.url or str(file.path), is_copied, file.reader.sandbox_types
+    )
 
 
 def _name_of(path: Path) -> str:

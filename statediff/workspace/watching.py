@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from statediff.agents.command import CommandAgent
+from statediff.agents.command import CommandAgent, how_to_run
 from statediff.agents.isolation import NONE, isolation
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import SessionLister, Source, SourceUnavailable
@@ -215,8 +215,7 @@ def run_program(
         if Path(command[0]).is_file():
             raise AdapterError(
                 f"{printable(command[0])}: this file cannot be executed; nothing was run, and "
-                "there is no verdict. Name what runs it, e.g. -- python "
-                f"{printable(command[0])}, or make it executable (chmod +x)"
+                f"there is no verdict; {how_to_run(printable(command[0]), '-- ')}"
             )
         raise AdapterError(
             f"{printable(command[0])}: there is no such program; nothing was run, and there is no "

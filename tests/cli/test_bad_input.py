@@ -320,3 +320,51 @@ def test_the_driver_of_a_url_is_no_part_of_it(statediff: Call) -> None:
     said = statediff("capture", "db=postgresql+psycopg://ada@localhost/app")
     assert said.code == 2
     assert "write postgresql://" in said.err
+
+
+def test_a_folder_that_may_not_be_entered_is_no_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o755)
+    closed = tmp_path / "closed"
+    (closed / "inner").mkdir(parents=True)
+    closed.chmod(0)
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.seteuid(65534)
+        assert main.run(("capture", "closed")) == 0
+        assert main.run(("show", "closed")) == 2
+    finally:
+        if is_root:
+            os.seteuid(0)
+        closed.chmod(0o755)
+    said = capsys.readouterr()
+    assert "unobserved: closed cannot be opened: Permission denied" in said.out
+    assert "Permission denied; check who may use it" in said.err
+
+
+def test_a_place_whose_folder_is_none_lacks_a_folder_and_no_space(
+    statediff: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text('{"ticket": [{"id": 7}]}')
+    said = statediff("capture", "a.json", "--out", "none/b.json")
+    assert said.code == 4
+    assert "none/b.json: cannot be written: there is no folder none; make it" in said.err
+
+
+def test_a_captured_state_and_its_system_need_no_name_to_be_compared(
+    statediff: Call, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "app.db")) as db:
+        db.executescript("CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
+    (tmp_path / "out").mkdir()
+    assert statediff("capture", "app.db", "--out", "app.state").code == 0
+    same = statediff("diff", "app.state", "app.db")
+    assert (same.code, same.out) == (0, "no change\n")
+    other = statediff("diff", "app.db", "out")
+    assert (other.code, "one side is a SQLite database, the other a folder" in other.err) == (
+        2,
+        True,
+    )

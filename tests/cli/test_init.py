@@ -108,6 +108,22 @@ def test_members_are_people_and_texts_that_are_all_json_are_json(
     assert statediff(*judge, library(tmp_path / "d.db", lost)).code == 1
 
 
+def test_explain_shows_no_source_that_neither_the_schema_nor_a_clause_names(
+    statediff: Call, tmp_path: Path
+) -> None:
+    before, right = library(tmp_path / "a.db"), library(tmp_path / "b.db", RENEWED)
+    assert statediff("init", before, "--after", right, "--out", "task").code == 0
+    said = statediff("explain", "task")
+    assert said.code == 0
+    boundary = said.out.partition("THE BOUNDARY")[2]
+    assert [line.split(":")[0] for line in boundary.splitlines() if line[:1] == "┌"] == ["┌─ db"]
+    assert "db.trigger: forbidden" in boundary  # the draft has a clause about it
+    assert "schema object" not in boundary
+    contract = tmp_path / "task" / "contract.yaml"
+    contract.write_text(contract.read_text().replace("forbid:", "forbid:\n  - create: message"))
+    assert "message: forbidden" in statediff("explain", "task").out
+
+
 def test_mutate_prints_how_to_argue_for_what_no_clause_closes(
     statediff: Call, tmp_path: Path
 ) -> None:

@@ -314,7 +314,7 @@ def test_lint_knows_a_server_that_it_does_not_ask_by_its_schema_file(
     wrong = statediff("lint", "contract.yaml")
     assert (wrong.code, "unknown entity type `tasks`" in wrong.out) == (2, True), wrong.out
     (tmp_path / "contract.yaml").write_text(text.replace("update: tasks", "update: task"))
-    assert "names, types and expressions" in statediff("lint", "contract.yaml").out
+    assert "types and expressions; give --before" in statediff("lint", "contract.yaml").out
 
 
 def test_sandbox_init_finds_what_is_in_the_folder(tmp_path: Path, statediff: Any) -> None:
@@ -335,6 +335,49 @@ def test_sandbox_init_finds_what_is_in_the_folder(tmp_path: Path, statediff: Any
     assert (again.code, "exists already" in again.err) == (2, True)
     alone = statediff("sandbox", "init", "x", "db=my app.sqlite", "--up", "./start")
     assert "--up and --down go with --reset" in alone.err
+
+
+def test_the_drafts_of_a_repository_go_together(
+    tmp_path: Path, statediff: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, ports in (("before", [80]), ("after", [80, 8080])):
+        repository = pygit2.init_repository(str(tmp_path / name))
+        for at, port in enumerate(ports):
+            commit_port(repository, port, at)
+    made = statediff(
+        *("init", "repo=before", "--after", "repo=after", "--sandbox", "--name", "x/port"),
+        *("--out", "task"),
+    )
+    assert made.code == 0, made.err
+    assert statediff("lint", "task").code == 0
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import os, shutil\nto = os.environ['STATEDIFF_REPO_URL'].removeprefix('file://')\n"
+        f"shutil.copytree({str(tmp_path / 'after')!r} + '/.git/objects', to + '/.git/objects',\n"
+        "    dirs_exist_ok=True)\n"
+        f"import pygit2\nof = pygit2.Repository({str(tmp_path / 'after')!r})\n"
+        "pygit2.Repository(to).reset(of.head.target, pygit2.enums.ResetMode.HARD)\n"
+    )
+    run = statediff(
+        *("run", "task", "--allow-unreviewed", "--agent-cmd", f"{sys.executable} {agent}"),
+        *("--isolation", "none"),
+    )
+    assert (run.code, "MATCH" in run.out) == (0, True), run.out + run.err
+    wrong = tmp_path / "task" / "sandbox.yaml"
+    wrong.write_text("sources:\n  repo: {kind: files, tree: ../before, types: git}\n")
+    refused = statediff("run", "task", "--allow-unreviewed", "--agent-cmd", "true")
+    assert (refused.code, "takes no 'types'" in refused.err) == (2, True), refused.err
+
+
+def commit_port(repository: pygit2.Repository, port: int, at: int) -> None:
+    place = Path(repository.workdir) / "app.yml"
+    place.write_text(f"port: {port}\n")
+    repository.index.add("app.yml")
+    repository.index.write()
+    who = pygit2.Signature("A", "a@x.example", 1_700_000_000 + at, 0)
+    parents = [] if repository.is_empty else [repository.head.target]
+    repository.create_commit("HEAD", who, who, "port", repository.index.write_tree(), parents)
 
 
 @pytest.mark.parametrize("left", ["id,title,owner\n1,Done", None])

@@ -27,6 +27,7 @@ with sqlite3.connect("app.sqlite") as connection:
 print("from the agent", os.environ.get("STATEDIFF_TASK"))
 sys.exit(int(sys.argv[2]))
 """
+PROMOTE = "UPDATE user SET role = 'admin' WHERE id = 2"
 RENAME = "UPDATE user SET name = 'Robert' WHERE id = 2"
 
 
@@ -175,6 +176,11 @@ def test_a_file_that_is_no_program_is_not_called_missing(statediff: Call) -> Non
     assert done.code == 4
     assert "this file cannot be executed" in done.err
     assert "-- python ./agent.py" in done.err
+    Path("agent.sh").write_text("#!/bin/sh\n")
+    assert "-- sh ./agent.sh" in statediff("watch", "--state", "app.sqlite", "--", "./agent.sh").err
+    run = statediff("run", "shop/refund-returned-order", "--agent-cmd", "./agent.sh")
+    assert run.code == 2
+    assert "cannot be executed; name what runs it, e.g. sh " in run.err
 
 
 def test_a_state_is_called_what_the_schema_of_the_contract_calls_it(statediff: Call) -> None:
@@ -324,6 +330,62 @@ def test_a_state_in_which_nothing_can_be_is_remarked_on_and_no_error(
     assert done.code == 0, done.err
     note = f"note: {place.removeprefix('tables://')} shows no table"
     assert (note in done.err) is is_empty
+
+
+def test_a_second_run_over_what_the_first_left_is_told_why_nothing_matches(
+    statediff: Call,
+) -> None:
+    shutil.copyfile("app.sqlite", "before.sqlite")
+    assert watch(statediff, "--contract", "contract.yaml").code == 0
+    again = watch(statediff, "--contract", "contract.yaml")
+    note = "asks for a change that was there before the run (user 2); put the state back"
+    assert again.code == 1
+    assert note in again.err
+    judged = statediff(
+        *("judge", "contract.yaml", "--before", "db=app.sqlite", "--after", "db=app.sqlite")
+    )
+    assert note in judged.err
+    shutil.copyfile("before.sqlite", "app.sqlite")
+    other = watch(statediff, "--contract", "contract.yaml", statement=PROMOTE)
+    assert other.code == 1
+    assert "there before the run" not in other.err
+
+
+def test_a_source_of_evidence_that_no_state_is_called_as_is_remarked_on(statediff: Call) -> None:
+    Path("other.yaml").write_text(CONTRACT + "evidence:\n  app: {}\n")
+    note = "`evidence` names app, and no state is called so (there is db): write app=STATE"
+    done = watch(statediff, "--contract", "other.yaml")
+    assert (done.code, note in done.err) == (3, True)
+    pair = ("--before", "db=app.sqlite", "--after", "db=app.sqlite")
+    assert note in statediff("judge", "other.yaml", *pair).err
+    assert "names" not in statediff("judge", "contract.yaml", *pair).err
+
+
+@pytest.mark.parametrize("command", ["capture", "diff", "watch", "init"])
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_folder_of_tables_that_is_read_as_files_is_remarked_on(
+    statediff: Call, command: str, others: int
+) -> None:
+    folder = Path("out put")
+    folder.mkdir()
+    for name in ("loans", "books"):
+        (folder / f"{name}.csv").write_text("id,title\n1,Emma\n")
+    for name in ("README.md", "notes.txt")[:others]:
+        (folder / name).write_text("For the reader.\n")
+    (folder / ".hidden").write_text("")
+    done = statediff(
+        *{
+            "capture": ("capture", f"lib={folder}"),
+            "diff": ("diff", "--before", f"lib={folder}", "--after", f"lib={folder}"),
+            "watch": ("watch", "--state", f"lib={folder}", "--settle", "0", "--", "true"),
+            "init": ("init", f"lib={folder}", "--out", "d"),
+        }[command]
+    )
+    assert done.code == 0
+    note = f"{folder} is read as a folder, and most of its files are tables; "
+    assert done.err.count(f"note: {note}write lib=tables://{folder} to have") == (others < 2)
+    tables = statediff("capture", f"lib=tables://{folder}")
+    assert ("note:" in tables.err, "loans" in tables.out) == (False, True)
 
 
 def test_ctrl_c_ends_the_program_and_says_what_stays() -> None:

@@ -153,6 +153,15 @@ WRONG = (
 )
 
 
+def test_a_draft_leaves_out_accents_and_keeps_the_letters(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "a.db") as db:
+        db.execute('CREATE TABLE "Ünïcode täbles" (id INTEGER PRIMARY KEY, "Prénom" TEXT)')
+    db.close()
+    text = schema_text_of([f"db={tmp_path / 'a.db'}"], "s")
+    assert 'unicode_table:\n    table: "Ünïcode täbles"' in text
+    assert 'Prenom: {column: "Prénom"}' in text
+
+
 def test_a_draft_names_stamps_sums_audit_rows_and_places_inside_json(tmp_path: Path) -> None:
     before, after = made(tmp_path / "a", SHOP), made(tmp_path / "b", SHOP, ADDED)
     file = drafted(tmp_path / "task", before, after)

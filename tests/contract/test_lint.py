@@ -99,6 +99,7 @@ ACCESS = """access:
       in: orders
       where: it.id == input.order
 """
+KEPT = "  - {id: kept, update: order, where: it.id == input.order, set: {status: returned}}\n"
 # code → edits (old, new) of CLEAN that bring it about; undoing them is the fix
 CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "syntax": (("version: 1.0.0", "version: 1.0.0: 2"),),
@@ -151,6 +152,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "matches-nothing": (
         (REQUIRE, REQUIRE + "  - update: customer\n    where: it.email == \"nobody\"\n"
          "    set: {city: Cork}\n"),),
+    "already-there": ((REQUIRE, REQUIRE + KEPT),),
     "claim-without-answer": ((CLAIMS, CLAIMS + "    - count(created.refund) == 1\n"),),
     "text-not-expression": (
         ("    count: {min: 1}\n", "    count: {min: 1}\n    set: {reason: it.reason}\n"),),
@@ -536,6 +538,35 @@ def test_what_lint_says_separates_two_clauses_does(shop: Capture) -> None:
     assert said.startswith("not (")
     again = found(text.replace(ALLOW, f"{ALLOW}{allow} and {said}\n"), shop)
     assert "allow-forbid-overlap" not in {p.code for p in again}
+
+
+ITSELF = {
+    "set of an update": ("update: order, where: it.id == 1, set: {status: {is: new.status}}", True),
+    "set of a creation": ("create: refund, set: {reason: {is: it.reason}}", True),
+    "from": ("update: order, from: {status: {is: it.status}}, set: {status: paid}", True),
+    "where": ("update: order, where: it.id == 1 and it.status != it.status", True),
+    "both versions": ("update: order, where: it.id == 1, set: {status: {is: it.status}}", False),
+    "field": (
+        "update: order, set: {updated_at: {is: it.placed_at}}, where: it.id == 1",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("clause", ITSELF)
+def test_a_value_that_is_compared_with_itself_decides_nothing(clause: str, shop: Capture) -> None:
+    written, is_itself = ITSELF[clause]
+    problems = found(CLEAN.replace(REQUIRE, f"{REQUIRE}  - {{id: x, {written}}}\n"), shop)
+    said = [p.message for p in problems if p.code == "constant-clause"]
+    assert bool(said) is is_itself
+    assert all("compares a thing with itself" in each for each in said)
+
+
+def test_a_change_is_not_there_while_an_entity_that_it_means_is_not_so(shop: Capture) -> None:
+    either = KEPT.replace("it.id == input.order", 'it.status in ["returned", "delivered"]')
+    assert "already-there" not in remarks(shop, REQUIRE, REQUIRE + either)
+    every = KEPT.replace("it.id == input.order", 'it.status == "returned"')
+    assert "already-there" in remarks(shop, REQUIRE, REQUIRE + every)
 
 
 def test_two_beginnings_of_a_text_are_told_apart(shop: Capture) -> None:

@@ -126,6 +126,7 @@ def test_every_key_and_value_has_its_line_and_column():
         ("- a\n", [("not-a-mapping", 1, 1)]),
         ("\n  word\n", [("not-a-mapping", 2, 3)]),
         (b"a: 1\nb: \xc3\xa9\xff\n", [("not-utf-8", 2, 5)]),
+        (b"SQLite format 3\0\x10\0\0\0\xff", [("not-utf-8", 1, 21)]),
         ("a: 1".encode("utf-16"), [("not-utf-8", 1, 1)]),
         ("a: \x1b[31m\n", [("control-character", 1, 4)]),
         ("a: x\x00\n", [("control-character", 1, 5)]),

@@ -208,6 +208,18 @@ def test_the_new_parts_have_contrast_and_fit_a_phone(
     assert made.page.evaluate(CONTRAST) == []
 
 
+def test_the_caption_of_a_table_is_as_wide_as_its_words_on_a_phone(
+    opened: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(trial_html(BUNDLES["forbidden"]), encoding="utf-8")
+    made = opened(path, viewport={"width": 320, "height": 700})
+    made.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    caption = made.page.get_by_text("Captured, and as judged").first
+    box = caption.bounding_box()
+    assert box["width"] > 3 * box["height"], box
+
+
 def test_a_link_is_copied_when_it_is_followed(opened: Any, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(trial_html(BUNDLES["unmet"]), encoding="utf-8")

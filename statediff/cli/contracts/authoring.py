@@ -103,7 +103,8 @@ def _relative(problem: Problem) -> Problem:
 
 _FAR = {
     "shape": "shape only; give --before or --schema to check names and expressions",
-    "schema": "names, types and expressions; give --before to judge the null run as well",
+    "schema": "types and expressions; give --before NAME=STATE to check fields and values, and to "
+    "judge the null run",
     "state": "names, types, expressions and the null run",
 }
 _STYLES = {"error": "red", "warning": "yellow", "advice": "cyan"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from statediff.cli.options import JsonFlag
-from statediff.cli.output import at_work, note_empty, print_result, shown
+from statediff.cli.output import at_work, note_doubtful, print_result, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -115,11 +115,10 @@ def _of_states(sources: list[str], after: list[str] | None, name: str) -> tuple[
     refined = drafts.refinements_of(schema_text)
     if not after:
         captured = one_capture(sources, refined)
-        note_empty(sources, captured)
+        note_doubtful((sources, captured))
         return schema_text, drafts.seen_between(captured, None)
     pair = capture_pair(sources, after, refined)
-    note_empty(sources, pair[0])
-    note_empty(after, pair[1])
+    note_doubtful((sources, pair[0]), (after, pair[1]))
     return schema_text, drafts.seen_between(*pair)
 
 

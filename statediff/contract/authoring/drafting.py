@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -194,11 +195,18 @@ def _holds(name: str) -> Purpose | None:
     return next((holding for holding, known in _HOLDS if words & {*known}), None)
 
 
+def _plain(name: str) -> str:
+    """The name in letters that a contract may use; an accent is left out, another letter is `_`."""
+    letters = unicodedata.normalize("NFKD", name)
+    letters = "".join(each for each in letters if not unicodedata.combining(each))
+    return re.sub(r"[^A-Za-z0-9_]", "_", letters)
+
+
 def _names(tables: Mapping[str, EntityType]) -> dict[str, str]:
     """Table → a logical name; the singular where no other table has it already."""
     names: dict[str, str] = {}
     for table in sorted(tables):
-        wanted = singular(re.sub(r"[^A-Za-z0-9_]", "_", table).lower()) or "entity"
+        wanted = singular(_plain(table).lower()) or "entity"
         wanted = wanted if _PLAIN.fullmatch(wanted) else f"t_{wanted}"[:200]
         if wanted in _WORDS or iskeyword(wanted):
             wanted += "_"
@@ -245,7 +253,7 @@ def _field(
 
 
 def _logical(name: str) -> str:
-    wanted = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    wanted = _plain(name)
     wanted = wanted if _PLAIN.fullmatch(wanted) else f"f_{wanted}"[:200]
     return f"{wanted}_" if wanted.lower() in _WORDS or iskeyword(wanted) else wanted
 
@@ -471,4 +479,4 @@ def _flow(names: Iterable[str]) -> str:
 
 def _quote(text: str) -> str:
     is_plain = _PLAIN.fullmatch(text.replace("-", "_")) and text.lower() not in _WORDS
-    return text if is_plain else json.dumps(text)
+    return text if is_plain else json.dumps(text, ensure_ascii=not text.isprintable())

@@ -240,6 +240,12 @@ def _sources(subject: Subject) -> Iterator[SourceBox]:
     duties = {rule.source: rule for rule in contract.evidence}
     for source, names in contract.schema.sources:
         boxes = [_type(subject, name) for name in sorted(names)]
+        assumed = {name for name in names if contract.schema.by_name[name].is_assumed}
+        boxes = [
+            box for box in boxes if box.name not in assumed or not box.is_silent or box.excluded
+        ]
+        if not boxes and source not in duties:
+            continue
         shown = [
             box
             for box in boxes

@@ -78,6 +78,9 @@ class SourceEntry(Part):
     down: Command | None = None
     timeout: Duration | None = None
     base: FileName | None = None
+    types: Annotated[
+        Identifier | None, Described(description="what the names of its types begin with, e.g. git")
+    ] = None
     tools: (
         Annotated[
             tuple[Identifier, ...],

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from statediff.contract.lint.base import already_there
 from statediff.contract.lint.catalogue import CATALOGUE, ERROR, SEVERITIES, LintCode
 from statediff.contract.lint.guards import guards
 from statediff.contract.lint.observing import observing, reading
@@ -33,6 +34,7 @@ __all__ = [
     "SEVERITIES",
     "LintCode",
     "Subject",
+    "already_there",
     "linted",
     "ordered",
     "wording",

@@ -189,6 +189,11 @@ _ALL: Final = (
             "correct the condition",
         ),
         (
+            "already-there",
+            "the base state is already as a required update must leave it",
+            "judge over the state that a run begins with, or correct `set`",
+        ),
+        (
             "claim-without-answer",
             "a claim that does not read the answer",
             "compare `answer.NAME` with the state, or move it to `require`",

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from statediff.contract.clauses.kind import RELATIONS
 from statediff.contract.clauses.patterns import Condition, Pattern
-from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly, Unknown
 from statediff.contract.language.syntax import (
     AnswerOf,
     Call,
@@ -23,23 +21,21 @@ from statediff.contract.language.syntax import (
     Compare,
     Const,
     Entities,
-    EntityT,
     FieldOf,
     InputOf,
     Items,
     Node,
     Not,
     Or,
-    ScalarT,
     Variable,
     walk,
 )
 from statediff.contract.language.written import UNSAID, conjuncts, text_of
-from statediff.contract.lint.subject import MAX_ENTITIES, Subject, branch_of
+from statediff.contract.lint.base import equals, of_the_base
+from statediff.contract.lint.subject import Subject, branch_of
 from statediff.errors import Problem
 from statediff.model.delta import Op
 from statediff.model.schema import MAIL_TYPES, Kind
-from statediff.model.trace import NoAnswer
 from statediff.model.values import Value, same
 from statediff.model.verdict import Stage, Truth
 
@@ -65,9 +61,7 @@ def conditions(pattern: Pattern, type_name: str) -> tuple[Node, ...]:
     found = list(conjuncts(pattern.where.get(type_name)))
     for pairs, variable in ((pattern.froms, "it"), (pattern.sets, "new")):
         for path, node in pairs.get(type_name, ()):
-            entity = Variable(EntityT(type_name), 0, variable)
-            held = FieldOf(ScalarT(None), 0, entity, type_name, path.field, True, path.place)
-            found.append(Compare(node.type, 0, "==", held, node, ""))
+            found.append(equals(variable, type_name, path, node))
     that = pattern.that.get(type_name)
     if that is not None:
         names = {n.name for n in _variables(that)}
@@ -389,7 +383,8 @@ def truth(subject: Subject) -> Iterator[Problem]:
         if isinstance(clause, Pattern):
             yield from _never_fails(subject, clause)
             yield from _never_matches(subject, clause)
-            yield from _matches_nothing(subject, clause)
+            yield from _compares_with_itself(subject, clause)
+            yield from of_the_base(subject, clause)
         elif isinstance(clause, Condition):
             yield from _condition(subject, clause)
         holds = subject.null.get(clause.id)
@@ -414,6 +409,36 @@ def _never_fails(subject: Subject, clause: Pattern) -> Iterator[Problem]:
             (*subject.path(clause.id), "count"),
             f"`{clause.id}` asks for none or more: any number will do",
         )
+
+
+def _compares_with_itself(subject: Subject, clause: Pattern) -> Iterator[Problem]:
+    """A condition that no value can change; of what was created, `it` and `new` are one."""
+    for key, node in _by_key(clause):
+        trivial = next((part for part in walk(node) if _is_trivial(part)), None)
+        if trivial is not None:
+            path = subject.path(clause.id)
+            place = (*path, *key)
+            yield subject.remark(
+                "constant-clause",
+                place if place in subject.source.positions else path,
+                f"`{text_of(trivial)}` compares a thing with itself",
+                "compare with another version, field or entity, or with an input",
+            )
+            return
+
+
+def _by_key(pattern: Pattern) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Every condition of a pattern, with the keys below the clause where it is written."""
+    names = ("new", "it") if pattern.operations <= {Op.CREATE, Op.LINK} else ("new",)
+    for name in pattern.types:
+        for key, found in (("where", pattern.where), ("that", pattern.that)):
+            if (node := found.get(name)) is not None:
+                yield (key,), node
+        for path, node in pattern.froms.get(name, ()):
+            yield ("from", str(path)), equals("it", name, path, node)
+        for path, node in pattern.sets.get(name, ()):
+            for variable in names:
+                yield ("set", str(path)), equals(variable, name, path, node)
 
 
 def _never_matches(subject: Subject, clause: Pattern) -> Iterator[Problem]:
@@ -458,53 +483,6 @@ def _impossible(subject: Subject, fact: Fact) -> str:
     if isinstance(value, Decimal) and spec.kind is Kind.INT and value != value.to_integral_value():
         return f"{node.entity_type}.{node.field} holds whole numbers"
     return ""
-
-
-def _matches_nothing(subject: Subject, clause: Pattern) -> Iterator[Problem]:
-    """A required update or deletion whose `where` no entity of the base state satisfies."""
-    base = subject.base
-    old = {Op.UPDATE, Op.DELETE, Op.UNLINK}
-    if base is None or clause.section is not Stage.REQUIRE or not clause.operations <= old:
-        return
-    if clause.low == 0 and not clause.is_every:
-        return
-    for name in clause.types:
-        node = clause.where.get(name)
-        entity = subject.contract.schema.by_name[name]
-        if node is None or entity.is_keyless:
-            return
-        needed = _fields(subject, clause)
-
-        def fields_of(
-            type_name: str, known: dict[str, tuple[str, ...]] = needed
-        ) -> tuple[str, ...]:
-            return known.get(type_name, ())
-
-        new = Unknown(frozenset({"not yet"}), maybe_undefined=True)
-        try:
-            for number, (key, row) in enumerate(base.rows(name, needed[name])):
-                context = EvalContext(base, base, NoAnswer("none"), fields_of=fields_of)
-                it = EntityRef("before", name, key, row)
-                if number > MAX_ENTITIES or outcomes(node, context, {"it": it, "new": new}) & TRUE:
-                    return
-        except (TooCostly, KeyError):
-            return
-    yield subject.remark(
-        "matches-nothing",
-        (*subject.path(clause.id), "where"),
-        f"no {' or '.join(clause.types)} of the base state is meant by `where`",
-    )
-
-
-def _fields(subject: Subject, clause: Pattern) -> dict[str, tuple[str, ...]]:
-    """Per type, its key and whatever the clause reads of it."""
-    read: dict[str, dict[str, None]] = {}
-    for entity in subject.contract.schema.types:
-        if entity.name in clause.types or any(r.type == entity.name for r in clause.reads):
-            names = sorted(r.field for r in clause.reads if r.type == entity.name)
-            wanted = (*entity.key, *(n for n in names if n in entity.by_name))
-            read[entity.name] = dict.fromkeys(wanted)
-    return {name: tuple(held) for name, held in read.items()}
 
 
 def _condition(subject: Subject, clause: Condition) -> Iterator[Problem]:

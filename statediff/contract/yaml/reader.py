@@ -186,6 +186,10 @@ def read_document(data: bytes, file: str) -> Document:
     return Document(value, file, data, text, composer.positions, composer.spans)
 
 
+_BINARY_WITHIN: Final = 4096
+"""Two zero bytes within so many are in no text, whatever its encoding."""
+
+
 def _decode(data: bytes, file: str) -> str:
     if len(data) > MAX_BYTES:
         raise ContractError((too_large(file, len(data)),))
@@ -193,6 +197,9 @@ def _decode(data: bytes, file: str) -> str:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8").removeprefix("\ufeff")
+        found = f"byte 0x{data[error.start]:02x}"
+        if b"\0\0" in data[:_BINARY_WITHIN]:
+            found += ", as in a file that is no text, such as a database"
         line, column = line_and_column(before, len(before))
         raise ContractError(
             (
@@ -200,9 +207,9 @@ def _decode(data: bytes, file: str) -> str:
                     file,
                     line,
                     column,
-                    f"expected UTF-8 text, found byte 0x{data[error.start]:02x}",
+                    f"expected UTF-8 text, found {found}",
                     "not-utf-8",
-                    "save the file as UTF-8",
+                    "name the YAML file, and save it as UTF-8",
                 ),
             )
         ) from error

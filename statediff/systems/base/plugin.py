@@ -100,6 +100,8 @@ class StateReader:
     kept: Callable[[str, StateInput, Refinement | None, Clock], KeptPairs | None] | None = None
     """A state before, read once, for many states after: `series` gives the same of each pair. None
     of a state that only `series` can read."""
+    could_read: Callable[[Path], bool] = _no_path
+    """Whether a path that another reader recognizes may be meant for this one, by a URL of its."""
     keep: Callable[[StateInput], StateInput] | None = None
     """The state as it is now, for `series` to read later. None where a copy of the path is that."""
     is_any_system: bool = False
@@ -108,6 +110,8 @@ class StateReader:
     """It reads what no other reader recognizes."""
     sandbox: Callable[[Path], tuple[str, str]] | None = None
     """The kind of source that a sandbox has for such a state, and the key that names the state."""
+    sandbox_types: str | None = None
+    """What the names of the state's types begin with, which such a sandbox writes as `types`."""
     standard_input_bytes: int | None = None
     """Bytes of standard input that it reads at most; None where `-` is not for it."""
     unreadable: str = "cannot be read"

@@ -130,7 +130,8 @@ class System(Protocol):
     FILES: ClassVar[Mapping[str, bool]]
     """Which files or folders of the pack it takes beside `schema`, and whether it needs them."""
 
-    # A class may also have `TEXTS`, which says the same of URLs and commands.
+    # A class may also have `TEXTS`, which says the same of URLs and commands, and `PREFIX`: what
+    # the names of its types begin with unless a source says `types`.
 
     LOOKS: ClassVar[frozenset[str]]
     """Kinds of further sources (`of:` in the pack) that look at a system of this kind."""

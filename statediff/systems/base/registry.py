@@ -119,6 +119,9 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
                 f"source {look.name!r} is of kind {look.kind!r}; kinds that look at a {source.kind}"
                 f" system: {known}"
             )
+    if source.types is not None and not hasattr(made, "PREFIX"):
+        message = f"source {source.name!r} of kind {source.kind} takes no 'types'"
+        raise source.problem("types", message, at_key=True)
     takes = {**made.FILES, **getattr(made, "TEXTS", {})}
     for key in (*source.files, *source.texts):
         if key not in takes and key != "schema":
@@ -161,6 +164,15 @@ def tools_of(source: str, url: str) -> tuple[Tool[Any], ...]:
         return found.make(source, url)
 
 
+def other_reading(reader: StateReader, path: Path) -> str | None:
+    """The scheme of the URL by which another system reads the path, where that may be meant."""
+    for plugin in plugins().values():
+        other = plugin.states
+        if other not in (None, reader) and other.schemes and other.could_read(path):
+            return min(other.schemes)
+    return None
+
+
 def state_reader(path: Path) -> StateReader:
     """What reads the state that the path holds; `-`, unless it is a folder, is standard input."""
     having = (
@@ -172,10 +184,18 @@ def state_reader(path: Path) -> StateReader:
         )
     else:
         what = f"a reader of {printable(str(path))}"
-        found = _chosen(having, lambda reader: reader.recognizes(path), what)
+        found = _chosen(having, lambda reader: _recognizes(reader, path), what)
     if found is None:
         raise UsageError(f"{printable(str(path))}: no installed system reads it as a state")
     return found
+
+
+def _recognizes(reader: StateReader, path: Path) -> bool:
+    """Whether it does; a folder that may not be entered holds no form that is seen inside it."""
+    try:
+        return reader.recognizes(path)
+    except OSError:
+        return False
 
 
 def object_types(reader: StateReader | None = None) -> tuple[EntityType, ...]:

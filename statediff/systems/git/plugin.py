@@ -90,5 +90,6 @@ PLUGIN: Final = SystemPlugin(
         recognizes=_is_repository,
         source=_source,
         sandbox=_sandbox_kind,
+        sandbox_types="git",
     ),
 )

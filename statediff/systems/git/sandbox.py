@@ -89,7 +89,11 @@ class EmbeddedRepository:
         self.expected = {path: leaf.summary() for path, leaf in self.image.items()}
         self.digest = files_digest(self.expected)
         self._read = GitSource(
-            source.name, self.place, source.refinement(), prefix=self.PREFIX, is_bare=self.IS_BARE
+            source.name,
+            self.place,
+            source.refinement(),
+            prefix=source.types or self.PREFIX,
+            is_bare=self.IS_BARE,
         )
         self._sources: tuple[Source, ...] = (
             self._read,

@@ -60,6 +60,20 @@ def _path(url: str) -> Path:
     return Path(url.removeprefix("tables://"))
 
 
+def _is_mostly_tables(path: Path) -> bool:
+    """Whether most of a folder's files are exports of tables; a hidden one is nothing."""
+    from statediff.systems.tables.exports import SUFFIXES
+
+    try:
+        if not path.is_dir():
+            return False
+        files = [each for each in path.iterdir() if each.is_file() and each.name[:1] != "."]
+    except OSError:
+        return False
+    tables = [each for each in files if each.suffix.lower() in SUFFIXES]
+    return len(tables) * 2 > len(files)
+
+
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     from statediff.systems.tables.source import Parsed, TablesSource
 
@@ -158,6 +172,7 @@ PLUGIN: Final = SystemPlugin(
         sandbox=lambda _path: ("tables", "tree"),
         series=series,
         kept=kept,
+        could_read=_is_mostly_tables,
         is_general=True,
         standard_input_bytes=MAX_BYTES,
     ),
