@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import threading
+import time
 from collections.abc import Iterable
 from socketserver import ThreadingMixIn
 from typing import Any, Final
@@ -11,6 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
+_WATCH_SECONDS: Final = 0.5
 
 
 class LoopbackServer(ThreadingMixIn, WSGIServer):
@@ -46,13 +49,40 @@ class _Handler(WSGIRequestHandler):
         """What is asked is the application's affair."""
 
 
-class Counted:
-    """The application behind it gets whole, bounded bodies; `in_progress` counts its requests."""
+class TooLong(Exception):
+    """A request took more than its share of the processor."""
 
-    def __init__(self, application: WSGIApplication) -> None:
+
+class Counted:
+    """The application behind it gets whole, bounded bodies; `in_progress` counts its requests.
+
+    With `seconds`, a request that has taken so much of the processor fails, as if the application
+    had raised `TooLong`: what nobody waits for any more would keep the system busy for ever.
+    """
+
+    def __init__(self, application: WSGIApplication, seconds: float | None = None) -> None:
         self._application = application
         self._lock = threading.Lock()
-        self.in_progress = 0
+        self._running: set[int] = set()
+        """The threads that work on a request. Each has one request in its life."""
+        if seconds is not None:
+            threading.Thread(target=self._watch, args=(seconds,), daemon=True).start()
+
+    @property
+    def in_progress(self) -> int:
+        with self._lock:
+            # A thread that failed while it ended its request works on none.
+            self._running &= {each.ident for each in threading.enumerate()}
+            return len(self._running)
+
+    def _watch(self, seconds: float) -> None:
+        while True:
+            time.sleep(_WATCH_SECONDS)
+            with self._lock:
+                for thread in self._running & {each.ident for each in threading.enumerate()}:
+                    if time.clock_gettime(time.pthread_getcpuclockid(thread)) > seconds:
+                        error = ctypes.py_object(TooLong)
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         size = environ.get("CONTENT_LENGTH") or "0"
@@ -61,7 +91,7 @@ class Counted:
         if not (size.isascii() and size.isdigit() and int(size) <= MAX_REQUEST_BYTES):
             return refuse(start, "413 Content Too Large", "the request is too large")
         with self._lock:
-            self.in_progress += 1
+            self._running.add(threading.get_ident())
         try:
             # Read here, to its declared end: an application may read a body without one for ever.
             environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(size)))
@@ -76,7 +106,7 @@ class Counted:
                     close()
         finally:
             with self._lock:
-                self.in_progress -= 1
+                self._running.discard(threading.get_ident())
 
 
 def refuse(start: StartResponse, status: str, why: str) -> Iterable[bytes]:

@@ -42,6 +42,8 @@ from statediff.systems.calendars.store import LOCK, PROPS, ROOT, RadicaleStoreSo
 METHOD: Final = "sha256 of every file of the store, with its name and mode"
 LOOK_SECONDS: Final = 10.0
 """For an answer from memory; a machine may be busy."""
+_LONGEST_REQUEST: Final = 15.0
+"""Seconds in which one gets what it may take of the processor, on a busy machine."""
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 _TAGS: Final = {"calendar": "VCALENDAR", "contacts": "VADDRESSBOOK"}
@@ -134,8 +136,8 @@ class EmbeddedCalendars:
         return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:
-        """Waits until no request is in progress."""
-        return self.server.unsettled(deadline, LOOK_SECONDS)
+        """Waits until no request is in progress; the server ends those that take too long."""
+        return self.server.unsettled(deadline + _LONGEST_REQUEST, LOOK_SECONDS)
 
     def unplug(self, source: str) -> None:
         """Its server has ended, and its store is removed."""

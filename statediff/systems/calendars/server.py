@@ -39,6 +39,8 @@ CONTENTS: Final = "contents"
 FREE_BUSY: Final = "free-busy"
 LOCK: Final = ".Radicale.lock"
 """The server's own; what is in it is nothing."""
+REQUEST_SECONDS: Final = 3.0
+"""Of the processor: Radicale looks through a series that has no end for as long as it takes."""
 _GIVEN: Final = ("200", "207")
 
 
@@ -130,7 +132,7 @@ def load(order: Order) -> Serve:
 
     def serve(trial: Order, control: Control) -> None:
         account = Account(application, order["account"], trial["password"], Path(order["store"]))
-        counted = Counted(account)
+        counted = Counted(account, REQUEST_SECONDS)
         server = LoopbackServer()
         server.set_app(counted)
 

@@ -25,7 +25,7 @@ import json
 import logging
 import os
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -36,7 +36,11 @@ from pymap.backend.dict.mailbox import MailboxSet
 from pymap.context import connection_exit
 from pymap.imap import IMAPConnection, IMAPServer
 from pymap.imap.state import ConnectionState
+from pymap.parsing.command import auth as commands_with_names
+from pymap.parsing.exceptions import NotParseable
 from pymap.parsing.message import AppendMessage
+from pymap.parsing.modutf7 import modutf7_decode
+from pymap.parsing.specials import mailbox as names
 from pymap.parsing.specials.flag import Flag
 from pymap.sieve.manage import ManageSieveConnection, ManageSieveServer
 from pymap.user import UserMetadata
@@ -48,6 +52,18 @@ from statediff.systems.base.kept import KeptStates
 
 MAX_DUMP_BYTES: Final = 64 * 1024 * 1024
 MAX_APPEND_BYTES: Final = 10 * 1024 * 1024
+
+
+STUCK_SECONDS: Final = 5.0
+"""A loop that does nothing else for so long is in a command without an end: what there is is seen
+all the same, since nobody's command may keep it from being read."""
+
+
+def _mailbox_name(written: bytes) -> str:
+    """The name that is written in modified UTF-7. pymap looks for the end of a shift for ever."""
+    if b"-" not in written[written.rfind(b"&") :] and b"&" in written:
+        raise NotParseable(memoryview(written))
+    return modutf7_decode(written)
 
 
 class _Commands:
@@ -240,21 +256,23 @@ async def _serve(mailbox: Mailbox, order: Order, control: Control) -> None:
     imap = await asyncio.start_server(wrap(Counted(login, config)), "127.0.0.1", 0)
     sieve = await asyncio.start_server(wrap(Kept(login, config)), "127.0.0.1", 0)
 
-    async def look(with_content: bool) -> dict[str, Any]:
-        return mailbox.described(with_content)
+    def looked(look: Callable[[], Order]) -> Order:
+        async def once() -> Order:
+            return look()
 
-    async def states(after: int) -> Order:
-        return commands.answer(after)
+        # On the loop: no command is half done while it is looked at.
+        waiting = asyncio.run_coroutine_threadsafe(once(), loop)
+        try:
+            return waiting.result(STUCK_SECONDS)
+        except TimeoutError:
+            return look()
 
     def answer(asked: Order) -> dict[str, Any]:
         told: dict[str, Any] = {"in_progress": commands.count}
         if "history" in asked:
-            kept = asyncio.run_coroutine_threadsafe(states(int(asked["history"])), loop)
-            told |= kept.result()
+            told |= looked(lambda: commands.answer(int(asked["history"])))
         if "dump" in asked or "manifest" in asked:
-            # On the loop: no command is half done while it is looked at.
-            looked = asyncio.run_coroutine_threadsafe(look("dump" in asked), loop)
-            told["mailbox"] = looked.result()
+            told["mailbox"] = looked(lambda: mailbox.described("dump" in asked))
         return told
 
     ports = {"imap": imap.sockets[0].getsockname()[1], "sieve": sieve.sockets[0].getsockname()[1]}
@@ -267,6 +285,8 @@ def load(order: Order) -> Serve:
     """The mailbox of the order's seed is in memory; what is returned serves it."""
     os.environ["FQDN"] = "localhost"
     logging.disable(logging.CRITICAL)  # what clients do wrong is theirs
+    for module in (commands_with_names, names):
+        vars(module)["modutf7_decode"] = _mailbox_name
     mailbox = Mailbox(order["seed"]["account"])
     asyncio.run(mailbox.plant(order["seed"]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -258,6 +259,36 @@ def test_whatever_is_in_the_store_is_a_change_and_never_an_error(
     assert calendars.verify()[1]
     calendars.reset()
     assert calendars.verify()[1] == ()
+
+
+ENDLESS = """BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:x
+BEGIN:VEVENT
+UID:endless
+DTSTAMP:20260101T000000Z
+DTSTART:00010101T000000Z
+DTEND:00010101T000001Z
+RRULE:FREQ=SECONDLY
+END:VEVENT
+END:VCALENDAR
+"""
+LATE = """<C:calendar-query xmlns:C="urn:ietf:params:xml:ns:caldav"><C:filter>
+<C:comp-filter name="VCALENDAR"><C:comp-filter name="VEVENT">
+<C:time-range start="90260101T000000Z" end="90260102T000000Z"/>
+</C:comp-filter></C:comp-filter></C:filter></C:calendar-query>"""
+
+
+def test_a_request_without_an_end_ends_and_leaves_no_open_question(
+    calendars: EmbeddedCalendars,
+) -> None:
+    with client(calendars) as session:
+        made = session.put("/dana/work/endless.ics", content=ENDLESS.replace("\n", "\r\n"))
+        assert made.status_code == 201
+        with pytest.raises(httpx.ReadTimeout):
+            session.request("REPORT", "/dana/work/", content=LATE, timeout=0.5)
+    assert calendars.unsettled(time.monotonic() + 1) is None
+    assert any("endless" in key for key in keys(calendars, "event"))
 
 
 def test_the_store_itself_is_looked_at(calendars: EmbeddedCalendars) -> None:

@@ -7,6 +7,8 @@ import imaplib
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -245,6 +247,53 @@ def test_a_date_that_is_none_in_utc_is_a_change_and_never_an_error(
     assert max(found.items())[1]["subject"] == "hi"
     mailbox.reset()
     assert mailbox.verify()[1] == ()
+
+
+@pytest.mark.parametrize("name", ["&a", "a&Jjo!", "&APw-&x"])
+def test_a_name_that_never_ends_its_shift_is_refused(mailbox: EmbeddedMailbox, name: str) -> None:
+    with signed_in(mailbox) as session, pytest.raises(imaplib.IMAP4.error, match="BAD"):
+        session.create(f'"{name}"')
+    with signed_in(mailbox) as session, pytest.raises(imaplib.IMAP4.error, match="BAD"):
+        session.list('""', f'"{name}"')
+    assert len(messages(mailbox, "INBOX")) == 19
+
+
+def test_a_command_without_an_end_keeps_nothing_from_being_read(tmp_path: Path) -> None:
+    """As pymap's own decoder of names is: a loop that no name gets out of."""
+    program = """if True:
+        import asyncio, threading
+        from statediff.systems.mailbox import server
+        server.STUCK_SECONDS = 0.2
+        held, done = server.Mailbox("ada"), threading.Event()
+
+        class Control:
+            def ready(self, said, answer):
+                def ask():
+                    asyncio.run_coroutine_threadsafe(stuck(), loop)
+                    print(answer({"dump": True})["mailbox"]["accounts"])
+                    print(sorted(answer({"history": 0})))
+                    done.set()
+                loop = asyncio.get_running_loop()
+                threading.Thread(target=ask).start()
+
+        async def stuck():
+            while not done.is_set():
+                pass
+            raise SystemExit
+
+        asyncio.run(server._serve(held, {"password": "x"}, Control()))
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={**os.environ, "FQDN": "localhost"},
+        check=False,
+    )
+    assert ran.stdout.splitlines()[:1] == ["['ada']"], ran.stderr
+    assert "contents" in ran.stdout.splitlines()[1]
 
 
 @pytest.mark.parametrize("name", ["M&APw-ll", "a b", "x" * 200, "Archive/2025/deep/er"])
