@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from statediff.contract.lint import Subject, already_there, in_order, lint_contract, wording
+from statediff.contract.lint import (
+    Subject,
+    already_there,
+    in_order,
+    lint_contract,
+    malformed,
+    wording,
+)
 from statediff.errors import ContractError, Problem
 from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
 from statediff.evaluate.trial import check_null_run
@@ -35,7 +42,7 @@ def lint(
     """
     over = schema if base is None else schema_of(base)
     if over is None:
-        return in_order(wording(file.source))
+        return in_order((*malformed(file.source), *wording(file.source)))
     try:
         compiled = compile_contract(file, over)
     except ContractError as error:

@@ -302,7 +302,11 @@ def test_json_says_which_stage_an_error_is_about(statediff: Call, files: Files) 
     ("name", "content", "message"),
     [
         ("t.json", b'{"t": [{"id" 1}]}', "t.json:1:14: not JSON: Expecting ':' delimiter\n"),
-        ("t.txt", b"hello", "t.txt:1:1: not JSON: Expecting value; a file that ends with .txt is"),
+        (
+            "t.txt",
+            b"hello",
+            "a file that ends with .txt is read as JSON, a folder as the files in it",
+        ),
         ("t.json", b'{"t": {"id": 1}}', "found an object; write it as [{…}, …], or leave it out"),
         ("t.json", b"", "t.json: the file is empty"),
     ],

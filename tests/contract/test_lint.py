@@ -595,6 +595,19 @@ def test_without_a_state_or_schema_the_words_are_checked() -> None:
     assert sorted(p.code for p in found(text, None)) == ["hollow-reason", "unused-input"]
 
 
+def test_what_is_no_expression_needs_no_state_to_be_refused() -> None:
+    assert "expression" not in {p.code for p in found(CLEAN, None)}
+    wrong = CLEAN.replace("it.cents > 100000", "it.cents = 100000").replace(
+        "sum(r.cents for r in them) == input.cents", "sum(r.cents for r in them) =="
+    )
+    problems = [p for p in found(wrong, None) if p.code == "expression"]
+    lines = wrong.splitlines()
+    places = [lines[p.line - 1][p.column - 1 :] for p in problems]
+    assert places[0] == "= 100000"
+    assert "sum(r.cents" in lines[problems[1].line - 1]
+    assert [p.severity for p in problems] == ["error", "error"]
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

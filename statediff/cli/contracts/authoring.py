@@ -102,7 +102,7 @@ def _relative(problem: Problem) -> Problem:
 
 
 _FAR = {
-    "shape": "shape only; give --before or --schema to check names and expressions",
+    "shape": "shape only; give --before NAME=STATE or --schema FILE to check names and types",
     "schema": "types and expressions; give --before NAME=STATE to check fields and values, and to "
     "judge the null run",
     "state": "names, types, expressions and the null run",

@@ -333,6 +333,24 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
 
     With `boolean` the expression must be a condition.
     """
+    source, tree = well_formed(text)
+    node = _Checker(source, scope).expression(tree.body)
+    if boolean and not is_boolean(node.type):
+        raise ExpressionError(
+            f"a condition is expected here, this is {describe(node.type)}",
+            node.offset,
+            "compare it with something",
+        )
+    for part in walk(node):
+        if isinstance(part, FieldOf) and part.entity_type != CALL_TYPE:
+            wrong = scope.misread(part.entity_type, part.field, part.part, True)
+            if wrong is not None:
+                raise ExpressionError(wrong, part.offset)
+    return node
+
+
+def well_formed(text: str) -> tuple[str, ast.Expression]:
+    """The text as one line, and its tree; `ExpressionError` if it is no expression at all."""
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression is longer than {MAX_TEXT} characters")
     if "\0" in text:  # of which each version of Python says something else
@@ -356,19 +374,7 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
             "write it on a line of its own above the key, or under `because`",
         )
     _bound_tree(tree)
-    node = _Checker(source, scope).expression(tree.body)
-    if boolean and not is_boolean(node.type):
-        raise ExpressionError(
-            f"a condition is expected here, this is {describe(node.type)}",
-            node.offset,
-            "compare it with something",
-        )
-    for part in walk(node):
-        if isinstance(part, FieldOf) and part.entity_type != CALL_TYPE:
-            wrong = scope.misread(part.entity_type, part.field, part.part, True)
-            if wrong is not None:
-                raise ExpressionError(wrong, part.offset)
-    return node
+    return source, tree
 
 
 def is_whole(text: str) -> bool:

@@ -25,7 +25,7 @@ from statediff.contract.lint.prose import prose
 from statediff.contract.lint.risk import risk
 from statediff.contract.lint.subject import Subject
 from statediff.contract.lint.truth import truth, width
-from statediff.contract.lint.wording import wording
+from statediff.contract.lint.wording import malformed, wording
 from statediff.errors import Problem
 
 __all__ = [
@@ -35,8 +35,9 @@ __all__ = [
     "LintCode",
     "Subject",
     "already_there",
-    "linted",
-    "ordered",
+    "in_order",
+    "lint_contract",
+    "malformed",
     "wording",
 ]
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from statediff.contract.language.kinds import ExpressionError
+from statediff.contract.language.parser import well_formed
 from statediff.contract.lint.subject import remark
 from statediff.contract.parts import placeholders
 from statediff.contract.yaml.composer import EXPRESSION_KEYS
@@ -72,6 +74,15 @@ def texts(source: Document) -> Iterator[tuple[NodePath, str]]:
         is_claim = path[:2] == ("answer", "claims") and len(path) == 3
         if path[-1] in EXPRESSION_KEYS or path[-1] == "is" or is_claim or "expect" in path:
             yield path, value
+
+
+def malformed(source: Document) -> Iterator[Problem]:
+    """Each expression that is none, whatever its names mean; binding says the same and more."""
+    for path, text in texts(source):
+        try:
+            well_formed(text)
+        except ExpressionError as error:
+            yield remark(source, error.code, path, str(error), error.hint, error.offset)
 
 
 def _reasons(source: Document) -> Iterator[Problem]:

@@ -156,7 +156,7 @@ def _unread(flaw: Flaw, raw: bytes, name: str) -> InputError:
             return InputError(f"{name}: the file is empty; expected JSON")
         case JSONDecodeError(lineno=line, colno=column, msg=why):
             suffix = PurePath(name).suffix
-            hint = f"; a file that ends with {suffix} is read as JSON"
+            hint = f"; a file that ends with {suffix} is read as JSON, a folder as the files in it"
             is_other = suffix not in ("", ".json")
             return InputError(f"{name}:{line}:{column}: not JSON: {why}{hint * is_other}")
         case _ if flaw.kind is FlawKind.TOO_LARGE:
