@@ -437,7 +437,6 @@ class _Comparison:
             rule, by_boundary = self._view.why_hidden([name])
             yield HiddenDelta(delta, rule, by_boundary)
 
-<<<<<<< HEAD
     def _is_another(self, canonical: tuple[Row, Row], differing: Collection[str]) -> bool:
         """Whether what never changes of an entity did."""
         return any(
@@ -445,14 +444,8 @@ class _Comparison:
             for name in differing
         )
 
-    def _may_say_the_same(
-        self, raw: tuple[Row, Row], canonical: tuple[Row, Row], name: str
-    ) -> bool:
-        """Whether other content, of which digests are known, may say the same where it counts.
-=======
     def _is_unknown(self, raw: tuple[Row, Row], canonical: tuple[Row, Row], name: str) -> bool:
         """Whether nobody knows if the field changed.
->>>>>>> h2
 
         What a JSON text or a part of it says, its digest does not tell: JSON has many spellings.
         What could be read before, and was made unreadable, is a change.
