@@ -57,8 +57,9 @@ class Field:
     """The zone of a timestamp that the source stores without one; declared, never guessed."""
     form: str | None = None
     """How the source writes the field's instants as text; see `model.instants`."""
-    stored: Kind | None = None
-    """The one kind of what the source stores before the run, where its values say their kind."""
+    stored: Kind | None = field(default=None, compare=False)
+    """The one kind of what the source stores before the run, where its values say their kind: how
+    they are read follows from it, and a value that was read is the same without it."""
     is_immutable: bool = False
     digest_above_bytes: int | None = None
     """A longer text or binary value is captured by its digest; None leaves that to the source."""
@@ -120,7 +121,7 @@ class EntityType:
     """As the state schema says; None: see `holding`."""
     is_late: bool = False
     """As that of a field."""
-    is_assumed: bool = False
+    is_assumed: bool = field(default=False, compare=False)
     """What describes the state does not list it; a source may have it all the same."""
 
     def __hash__(self) -> int:
