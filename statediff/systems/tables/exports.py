@@ -75,8 +75,9 @@ def json_tables(
     for stem, file in _files(path, is_first=forms is None).items():
         tables: Mapping[str, str]
         if isinstance(file, Path) and file.suffix.lower() in workbooks.SUFFIXES:
-            sheets = workbooks.workbook_tables(file)
             before = f"{stem}." if path.is_dir() else ""
+            known = None if forms is None else forms.sheets.get(before)
+            sheets = workbooks.workbook_tables(file, known, found.sheets.setdefault(before, {}))
             tables = {f"{before}{name}": _listed(rows) for name, rows in sheets.items()}
         else:
             is_alone = not (first is None or first.is_dir() or path.is_dir())

@@ -14,6 +14,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from statediff.systems.tables.workbooks import Columns
+
 MARK: Final = codecs.BOM_UTF8
 MARKED: Final = "it begins with a byte order mark, at which many programs stop"
 _KINDS: Final = (
@@ -40,6 +42,8 @@ class Forms:
     """The names that a file has of its columns, with or without records."""
     kinds: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Place within a column of Parquet → the kind of value there."""
+    sheets: dict[str, Columns] = field(default_factory=dict)
+    """What the columns of workbooks hold, by what their tables are called in front."""
     marks: dict[str, bool] = field(default_factory=dict)
     """Whether the text of the file begins with a byte order mark."""
 

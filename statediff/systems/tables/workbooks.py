@@ -7,14 +7,17 @@ visibility of each, and `workbook.formula` with the text of each formula.
 
 A number without a fraction is an integer, for Excel knows no difference. A cell with the format of
 a date, by the workbook's own epoch (1900 or 1904), is a text in ISO form; an error is its text
-(`#DIV/0!`). A formula that nothing has computed is the object {"formula": text}. An empty cell is
-null; a row of empty cells is none. Styles, comments, charts and macros are not looked at.
+(`#DIV/0!`). Where a column held such cells before the run and no texts, a text that is spelled like
+one of them is the object {"text": text}: formulas and sorting do not take it for a date. A formula
+that nothing has computed is the object {"formula": text}. An empty cell is null; a row of empty
+cells is none. Styles, comments, charts and macros are not looked at.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+import re
 import struct
 import warnings
 import zipfile
@@ -22,7 +25,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from statediff.errors import InputError, UsageError
 from statediff.model.values import printable
@@ -40,8 +43,23 @@ _FAULTS: Final = (
 the last ones come from parts of the archive that are damaged."""
 
 
-def workbook_tables(file: Path) -> Mapping[str, Sequence[str]]:
-    """Table → its records as JSON. `InputError` names the file and the cell that is wrong."""
+Columns: TypeAlias = dict[tuple[str, str], set[bool]]
+"""Sheet and column → whether what is shown as text there is text, of each cell that is."""
+
+
+_LIKE: Final = re.compile(
+    r"\d{4}-\d\d-\d\d(T\d\d:.*)?|\d\d:\d\d.*|PT-?[\d.]+S|#[A-Z0-9/!?_]+", re.DOTALL
+)
+"""How dates, times, durations and errors are shown, and more."""
+
+
+def workbook_tables(
+    file: Path, before: Columns | None = None, found: Columns | None = None
+) -> Mapping[str, Sequence[str]]:
+    """Table → its records as JSON. `InputError` names the file and the cell that is wrong.
+
+    `before` are the columns of the first state, None where this is it; `found` gets those of this.
+    """
     try:
         from openpyxl import load_workbook  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
@@ -59,12 +77,14 @@ def workbook_tables(file: Path) -> Mapping[str, Sequence[str]]:
             warnings.simplefilter("ignore")  # of parts that are not looked at
             shown = load_workbook(one, read_only=True, data_only=True)
             written = load_workbook(two, read_only=True)
-            return _tables(file, shown, written)
+            return _tables(file, shown, written, before or {}, {} if found is None else found)
     except _FAULTS as error:
         raise _wrong(file, f"cannot be read as a workbook: {str(error)[:200]}") from error
 
 
-def _tables(file: Path, shown: Any, written: Any) -> Mapping[str, Sequence[str]]:
+def _tables(
+    file: Path, shown: Any, written: Any, before: Columns, columns: Columns
+) -> Mapping[str, Sequence[str]]:
     sheets, formulas = [], []
     tables: dict[str, Sequence[str]] = {}
     for place, sheet in enumerate(shown.worksheets, 1):
@@ -73,7 +93,7 @@ def _tables(file: Path, shown: Any, written: Any) -> Mapping[str, Sequence[str]]
         sheet.reset_dimensions()
         own.reset_dimensions()
         found: dict[str, str] = {}
-        rows = _Rows(file, sheet.title, found)
+        rows = _Rows(file, sheet.title, found, before, columns)
         if sheet.title in (SHEETS, FORMULAS):
             raise _wrong(file, f"a sheet is called {sheet.title}, as what lists them; rename it")
         tables[sheet.title] = list(rows.records(sheet.iter_rows(), own.iter_rows()))
@@ -89,10 +109,14 @@ def _tables(file: Path, shown: Any, written: Any) -> Mapping[str, Sequence[str]]
 class _Rows:
     """The rows of one sheet; `formulas` gets the text of each by the cell's name."""
 
-    def __init__(self, file: Path, sheet: str, formulas: dict[str, str]) -> None:
+    def __init__(
+        self, file: Path, sheet: str, formulas: dict[str, str], before: Columns, columns: Columns
+    ) -> None:
         self._file = file
         self._sheet = sheet
         self._formulas = formulas
+        self._before = before
+        self._columns = columns
 
     def records(self, shown: Iterator[Any], written: Iterator[Any]) -> Iterator[str]:
         header: list[str] = []
@@ -105,6 +129,8 @@ class _Rows:
                 raise self._wrong(number, f"a value beyond the {len(header)} named columns")
             values += ["null"] * (len(header) - len(values))
             if any(value != "null" for value in values):
+                for at, (name, cell) in enumerate(zip(header, cells, strict=False)):
+                    values[at] = self._told(name, cell, values[at])
                 pairs = zip(header, values, strict=False)
                 yield "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in pairs) + "}"
 
@@ -126,6 +152,15 @@ class _Rows:
             if value is None:
                 return json.dumps({"formula": text})
         return _literal(value, getattr(shown, "number_format", ""))
+
+    def _told(self, name: str, cell: Any, value: str) -> str:
+        """The value; a text where only dates, times and errors were says that it is one."""
+        if not value.startswith('"'):
+            return value
+        column, is_text = (self._sheet, name), isinstance(cell.value, str) and cell.data_type != "e"
+        self._columns.setdefault(column, set()).add(is_text)
+        is_odd = is_text and self._before.get(column) == {False}
+        return f'{{"text": {value}}}' if is_odd and _LIKE.fullmatch(json.loads(value)) else value
 
     def _wrong(self, row: int, what: str) -> InputError:
         return _wrong(self._file, f"sheet {self._sheet}, row {row}: {what}")

@@ -74,6 +74,43 @@ def test_cells_keep_their_kinds_whatever_the_epoch(tmp_path: Path, is_1904: bool
     assert (two["name"], two["amount"], two["at"], two["ok"]) == ("007", 2, None, False)
 
 
+@pytest.mark.parametrize(
+    ("column", "cell", "is_other"),
+    [
+        (4, "2026-01-05", True), (3, "2026-01-05T12:00:00", True), (4, date(2026, 1, 5), False),
+        (1, "2026-01-05", True), (6, None, True),
+    ],
+)  # fmt: skip
+def test_a_text_that_reads_like_the_date_in_its_place_is_another_value(
+    tmp_path: Path, column: int, cell: Any, is_other: bool
+) -> None:
+    before = save(tmp_path / "before.xlsx", ROWS)
+    left = [*ROWS[1][:column], cell, *ROWS[1][column + 1 :]]
+    after = save(tmp_path / "after.xlsx", [ROWS[0], left, ROWS[2]])
+    changed = statediff.changes(f"book={before}", f"book={after}")
+    assert bool(changed) is is_other
+    for number, place in enumerate((before, after)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "book.xlsx").write_bytes(place.read_bytes())
+    changed = statediff.changes(
+        f"book=tables://{tmp_path / '0'}", f"book=tables://{tmp_path / '1'}"
+    )
+    assert bool(changed) is is_other
+
+
+def test_texts_stay_texts_where_texts_were(tmp_path: Path) -> None:
+    rows = [["id", "due"], [1, "2026-01-05"], [2, date(2026, 1, 6)]]
+    before = save(tmp_path / "before.xlsx", rows)
+    after = save(tmp_path / "after.xlsx", [*rows, [3, "2026-01-07"], [4, "soon"]])
+    changed = statediff.changes(f"book={before}", f"book={after}")
+    assert [each["after"]["due"] for each in changed] == ["2026-01-07", "soon"]
+    dated = save(tmp_path / "dated.xlsx", [rows[0], rows[2]])
+    new = save(tmp_path / "new.xlsx", [rows[0], rows[2], [3, "2026-01-07"], [4, "soon"]])
+    changed = statediff.changes(f"book={dated}", f"book={new}")
+    assert [each["after"]["due"] for each in changed] == [{"text": "2026-01-07"}, "soon"]
+
+
 def test_a_hidden_sheet_is_read_and_hiding_one_is_a_change(tmp_path: Path) -> None:
     before = save(tmp_path / "a.xlsx", ROWS)
     after = save(tmp_path / "b.xlsx", ROWS, hidden="veryHidden")
