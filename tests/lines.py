@@ -40,7 +40,11 @@ class Line:
                 self._threads[-1].start()
 
     def _carry(self, client: socket.socket) -> None:
-        with client, socket.create_connection(self._server) as server:
+        with (
+            client,
+            socket.create_connection(self._server) as server,
+            contextlib.suppress(ConnectionError),  # an end that closed while it was written to
+        ):
             while True:
                 ready, _, _ = select.select([client, server], [], [], 0.1)
                 if self._ended or self._left <= 0:

@@ -32,8 +32,6 @@ from statediff.model.values import printable
 from statediff.systems.tables import workbooks
 from statediff.systems.tables.columns import Odd
 from statediff.systems.tables.forms import (
-    MARK,
-    MARKED,
     Forms,
     departure_of_columns,
     departure_of_kinds,
@@ -191,7 +189,7 @@ def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[str]
     if suffix == PARQUET:
         return [literal(row) for row in _parquet(name, file, forms, found)]
     if suffix in LINES:
-        return list(_lines(file, _text(name, file, forms, found)))
+        return list(_lines(file, _text(file)))
     header, cells = _cells(name, file, forms, found)
     known = (forms or found).numbers
     is_number = [(name, column) in known for column in header]
@@ -199,26 +197,20 @@ def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[str]
     return [_record(names, is_number, row) for row in cells]
 
 
-def _text(name: str, file: Path, forms: Forms | None, found: Forms) -> str:
+def _text(file: Path) -> str:
     try:
-        content = file.read_bytes()
-        text = content.decode("utf-8-sig")
+        return file.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise _wrong(file, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _wrong(file, f"byte {error.start}: not UTF-8") from None
-    found.marks[name] = content.startswith(MARK)
-    if forms is not None and found.marks[name] and forms.marks.get(name) is False:
-        raise _wrong(file, MARKED)
-    return text
 
 
 def _cells(
     name: str, file: Path, forms: Forms | None, found: Forms
 ) -> tuple[list[str], list[list[str]]]:
     """The header and the rows; columns of numbers are found in the first state."""
-    text = _text(name, file, forms, found)
-    header, numbered = delimited(file, text, DELIMITERS[file.suffix.lower()])
+    header, numbered = delimited(file, _text(file), DELIMITERS[file.suffix.lower()])
     cells = [row for _, row in numbered]
     found.columns[name] = frozenset(header)
     if forms is None:

@@ -1,13 +1,12 @@
 """How the files of a first state are written, where the records alone do not say it.
 
-A later state has to be written so, too. An instant that became a text in ISO form, a column that an
-empty table lost, or a byte order mark at the beginning of a file is the same state to some programs
-and another one, or none, to others. What departs is said in words.
+A later state has to be written so, too. An instant that became a text in ISO form, or a column that
+an empty table lost, is the same state to some programs and another one, or none, to others. What
+departs is said in words.
 """
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,8 +15,6 @@ import pyarrow as pa
 
 from statediff.systems.tables.workbooks import Columns
 
-MARK: Final = codecs.BOM_UTF8
-MARKED: Final = "it begins with a byte order mark, at which many programs stop"
 _KINDS: Final = (
     (pa.types.is_boolean, "truth value"),
     (lambda of: pa.types.is_integer(of) or pa.types.is_floating(of), "number"),
@@ -44,8 +41,6 @@ class Forms:
     """Place within a column of Parquet → the kind of value there."""
     sheets: dict[str, Columns] = field(default_factory=dict)
     """What the columns of workbooks hold, by what their tables are called in front."""
-    marks: dict[str, bool] = field(default_factory=dict)
-    """Whether the text of the file begins with a byte order mark."""
 
 
 def departure_of_columns(forms: Forms, table: str, names: Iterable[str]) -> str | None:

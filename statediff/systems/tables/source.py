@@ -50,7 +50,6 @@ from statediff.systems.tables.columns import (
     reader,
     table_of_columns,
 )
-from statediff.systems.tables.forms import MARK, MARKED
 from statediff.systems.tables.inference import infer_schema, with_forms
 from statediff.systems.tables.shape import (
     Document,
@@ -204,8 +203,6 @@ class TablesSource:
             return TablesAfter({}), str(error)
         if not self._is_after:
             return TablesAfter(self._parsed.before(raw, self.file, self._alone)), None
-        if raw.startswith(MARK) and not self._first().startswith(MARK):
-            return TablesAfter({}), f"{printable(self.file)}: {MARKED}"
         return self._parsed.after(raw, self.file, self._alone_after())
 
     def _sides(self, own: Document) -> list[Document]:
