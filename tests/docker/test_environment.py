@@ -28,7 +28,7 @@ import os, pygit2
 with __import__("tempfile").TemporaryDirectory() as folder:
     remotes = pygit2.init_repository(folder).remotes
     remote = remotes.create_anonymous(os.environ["STATEDIFF_ORIGIN_URL"])
-    [remote.list_heads() for _ in range(1600)]
+    [remote.list_heads() for _ in range(800)]
 """
 """Asks until an answer is missing."""
 HOLD = """
