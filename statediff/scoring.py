@@ -12,7 +12,7 @@ import io
 import json
 import pickle
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -20,7 +20,6 @@ from functools import cached_property, lru_cache, partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
-from weakref import ref
 
 from statediff.agents.function import as_answer
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
@@ -31,15 +30,13 @@ from statediff.later import Later, later
 from statediff.model.codes import Origin, Truth
 from statediff.model.explanation import is_by_agent
 from statediff.model.graph import MAX_NODES, Graph
-from statediff.model.readings import NO_HISTORY, Capture, Reading
-from statediff.model.state import State as ReadState
+from statediff.model.readings import Capture
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Finding, Judgement, Verdict, leading_failure
 from statediff.packs import known_sandbox
 from statediff.parallel import Processes, Start, in_order
-from statediff.recent import ENDS_KEPT, Recent
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
 from statediff.workspace import inputs
@@ -47,7 +44,7 @@ from statediff.workspace.batches import OFFLINE, Evidence, Recorder, Written, bo
 from statediff.workspace.cases import Chosen, load_case
 from statediff.workspace.contracts import contract_path
 from statediff.workspace.folders import keep_bundle
-from statediff.workspace.warm import After, State, keep
+from statediff.workspace.warm import After, Ends, State, keep
 
 
 class Given(Enum):
@@ -255,41 +252,9 @@ class JudgedPair(NamedTuple):
     judgement: Judgement
 
 
-_MOST_SAID: Final = 4096
-"""Characters of an answer up to which what a run came to is remembered."""
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """What a run came to, and of what; it keeps no state alive."""
-
-    before: ref[Capture]
-    states: tuple[ref[ReadState], ...]
-    readings: tuple[Reading, ...]
-    score: Score
-
-    @staticmethod
-    def of(before: Capture, last: Capture, score: Score) -> _Judged:
-        states = tuple(ref(part.state) for part in last.parts)
-        return _Judged(ref(before), states, last.readings, _own(score))
-
-    def is_of(self, before: Capture, last: Capture) -> bool:
-        """Whether it is of these captures, where their numbers were those of objects gone since."""
-        are_same = all(known() is p.state for known, p in zip(self.states, last.parts, strict=True))
-        return are_same and self.before() is before and self.readings == last.readings
-
-
 def _own(score: Score) -> Score:
     """The same, with parts of its own, so that a change of them is no other's."""
     return Score(verdict=score.verdict, reward=score.reward, parts=dict(score.parts), why=score.why)
-
-
-def _end_of(before: Capture, last: Capture, said: Value | NoAnswer) -> Hashable | None:
-    """What tells a run without a trace from others; None where that would be long."""
-    answer = repr(said)
-    if len(answer) > _MOST_SAID or last.history is not NO_HISTORY:
-        return None
-    return answer, id(before), *(id(part.state) for part in last.parts)
 
 
 class Judge:
@@ -315,7 +280,7 @@ class Judge:
         self.contract = contract_of(contract)
         self._kept = keep(before, schema, known_sandbox(self.contract))
         self._prepared: dict[int, Prepared] = {}
-        self._ends: Recent[_Judged] = Recent(ENDS_KEPT)
+        self._ends: Ends[Score] = Ends()
         known = self._kept.known()
         if known is not None:
             error = binding_error(self.contract, known, untyped=self._kept.untyped)
@@ -337,13 +302,12 @@ class Judge:
         """
         before, last = self._kept.captures(after)
         said, calls = self._beside(answer, trace, complete_trace)
-        end = None if trace is not None else _end_of(before, last, said)
-        known = None if end is None else self._ends.get(end)
-        if known is not None and known.is_of(before, last):
-            return _own(known.score)
+        known = self._ends.known(before, last, said) if trace is None else None
+        if known is not None:
+            return _own(known)
         score = score_of(self._prepare(before).judgement(last, trace=calls, answer=said))
-        if end is not None:
-            self._ends.keep(end, _Judged.of(before, last, score))
+        if trace is None:
+            self._ends.keep(before, last, said, _own(score))
         return score
 
     def judged(
@@ -374,7 +338,7 @@ class Judge:
         return known
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_prepared": {}, "_ends": Recent(ENDS_KEPT)}
+        return {**vars(self), "_prepared": {}, "_ends": Ends()}
 
     def judge(
         self,

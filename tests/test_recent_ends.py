@@ -124,7 +124,7 @@ def test_no_more_is_remembered_than_a_few_ends() -> None:
         judge.score(run)
     gc.collect()
     assert state() is None
-    assert len(judge._ends._kept) == ENDS_KEPT
+    assert len(judge._ends._recent._kept) == ENDS_KEPT
     with judgements() as judged:
         assert judge.score(runs[0]).verdict is Verdict.DIVERGE
     assert len(judged) == 1

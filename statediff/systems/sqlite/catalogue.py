@@ -27,14 +27,12 @@ STATISTICS: Final = {
 }
 """What ANALYZE and PRAGMA optimize make, as they define it; defined otherwise it is any table."""
 _NO_STATE: Final = {
-    **dict.fromkeys(
-        ("fts3", "fts4", "fts5", "geopoly", "rtree", "rtree_i32", "spellfix1", "vec0"),
-        "its rows are those of its shadow tables, which are captured",
-    ),
-    **dict.fromkeys(
-        ("dbstat", "fts3tokenize", "fts4aux", "fts5vocab"),
-        "its rows show what other tables hold, which are captured",
-    ),
+    module: f"its rows {what}, which are captured"
+    for what, modules in (
+        ("are those of its shadow tables", "fts3 fts4 fts5 geopoly rtree rtree_i32 spellfix1 vec0"),
+        ("show what other tables hold", "dbstat fts3tokenize fts4aux fts5vocab"),
+    )
+    for module in modules.split()
 }
 """Modules whose virtual tables keep nothing themselves, and where it is kept."""
 _MODULE: Final = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
@@ -51,16 +49,8 @@ _SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "user_version")
 DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC", "NUMBER", "MONEY"})
 """Declared types of NUMERIC affinity that mean decimal numbers."""
 _KINDS: Final = {
-    "INT": Kind.INT,
-    "INTEGER": Kind.INT,
-    "BIGINT": Kind.INT,
-    "SMALLINT": Kind.INT,
-    "TINYINT": Kind.INT,
-    "MEDIUMINT": Kind.INT,
-    "INT2": Kind.INT,
-    "INT4": Kind.INT,
-    "INT8": Kind.INT,
-    "UNSIGNED BIG INT": Kind.INT,
+    **dict.fromkeys(("INT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "MEDIUMINT"), Kind.INT),
+    **dict.fromkeys(("INT2", "INT4", "INT8", "UNSIGNED BIG INT"), Kind.INT),
     "REAL": Kind.FLOAT,
     "FLOAT": Kind.FLOAT,
     "DOUBLE": Kind.FLOAT,

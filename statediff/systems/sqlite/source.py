@@ -225,11 +225,15 @@ def stands_on_link(path: Path) -> bool:
 
 def strange_side_file(path: Path) -> str | None:
     """Why SQLite may not open the database: on a pipe in place of its log it would wait forever."""
+    try:
+        real = _followed(path)
+    except (OSError, ValueError):
+        return None  # opening says why
     for suffix in _SIDE_FILES:
         try:
-            if not stat.S_ISREG(os.lstat(f"{_followed(path)}{suffix}").st_mode):
+            if not stat.S_ISREG(os.lstat(f"{real}{suffix}").st_mode):
                 return f"{printable(path.name + suffix)} is not a file"
-        except (OSError, ValueError):
+        except OSError:
             continue  # it is not there, or nothing is: opening says why
     return None
 

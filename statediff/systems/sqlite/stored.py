@@ -196,14 +196,14 @@ def _with_digits(schema: Schema, catalogue: Catalogue, connection: sqlite3.Conne
     if not any(found.values()):
         return schema
 
-    def told(entity_type: EntityType) -> EntityType:
+    def stated(entity_type: EntityType) -> EntityType:
         fields = (
             f if found.get((entity_type.name, f.name), False) is False else replace(f, form=DIGITS)
             for f in entity_type.fields
         )
         return replace(entity_type, fields=tuple(fields))
 
-    return replace(schema, types=tuple(map(told, schema.types)))
+    return replace(schema, types=tuple(map(stated, schema.types)))
 
 
 def _kinds_stored(connection: sqlite3.Connection, entry: TableEntry, column: str) -> set[str]:
