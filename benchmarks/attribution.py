@@ -28,7 +28,8 @@ from statediff.agents.recorder import Recorder
 from statediff.capture.feed import Watch
 from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
-from statediff.evaluate import Evaluated, evaluate, parse_contract
+from statediff.contract.file import parse_contract
+from statediff.kernel import Evaluated, evaluate
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.trace import Mark
 from statediff.systems.sqlite.feed import SqliteFeed

@@ -31,13 +31,13 @@ from typing import Any, Final
 from benchmarks.bfcl_runs import AT_END, BY_KIND, WRONG, made_runs, outcome, same
 from statediff._version import __version__
 from statediff.errors import StatediffError, UsageError
-from statediff.evaluate import KERNEL, judgement_of
 from statediff.importers.bfcl.checker import VARIABLE, Checker, named_checker
 from statediff.importers.bfcl.contract import Gates, contract_of
 from statediff.importers.bfcl.format import Course, Rules, Task, course_of, task_of
 from statediff.importers.bfcl.suite import CATEGORIES, Bfcl, half_of, open_cases
 from statediff.importers.recorded import Half, RunLine, TaskId, read_lines
 from statediff.importers.rejudge import read_run
+from statediff.kernel import KERNEL, judgement_of
 from statediff.model.verdict import Judgement, Truth, Verdict
 
 ROOT: Final = Path(__file__).parents[1]

@@ -255,7 +255,7 @@ from benchmarks.campaigns import TASK, idle
 from statediff.agents.function import FunctionAgent
 from statediff.capture.guard import Scans
 from statediff.capture.store import DiskChunks
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.workspace.contracts import contract_path
 from statediff.workspace.trials import clock, open_sandbox
 from statediff.harness import TrialPlan, run_trial

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import FALSE, TRUE, EvalContext
+from statediff.contract.language.context import FALSE, TRUE, EvalContext, Trail
 from statediff.contract.language.parser import Scope, parse
 from statediff.contract.language.syntax import Node, footprint
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -102,7 +102,7 @@ def world_of(known: Table, node: Node) -> EvalContext:
     view = RecordingView(StateView(State(SCHEMA, {"product": known})), "after", Ledger())
     wanted = {read.field for read in footprint(node)} | {"id"}
     fields = tuple(f.name for f in PRODUCT.fields if f.name in wanted)
-    return EvalContext(view, view, NoAnswer("none"), fields_of=lambda _type: fields)
+    return EvalContext(view, view, NoAnswer("none"), fields_of=lambda _type: fields, trail=Trail())
 
 
 def judged(known: Table, clause: str) -> Callable[[], int]:

@@ -29,8 +29,8 @@ from typing import Any
 
 from docker.errors import DockerException
 
-from statediff.evaluate import replay
 from statediff.evidence.package import load
+from statediff.kernel import replay
 from statediff.packs import sandbox_pack
 from statediff.systems.containers.engine import LABEL, Engine, connect
 

@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from statediff.agents.command import CommandAgent
-from statediff.evaluate import ContractFile, load_contract, replay
+from statediff.contract.file import ContractFile, load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.kernel import replay
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.packs import SandboxPack, sandbox_pack

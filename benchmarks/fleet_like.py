@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.meta.audit.files import copied
 from statediff.meta.cases import read_cases
 from statediff.packs import contract_folders

@@ -27,9 +27,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.contract.file import load_contract
 from statediff.contract.lint.subject import bound_clauses
 from statediff.errors import StatediffError
-from statediff.evaluate import load_contract
 from statediff.meta.cases import read_cases
 from statediff.meta.fault_classes import altered_entities, means_nothing
 from statediff.meta.reference import Change, Rows

@@ -52,8 +52,9 @@ from benchmarks.hostile_places import NoPlace
 from statediff.agents.command import agent_environment
 from statediff.agents.trial import Trial
 from statediff.capture.take import read_source
-from statediff.evaluate import ContractFile, judgement_of, load_contract, parse_contract
+from statediff.contract.file import ContractFile, load_contract, parse_contract
 from statediff.harness import Task, TrialPlan, trial_facts
+from statediff.kernel import judgement_of
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -169,7 +170,7 @@ class Live:
             raise RuntimeError(f"the right run gets {judged.evaluated.judgement.verdict}")
         self.seen = judged.observed
         self.facts = trial_facts(self.sandbox, self.seen, "careful", plan)
-        self.befores = {part.reading.source: part.state for part in self.seen.before.parts}
+        self.befores = {part.reading.source: part for part in self.seen.before.parts}
         self.harmed = {source for source in self.befores if source.startswith(self.source)}
 
     def judge(self) -> Judgement:
@@ -334,10 +335,10 @@ class Behind(Live):
         self.system.reset()
         was = {part.reading.source: part for part in self.seen.before.parts}[self.source]
         [source] = [each for each in self.sandbox.sources() if each.name == self.source]
-        part = read_source(source, MemoryChunks(), lambda: was.reading.as_of, was.state, "before")
+        part = read_source(source, MemoryChunks(), lambda: was.reading.as_of, was, "before")
         parts = [part if each is was else each for each in self.seen.before.parts]
         self.seen = replace(self.seen, before=Capture(tuple(parts)))
-        self.befores[self.source] = part.state
+        self.befores[self.source] = part
         self._work()
         self._rest()
         shutil.rmtree(self.kept)

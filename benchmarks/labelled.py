@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.labelled_text import run_text
-from statediff.evaluate import KERNEL
 from statediff.importers.recorded import BadLine, Suite, open_suite, read_lines
+from statediff.kernel import KERNEL
 from statediff.meta.study.importing import contracts_digest, population
 from statediff.meta.study.passes import (
     MAX_REASON,

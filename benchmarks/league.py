@@ -27,9 +27,9 @@ from typing import Any, Final
 
 from statediff import replay
 from statediff._version import __version__
-from statediff.evaluate import KERNEL
 from statediff.importers.taxonomy import Cause
 from statediff.importers.workers import CaseFolder, Workers
+from statediff.kernel import KERNEL
 from statediff.meta.audit.judges import JudgeStudy, livemcpbench, tau2_judges
 from statediff.meta.audit.measures import measure
 from statediff.meta.audit.suites import Effort, audit_suite

@@ -55,23 +55,29 @@ PARTS: Final[dict[str, Part]] = {
     "expressions": Part(
         tuple(f"statediff/contract/{name}.py" for name in (
             "authoring/changes", "binding/bind", "clauses/conduct", "clauses/derive",
-            "clauses/kind", "clauses/patterns", "clauses/sections", "clauses/transition",
+            "clauses/kind", "clauses/patterns",
             "evaluation/columnar", "evaluation/evaluate", "evaluation/gathering",
-            "evaluation/operations", "evaluation/ranges",
+            "evaluation/joins", "evaluation/operations",
             "evaluation/relations", "language/calls", "language/names",
             "language/kinds", "language/parser", "language/syntax", "language/context",
             "yaml/composer", "yaml/shape",
         )),
         ("tests/contract", "tests/policy"),
     ),
-    "diff": Part(("statediff/diff.py",), ("tests/test_diff.py", "tests/test_inside_values.py")),
-    "resolve": Part(("statediff/resolve/*.py",), ("tests/test_resolve.py", "tests/resolve")),
+    "diff": Part(
+        ("statediff/kernel/diff.py",), ("tests/test_diff.py", "tests/test_inside_values.py")
+    ),
+    "resolve": Part(("statediff/kernel/resolve/*.py",), ("tests/test_resolve.py", "tests/resolve")),
     "canonicalize": Part(
-        ("statediff/canonicalize.py",),
+        ("statediff/kernel/canonicalize/*.py",),
         ("tests/test_canonicalize.py", "tests/test_inside_values.py"),
     ),
-    "policy": Part(("statediff/policy/**/*.py",), ("tests/policy", "tests/test_evaluate.py")),
-    "admission": Part(("statediff/policy/admission.py",), ("tests/policy/test_admission.py",)),
+    "policy": Part(
+        ("statediff/kernel/policy/**/*.py",), ("tests/policy", "tests/test_evaluate.py")
+    ),
+    "admission": Part(
+        ("statediff/kernel/policy/admission.py",), ("tests/policy/test_admission.py",)
+    ),
     "verifier": Part(
         ("statediff/evidence/verify.py", "statediff/evidence/merkle.py"),
         tuple(f"tests/evidence/test_{name}.py" for name in ("merkle", "seal", "verify")),

@@ -19,8 +19,8 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from statediff.canonicalize import equality_of_types
-from statediff.diff import diff
+from statediff.kernel.canonicalize.rules import equality_of_types
+from statediff.kernel.diff import diff
 from statediff.model.state import MemoryChunks, State
 from statediff.systems.sqlite.source import SqliteSource
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from statediff.agents.command import CommandAgent
 from statediff.capture.take import take
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folder, sandbox_pack

@@ -23,9 +23,10 @@ from functools import partial
 from pathlib import Path
 
 from statediff.capture.take import unobserved_state
+from statediff.contract.file import load_contract
 from statediff.errors import BundleError, StatediffError
-from statediff.evaluate import compile_contract, load_contract, replay, schema_of
 from statediff.evidence.leaf_partition import pieces
+from statediff.kernel import compile_contract, replay, schema_of
 from statediff.meta.cases import read_cases
 from statediff.meta.reference import Reference, with_state
 from statediff.meta.stage_cases import bundle_of, without_item

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.packs import clock
 from statediff.agents.command import CommandAgent
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import (

@@ -24,11 +24,12 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from statediff.evaluate import TrialFacts, evaluate, parse_contract, replay
+from statediff.contract.file import parse_contract
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import SEED_BYTES, opened, seal
 from statediff.evidence.verify import Signer, verify
+from statediff.kernel import TrialFacts, evaluate, replay
 from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, MemoryChunks, State, build_table

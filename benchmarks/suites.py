@@ -17,11 +17,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from statediff.harness import write_run
 from statediff.suite.indexing import TrialContent, index_run, stamp_of
 from statediff.suite.overview import failures, matrix, trend, violations
 from statediff.suite.records import Ended, Loose
 from statediff.suite.store import file_url, open_store
+from statediff.trial_folder import write_run
 from statediff.workspace.runfolders import run_facts
 
 CONTRACTS = 50

@@ -26,7 +26,7 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.capture.store import DiskChunks
-from statediff.evaluate import ContractFile, load_contract
+from statediff.contract.file import ContractFile, load_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder, sandbox_pack

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from statediff.evaluate import judgement_of, parse_contract, prepare
-from statediff.evaluate.trial import NO_ANSWER, NO_TRACE
+from statediff.contract.file import parse_contract
+from statediff.kernel import judgement_of, prepare
 from statediff.model.batches import batch_rows, encode_rows
 from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import MemoryChunks, State, build_table
-from statediff.model.trace import Action, ActionClass, NoAnswer, Trace
+from statediff.model.trace import NO_ANSWER, NO_TRACE, Action, ActionClass, NoAnswer, Trace
 from statediff.model.values import Map, Value, key_order
 from statediff.model.verdict import Judgement, Verdict
 

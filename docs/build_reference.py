@@ -18,10 +18,10 @@ from statediff.contract.document.jsonschema import (
     sandbox_schema,
     state_schema_schema,
 )
+from statediff.contract.file import load_contract
 from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.lint import CATALOGUE
-from statediff.contract.rules import RULES
-from statediff.evaluate import load_contract
+from statediff.kernel.canonicalize.rules import RULES
 from statediff.meta.cases import read_cases
 from statediff.model.codes import FindingCode, Truth
 from statediff.packs import SandboxPack, contract_folders, sandbox_names, sandbox_pack

@@ -34,19 +34,20 @@ from typing import Any, Self, TypeAlias
 
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Agent, Trial
+from statediff.contract.file import ContractFile
 from statediff.errors import InputError, StatediffError, UsageError
-from statediff.evaluate import ContractFile, evaluate
-from statediff.evaluate import replay as decide_again
-from statediff.evaluate.trial import NO_TRACE
 from statediff.harness import NO_HOOKS, Hooks, TrialPlan
+from statediff.kernel import TrialFacts, evaluate
+from statediff.kernel import replay as decide_again
 from statediff.model.state import State as ReadState
-from statediff.model.verdict import Verdict
+from statediff.model.trace import ENDED_BY_ITSELF, ENDED_IN_CRASH, NO_TRACE
+from statediff.model.verdict import Decision, Verdict
 from statediff.packs import EMBEDDED, find_sandbox, known_sandbox, sandbox_of
+from statediff.scores import Score, Standing
 from statediff.scoring import (
     NOT_GIVEN,
     Judge,
     Judged,
-    Score,
     answer_of,
     chosen_cases,
     contract_of,
@@ -56,7 +57,7 @@ from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace import inputs
 from statediff.workspace import trials as engine
 from statediff.workspace.agents import AgentOptions
-from statediff.workspace.batches import OFFLINE, Evidence
+from statediff.workspace.batches import Evidence
 from statediff.workspace.bundles import load_bundle
 from statediff.workspace.cases import Chosen, load_cases
 from statediff.workspace.contracts import States, check, contract_path, contract_paths
@@ -65,10 +66,12 @@ from statediff.workspace.warm import Place, State, captures, names_of, place_of
 from statediff.workspace.watching import SETTLE_SECONDS, Watch
 
 __all__ = [
+    "Decision",
     "Evidence",
     "Judge",
     "Judged",
     "Score",
+    "Standing",
     "StatediffError",
     "Trial",
     "Verdict",
@@ -87,7 +90,7 @@ __all__ = [
 AnAgent: TypeAlias = Agent | Callable[[Trial], Any] | str | Sequence[str]
 
 
-def judge(
+def judge(  # noqa: PLR0913 - all that is known of a run, given by name
     contract: ContractFile | str | Path,
     before: State,
     after: State,
@@ -97,6 +100,7 @@ def judge(
     complete_trace: bool = False,
     during: Sequence[str | Path] = (),
     schema: str | Path | None = None,
+    ended: str | None = None,
 ) -> Judged:
     """Two states judged under a contract, offline: the same inputs give the same bundle.
 
@@ -104,6 +108,7 @@ def judge(
     `form: text`), or a `Path` to the file that holds it;
     `trace` the file of its calls, which with `complete_trace` the caller vouches for: it holds
     every call, and no agent wrote it. `during` are the files of the states in between, in order.
+    `ended` is how the run ended, e.g. `by-itself`, for clauses that ask `run.ended`.
     """
     file = contract_of(contract)
     captured = captures(before, after, schema, known_sandbox(file), during)
@@ -112,7 +117,7 @@ def judge(
         *captured,
         trace=inputs.trace_from(None if trace is None else Path(trace), complete_trace),
         answer=answer_of(answer, file.content.answer.form),
-        facts=OFFLINE,
+        facts=TrialFacts.offline(ended),
         packs_later=True,
     )
     return Judged.of(done)
@@ -127,10 +132,10 @@ def changes(
     >>> delta["op"], delta["type"], delta["key"]
     ('delete', 'user', 1)
     """
-    from statediff.evaluate.comparing import compare  # noqa: PLC0415 - few who import this need it
+    from statediff.kernel import comparison  # noqa: PLC0415 - few who import this need it
     from statediff.reports.plain import plain_diff  # noqa: PLC0415 - as above
 
-    found = compare(*captures(before, after, schema, None, alike=True))
+    found = comparison(*captures(before, after, schema, None, alike=True)).diff
     if found.doubts:
         doubt = found.doubts[0]
         raise InputError(
@@ -147,7 +152,7 @@ def state(named: State, *, schema: str | Path | None = None) -> ReadState:
     >>> graph.nodes["user[1]"]["fields"]["name"]
     'Ada'
     """
-    from statediff.evaluate.comparing import state_of  # noqa: PLC0415 - few who import this need it
+    from statediff.kernel import state_of  # noqa: PLC0415 - few who import this need it
 
     if isinstance(named, Mapping):
         return state_of(captures(named, named, schema, None)[0])
@@ -187,7 +192,7 @@ class Watching:
         self._watch = Watch(self._states, self._refined, self._contract)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
         from statediff.reports.plain import plain_diff  # noqa: PLC0415 - as above
 
         if self._watch is None:
@@ -197,14 +202,17 @@ class Watching:
         self.changes = tuple(plain_diff(watched.diff())["deltas"])
         if self._contract is not None:
             said = answer_of(self.answer, self._contract.content.answer.form)
-            done = watched.judge(self._contract, agent="watched", answer=said, trace=NO_TRACE)
+            ending = ENDED_BY_ITSELF if raised is None else ENDED_IN_CRASH
+            done = watched.judge(
+                self._contract, agent="watched", answer=said, trace=NO_TRACE, ending=ending
+            )
             self.judged = Judged(done.bundle)
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
 
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.__exit__)
+    async def __aexit__(self, raised: type[BaseException] | None, *_: object) -> None:
+        await asyncio.to_thread(self.__exit__, raised)
 
 
 def watch(

@@ -78,6 +78,10 @@ class SandboxError(HarnessError):
     """A sandbox could not be started, reset or proven to be in its base state."""
 
 
+class UnprovenBase(SandboxError):
+    """A system is not in the base that its trials began with, and no further start changes that."""
+
+
 class EnvironmentFailure(SandboxError):
     """A system ended under an agent, and all that the trial lacks may be missing because of it."""
 

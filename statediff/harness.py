@@ -10,79 +10,85 @@
    only the agent's own part is judged (`capture/own_part.py`).
 6. Judge and package (`evaluate`), the roots of both states being in a log first, if there is one.
 
-Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
-is not proven, an agent that could not be started, a full disk, a server that ended under an agent
-who then could not finish. What was written until then stays.
+Whatever is odd about the run is data for judging, and so is whatever fails around it from the
+moment the agent has begun (`statediff.total`): a verdict comes of what could be seen. What raises
+is a `HarnessError`: a reset that is not proven, an agent that could not be started, a server that
+ended under an agent who then could not finish. What was written until then stays.
 """
 
 from __future__ import annotations
 
-import platform
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from statediff._version import __version__
+from statediff.after_agent import Course, Opened, acknowledge, completed_receipt, own_part_of
 from statediff.agents.conversation import Conversation, Scene, Simulated, spoken
+from statediff.agents.own_secrets import OwnSecrets, own_secrets
 from statediff.agents.trial import Agent, AgentRun, Isolated, Trial, Trusted
-from statediff.agents.veil import Veil, live_veil
-from statediff.capture.acknowledged import by_word
 from statediff.capture.bounds import bound_captures
 from statediff.capture.feed import Watch, actions_of_history
-from statediff.capture.guard import NO_SCANS, GuardedCapture, Scans, SourceCheck, capture_after
+from statediff.capture.guard import NO_SCANS, Scans, SourceCheck
+from statediff.capture.held_chunks import HeldChunks
 from statediff.capture.looks import Looks
-from statediff.capture.own_part import OwnPart, OwnParts, own_parts
+from statediff.capture.own_part import OwnPart
 from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
+from statediff.capture.unread import judged_in_any_case
+from statediff.capture.within import readings_within
 from statediff.contract.binding.bind import plain_value
 from statediff.contract.binding.bound import Contract
 from statediff.contract.document.contract import ContractDocument
+from statediff.contract.file import ContractFile
 from statediff.contract.parts import placeholders
 from statediff.errors import (
     AdapterError,
+    ContractError,
     EnvironmentFailure,
+    HarnessError,
     SandboxError,
+    UnprovenBase,
     UsageError,
 )
-from statediff.evaluate import (
-    KERNEL,
-    ContractFile,
+from statediff.evidence.package import save
+from statediff.evidence.roots import NO_SECRET, Roots
+from statediff.kernel import (
     Evaluated,
     TrialFacts,
     compile_contract,
     evaluate,
+    library_of,
     schema_of,
 )
-from statediff.evaluate.along import followed
-from statediff.evaluate.libraries import library_of
-from statediff.evidence import documents
-from statediff.evidence.package import RUN_FORM, save
-from statediff.evidence.roots import NO_SECRET, Roots
-from statediff.evidence.traces import trace_lines
+from statediff.model.explanation import unread_because
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
-from statediff.model.trace import Trace
+from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.reads.gate import Library
 from statediff.systems.base.others import Others
 from statediff.systems.base.privacy import unreadable_memory
-from statediff.systems.base.protocol import Crowded, Receipt, Sandbox, Settled
+from statediff.systems.base.protocol import Crowded, InPlace, Receipt, Sandbox
+from statediff.total import in_any_case, words_of
 from statediff.trial_folder import (
+    BUNDLE,
+    TrialFiles,
+    as_printed,
     make_folder,
     save_captures,
     save_document,
     save_run,
-    write_file,
+    save_trace,
 )
 
 SETTLE_SECONDS: Final = 2.0
 AT_LARGE: Final[list[str]] = []
 """Trials of this process of which a program may run still: it escaped what ends programs."""
+NOT_FOLLOWED: Final = unread_because("the evaluator could not tell its turns")
 _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 """Stages that fail for what was not done as well as for what was."""
 
@@ -160,6 +166,8 @@ class ObservedTrial:
     further: tuple[OwnPart, ...] = ()
     """Beside others: the captures in which the agent's first transaction found what they changed,
     and those in which what depends on that is unobserved."""
+    files: TrialFiles
+    """What is left to be written, if something is."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +177,8 @@ class JudgedTrial:
     observed: ObservedTrial
     evaluated: Evaluated
     bundle_folder: Path
+    not_kept: tuple[str, ...] = ()
+    """What could not be written of it, and why: the verdict is what it is all the same."""
 
 
 def run_trial(
@@ -204,17 +214,21 @@ def run_trial(
         timeline=observed.timeline,
         facts=trial_facts(sandbox, observed, agent.name, plan),
     )
+    files = observed.files
+
+    def judge(before: Capture, after: Capture) -> Evaluated:
+        roots = Roots.of(*bound_captures(before, after), plan.secret)
+        if plan.register is not None:
+            files.note("the log's entry", partial(plan.register, plan.id, roots.by_side))
+        return judged(before, after, roots=roots)
+
     observed = _settled_reading(observed, judged, store)
-    bounded = bound_captures(observed.before, observed.after)
-    roots = Roots.of(*bounded, plan.secret)
-    if plan.register is not None:
-        plan.register(plan.id, roots.by_side)
-    evaluated = judged(observed.before, observed.after, roots=roots)
+    evaluated = judged_in_any_case(judge, observed.before, observed.after)
     _require_served(observed, evaluated.judgement)
     _require_answerable(observed, evaluated.judgement)
-    bundle_folder = plan.folder / "bundle"
-    save(evaluated.bundle, bundle_folder)
-    return JudgedTrial(observed, evaluated, bundle_folder)
+    bundle_folder = plan.folder / BUNDLE
+    files.write("bundle", partial(save, evaluated.bundle, bundle_folder))
+    return JudgedTrial(observed, evaluated, bundle_folder, files.finish())
 
 
 def _contract_hooks(contract: ContractFile, hooks: Hooks) -> Hooks:
@@ -232,7 +246,7 @@ def _contract_hooks(contract: ContractFile, hooks: Hooks) -> Hooks:
         hooks,
         before_agent=check,
         library=partial(library_of, contract),
-        followed=lambda before: followed(bound(before)),
+        followed=lambda before: bound(before).followed,
         by_word=frozenset(
             source
             for source, rule in contract.content.evidence.items()
@@ -253,10 +267,16 @@ def _settled_reading(
     if not observed.further:
         return observed
     found, unsure = observed.further
-    verdicts = [judged(each.before, each.after).judgement.verdict for each in (observed, found)]
-    if verdicts[0] is verdicts[1]:
+
+    def is_open() -> bool:
+        one, other = (judged(each.before, each.after).judgement for each in (observed, found))
+        return one.verdict is not other.verdict
+
+    if not in_any_case(is_open, lambda _: True, (ContractError,)):
         return observed
-    save_captures(observed.folder, unsure.before, unsure.after, observed.checks, store, observed.id)
+    ends, checks = (unsure.before, unsure.after), observed.checks
+    keep = partial(save_captures, observed.folder, *ends, checks, store, observed.id)
+    observed.files.write("captures", keep)
     return replace(observed, before=unsure.before, after=unsure.after)
 
 
@@ -264,7 +284,8 @@ def trial_facts(
     sandbox: Sandbox, observed: ObservedTrial, agent: str, plan: TrialPlan
 ) -> TrialFacts:
     """What the bundle of an observed trial says of it."""
-    return _facts(sandbox, observed.receipt, agent, plan)
+    facts = _facts(sandbox, observed.receipt, agent, plan)
+    return replace(facts, ending=observed.run.ending)
 
 
 def _facts(sandbox: Sandbox, receipt: Receipt, agent: str, plan: TrialPlan) -> TrialFacts:
@@ -276,6 +297,7 @@ def _facts(sandbox: Sandbox, receipt: Receipt, agent: str, plan: TrialPlan) -> T
         seed=plan.seed,
         receipt=receipt.as_json(),
         sources=tuple(source.name for source in sandbox.sources()),
+        secret=plan.secret,
     )
 
 
@@ -291,7 +313,8 @@ def _proven(sandbox: Sandbox, agent: Agent, clock: Clock, folder: Path) -> Recei
     )
     save_document(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
-        raise SandboxError(_not_proven(receipt))
+        is_in_place = isinstance(sandbox, InPlace) and sandbox.is_in_place
+        raise (UnprovenBase if is_in_place else SandboxError)(_not_proven(receipt, is_in_place))
     return receipt
 
 
@@ -306,55 +329,73 @@ def observe_trial(
     hooks: Hooks = NO_HOOKS,
     scans: Scans = NO_SCANS,
 ) -> ObservedTrial:
-    """Steps 1 to 5. Each step's record is in the trial's folder before the next begins."""
-    folder = plan.folder
-    make_folder(folder)
+    """Steps 1 to 5, each on record before the next. Once the agent acts, no failure ends them."""
+    make_folder(folder := plan.folder)
     receipt = _proven(sandbox, agent, clock, folder)
-    with ExitStack() as stack:
+    files, chunks = TrialFiles(folder), HeldChunks(store)
+    with Opened() as stack:
+        stack.enter_context(readings_within(getattr(agent, "timeout_seconds", None)))
         watch = stack.enter_context(Watch(sandbox.feeds(), clock))
         readers = _readers(sandbox.sources(), stack) if scans.by_pages else {}
-        before = take(_read_so(sandbox.sources(), readers), store, clock, None, "before")
+        before = take(_read_so(sandbox.sources(), readers), chunks, clock, None, "before")
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
         library = None if hooks.library is None else hooks.library(before)
-        looks = _looks(hooks, sandbox, before, store, clock)
+        looks = _looks(hooks, sandbox, before, chunks, clock)
         told = replace(_trial(sandbox, task, plan.seed), library=library, looks=looks)
-        veil = live_veil(told.urls.values())
+        own = own_secrets(agent, told.urls.values())
         facts = _facts(sandbox, receipt, agent.name, plan)
         timeline = Timeline(receipt.verified_at, clock(), clock())
-        user = _conversation(hooks, sandbox, before, store, clock, facts, timeline, veil)
+        user = _conversation(hooks, sandbox, before, chunks, clock, facts, timeline, own)
         others = _others(sandbox, plan, user)
-        run = _agent_run(agent, replace(told, user=user), plan, others, user, veil, clock)
-        settled = sandbox.settle(clock, SETTLE_SECONDS)
-        timeline = _timeline(receipt, run, settled)
-        save_document(folder / "timeline.json", documents.timeline_document(timeline))
-        if hooks.before_capture_after is not None:
-            hooks.before_capture_after(sandbox)
+        with files.reserved(told):
+            chunks.begin()
+            run = _agent_run(agent, replace(told, user=user), plan, others, user, own, clock)
+        stack.begun = True
+        files.write("run", partial(save_run, folder, agent, run))
+        receipt = completed_receipt(receipt, run, others, files)
+        wanted = scans.wanted_of(plan.id, [part.reading.source for part in before.parts])
+        course = Course(sandbox, clock, chunks, files, SETTLE_SECONDS, hooks.before_capture_after)
         sources = _read_so(sandbox.sources(), readers)
-        wanted = [source.name for source in sources if scans.wanted(plan.id, source.name)]
-        by_pages = scans.by_pages
-        guarded = capture_after(sources, watch, store, clock, before, wanted, by_pages=by_pages)
-        # Under an agent that failed, what was killed may be seen to end only later.
-        failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
-    after = _completed(guarded.capture, before, run.trace, sandbox, hooks, store)
+        seen = course.seen_after(sources, watch, before, receipt, run, wanted, scans.by_pages)
+    after = acknowledge(seen.guarded.capture, before, run.trace, sandbox, hooks.by_word, chunks)
     if looks is not None:
-        after = looks.add_history(after, run.trace)
-    parts = _own_parts(before, after, others, folder, store)
-    guarded = replace(guarded, capture=parts.left.after)
-    guarded, run = _with_turns(guarded, run, user, folder, others)
-    save_captures(folder, parts.left.before, guarded.capture, guarded.checks, store, plan.id)
+        after = in_any_case(partial(looks.add_history, after, run.trace), lambda _: after)
+    parts = own_part_of(before, after, others, files, chunks)
+    after, run = _with_turns(parts.left.after, run, user, files, others)
+    _keep_captures(files, (parts.left.before, after), seen.guarded.checks, chunks, plan)
     return ObservedTrial(
         id=plan.id,
         folder=folder,
-        receipt=replace(receipt, others=others.counts() if others else ()),
+        receipt=receipt,
         before=parts.left.before,
-        after=guarded.capture,
-        timeline=timeline,
+        after=after,
+        timeline=seen.timeline,
         run=run,
-        failed=failed,
-        checks=guarded.checks,
+        failed=seen.failed or _unfollowed(run),
+        checks=seen.guarded.checks,
         further=tuple(part for part in (parts.found, parts.open) if part is not None),
+        files=files,
     )
+
+
+def _unfollowed(run: AgentRun) -> tuple[tuple[str, str], ...]:
+    """The reason why the evaluator may have cut off the agent, which then is not at fault."""
+    is_cut = isinstance(run.answer, NoAnswer) and run.answer.is_unread and run.error is not None
+    return (("agent", str(run.error)),) if is_cut else ()
+
+
+def _keep_captures(
+    files: TrialFiles,
+    ends: tuple[Capture, Capture],
+    checks: Sequence[SourceCheck],
+    chunks: HeldChunks,
+    plan: TrialPlan,
+) -> None:
+    keep = partial(save_captures, files.folder, *ends, checks, chunks.under, plan.id)
+    files.write("captures", keep)
+    if chunks.first_missed is not None:
+        files.name("part of the captured states", chunks.first_missed)
 
 
 def _agent_run(
@@ -363,32 +404,30 @@ def _agent_run(
     plan: TrialPlan,
     others: Others | None,
     user: Conversation | None,
-    veil: Veil,
+    own: OwnSecrets,
     clock: Clock,
 ) -> AgentRun:
-    """What the agent did, while the others worked; its secrets are veiled, and it is saved."""
+    """Run the agent while the others work; the record is without secrets of ours."""
+    started_at = clock()
+
+    def not_followed(error: BaseException) -> AgentRun:
+        why = f"the evaluator could not follow the agent: {words_of(error)}"
+        unknown = unread_because(why)
+        return AgentRun(NoAnswer(unknown), Trace(cause=unknown), started_at, clock(), error=why)
+
+    def end() -> AgentRun:
+        return as_printed(own.run(run if user is None else user.end(run)))
+
     with unreadable_memory(), others or nullcontext():
-        run = agent.run(trial, clock)
-    run = _veiled(run if user is None else user.end(run), veil)
+        try:
+            run = agent.run(trial, clock)
+        except (HarnessError, UsageError):
+            raise  # it did not begin, or it must not go on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it may have acted
+            run = not_followed(error)
     if run.is_at_large:
         AT_LARGE.append(plan.id)
-    save_run(plan.folder, agent, run)
-    return run
-
-
-def _completed(
-    after: Capture,
-    before: Capture,
-    trace: Trace,
-    sandbox: Sandbox,
-    hooks: Hooks,
-    store: ChunkStore,
-) -> Capture:
-    """The capture after, with what was acknowledged where the contract calls that sufficient."""
-    if not hooks.by_word:
-        return after
-    declared = sandbox.access().tools.declared
-    return by_word(before, after, trace, declared, hooks.by_word, store)
+    return in_any_case(end, not_followed, (HarnessError, UsageError))
 
 
 def _others(sandbox: Sandbox, plan: TrialPlan, user: Conversation | None) -> Others | None:
@@ -400,16 +439,6 @@ def _others(sandbox: Sandbox, plan: TrialPlan, user: Conversation | None) -> Oth
             "work beside the agent: take a sandbox without `others`"
         )
     return others
-
-
-def _own_parts(
-    before: Capture, after: Capture, others: Others | None, folder: Path, store: ChunkStore
-) -> OwnParts:
-    """The agent's own part of the run; what others did is in `others.json` of the folder."""
-    if others is None:
-        return OwnParts(left=OwnPart(before, after))
-    save_document(folder / "others.json", others.as_json(before, after))
-    return own_parts(before, after, others.work(), others.amounts, store)
 
 
 def _looks(
@@ -430,7 +459,7 @@ def _conversation(
     clock: Clock,
     facts: TrialFacts,
     timeline: Timeline,
-    veil: Veil,
+    own: OwnSecrets,
 ) -> Conversation | None:
     """Who speaks for the user; nobody where the contract has no turns."""
     if hooks.turns is None:
@@ -443,60 +472,30 @@ def _conversation(
         clock=clock,
         facts=facts,
         timeline=timeline,
-        veil=veil,
+        own=own,
         simulated=hooks.simulated,
     )
     return Conversation(scene)
 
 
 def _with_turns(
-    guarded: GuardedCapture,
+    after: Capture,
     run: AgentRun,
     user: Conversation | None,
-    folder: Path,
+    files: TrialFiles,
     others: Others | None,
-) -> tuple[GuardedCapture, AgentRun]:
+) -> tuple[Capture, AgentRun]:
     """The capture after and the run, with what was observed, and with the turns if there were."""
-    after = guarded.capture
     # What nobody else made there is the agent's, unless an earlier trial's program may run still.
     known = frozenset() if others is None or AT_LARGE else {work.source for work in others.work()}
     observed = actions_of_history(after.history, run.trace, frozenset(known))
     trace = replace(run.trace, observed=observed)
     if user is not None:
-        after, trace = user.with_turns(after, trace)
-        write_file(folder / "trace.jsonl", trace_lines(replace(trace, observed=())))
-    return replace(guarded, capture=after), replace(run, trace=trace)
-
-
-def write_run(
-    folder: Path,
-    run_id: str,
-    contracts: Mapping[str, str],
-    settings: Any,
-    pins: Mapping[str, Any] | None = None,
-) -> None:
-    """`folder/run.json` says by which versions the run's trials are made and judged.
-
-    `contracts` maps each contract's `name@version` to its digest; `settings`, and `pins` of what
-    else the run rests on, are JSON without floats. Raises `StorageError` if the folder already
-    holds a run.
-    """
-    make_folder(folder)
-    save_document(
-        folder / "run.json",
-        {
-            **(pins or {}),
-            "form": RUN_FORM,
-            "run": run_id,
-            "statediff": __version__,
-            "kernel": KERNEL,
-            "contracts": dict(sorted(contracts.items())),
-            "python": platform.python_version(),
-            "sqlite": sqlite3.sqlite_version,
-            "platform": platform.platform(),
-            "settings": settings,
-        },
-    )
+        unknown = after, replace(trace, is_complete=False, cause=NOT_FOLLOWED)
+        after, trace = in_any_case(partial(user.with_turns, after, trace), lambda _: unknown)
+        said = replace(trace, observed=())
+        files.write("trace", partial(save_trace, files.folder / "trace.jsonl", said))
+    return after, replace(run, trace=trace)
 
 
 def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
@@ -512,18 +511,6 @@ def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
         seed=seed,
         answer_form=task.answer_form,
         place=access.place,
-    )
-
-
-def _timeline(receipt: Receipt, run: AgentRun, settled: Settled) -> Timeline:
-    # Times in the trace are the agent's word. Ours: no action precedes the agent's start.
-    return Timeline(
-        reset_verified_at=receipt.verified_at,
-        agent_started_at=run.started_at,
-        first_action_at=run.started_at,
-        agent_finished_at=run.finished_at,
-        settled_at=settled.settled_at,
-        unsettled=settled.unsettled,
     )
 
 
@@ -551,25 +538,15 @@ def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
         )
 
 
-def _not_proven(receipt: Receipt) -> str:
+def _not_proven(receipt: Receipt, is_in_place: bool) -> str:
     shown = "; ".join(str(entry) for entry in receipt.drift[:3])
     more = f" and {len(receipt.drift) - 3} more" if len(receipt.drift) > 3 else ""
+    help_ = "Stop whatever still writes to it and run again"
+    if is_in_place:
+        help_ = "No further trial begins on it: put it back, or make `reset` do it"
     return (
         f"the reset of {receipt.sandbox} is not proven: {shown or 'digests differ'}{more}; "
-        "the trial was not started. Stop whatever still writes to it and run again"
-    )
-
-
-def _veiled(run: AgentRun, veil: Veil) -> AgentRun:
-    """The run without secrets, before anything of it is judged or written."""
-    trace, answer = veil.trace(run.trace), veil.value(run.answer)
-    return replace(
-        run,
-        answer=answer,
-        trace=trace,
-        error=None if run.error is None else veil.text(run.error, with_met=True),
-        stdout=replace(run.stdout, text=veil.text(run.stdout.text, with_met=True)),
-        stderr=replace(run.stderr, text=veil.text(run.stderr.text, with_met=True)),
+        f"the trial was not started. {help_}"
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.sandboxfile import (
+    Keep,
     OtherEntry,
     SandboxDocument,
     ToolEntry,
@@ -31,7 +32,7 @@ from statediff.model.schema import Schema
 from statediff.model.values import printable
 
 if TYPE_CHECKING:
-    from statediff.evaluate import ContractFile
+    from statediff.contract.file import ContractFile
 
 PACK_FILE: Final = "pack.yaml"
 CONTRACT_FILE: Final = "contract.yaml"
@@ -66,6 +67,8 @@ class PackSource:
     """What the names of its types begin with; None: as its kind says."""
     place: tuple[Document, NodePath] | None = field(default=None, repr=False, compare=False)
     """Where it is described; None where no file does."""
+    keep: Keep | None = None
+    """The references of a repository that are copied beside what leads to its base."""
 
     def problem(
         self, key: str, message: str, hint: str = "", *, at_key: bool = False
@@ -360,7 +363,7 @@ def _source(
     given = {
         key: value
         for key, value in entry.model_dump(by_alias=True, exclude_none=True).items()
-        if key not in ("kind", "of", "tools", "types")
+        if key not in ("kind", "of", "tools", "types", "keep")
     }
     texts: dict[str, str] = {key: given.pop(key) for key in _TEXTS if key in given}
     files: dict[str, Path] = {}
@@ -374,6 +377,7 @@ def _source(
         path.parent,
         entry.types,
         (document, at),
+        entry.keep,
     )
     for key, value in given.items():
         if not isinstance(value, str):

@@ -1,8 +1,7 @@
 """States judged from Python: one pair with the whole judgement, or many against one state before.
 
 `Judged` is a judged trial. A `Judge` keeps a contract and the state before: its `score` is what a
-trainer needs of each run, its `judge` the whole. A `Score` has a reward only where the verdict is
-decided: INCONCLUSIVE is never a number.
+trainer needs of each run, its `so_far` what a guard needs on the way, its `judge` the whole.
 """
 
 from __future__ import annotations
@@ -22,29 +21,28 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from statediff.agents.function import as_answer
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
-from statediff.evaluate import ContractFile, Evaluated, Prepared, evaluate, parse_contract, prepare
-from statediff.evaluate.foreseen import binding_error
 from statediff.evidence.package import NO_BUNDLE, Bundle
+from statediff.kernel import Evaluated, Prepared, TrialFacts, binding_error, evaluate, prepare
 from statediff.later import Later, later
-from statediff.model.codes import Origin, Truth
-from statediff.model.explanation import is_by_agent
 from statediff.model.graph import MAX_NODES, Graph
 from statediff.model.readings import Capture
 from statediff.model.strictjson import Flaw, Limits, read_tree
-from statediff.model.trace import NoAnswer, Trace
+from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import Value
-from statediff.model.verdict import Finding, Judgement, Verdict, leading_failure
+from statediff.model.verdict import Judgement, Verdict
 from statediff.packs import known_sandbox
 from statediff.parallel import Processes, Start, in_order
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
+from statediff.scores import Score, Standing, score_of, standing_of, unread
 from statediff.workspace import inputs
-from statediff.workspace.batches import OFFLINE, Evidence, Recorder, Written, book
+from statediff.workspace.batches import Evidence, Recorder, Written, book
 from statediff.workspace.cases import Chosen, load_case
 from statediff.workspace.contracts import contract_path
 from statediff.workspace.folders import keep_bundle
-from statediff.workspace.warm import After, Ends, State, keep
+from statediff.workspace.warm import After, State, keep
 
 
 class Given(Enum):
@@ -161,88 +159,6 @@ class Judged(Later):
         return f"<{self.verdict.value} {self.contract}: {self.line}>"
 
 
-REWARDS: Final[Mapping[Verdict, float]] = {Verdict.MATCH: 1.0, Verdict.DIVERGE: 0.0}
-"""A verdict that is not decided has none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Score:
-    """What a trainer needs of a judged run.
-
-    It is neither true nor false: a verdict has three values. Compare `verdict`.
-    """
-
-    verdict: Verdict
-    reward: float | None
-    """1.0 for MATCH, 0.0 for DIVERGE, None for INCONCLUSIVE: leave that run out."""
-    parts: Mapping[str, float]
-    """Section of the contract → the share of its clauses that hold, from 0.0 to 1.0.
-
-    All of a MATCH are 1.0, at least one of a DIVERGE is less; INCONCLUSIVE has none. They are
-    beside the reward and never in it.
-    """
-    why: str
-    """What does not hold; of INCONCLUSIVE first what it lies with: agent, environment, contract."""
-
-    def __bool__(self) -> bool:
-        raise TypeError(
-            "a score is neither true nor false: INCONCLUSIVE is no pass and no failure; compare "
-            "`.verdict`, or leave the run out where `.reward` is None"
-        )
-
-
-def score_of(judgement: Judgement) -> Score:
-    """The score of a judgement."""
-    verdict = judgement.verdict
-    return Score(
-        verdict=verdict,
-        reward=REWARDS.get(verdict),
-        parts={} if verdict is Verdict.INCONCLUSIVE else shares(judgement),
-        why=why(judgement),
-    )
-
-
-def shares(judgement: Judgement) -> dict[str, float]:
-    """Section → the share of its clauses that hold; what is not known does not hold."""
-    found: dict[str, list[bool]] = {}
-    for clause in judgement.clauses:
-        found.setdefault(clause.stage.value, []).append(clause.truth is Truth.HOLDS)
-    return {name: sum(held) / len(held) for name, held in found.items()}
-
-
-def why(judgement: Judgement) -> str:
-    """The first finding that decides the verdict, in words; nothing of a MATCH."""
-    if judgement.verdict is Verdict.MATCH:
-        return ""
-    wanted = Truth.FAILS if judgement.verdict is Verdict.DIVERGE else Truth.UNKNOWN
-    open_ = [finding for finding in judgement.findings if finding.truth is wanted]
-    if not open_:
-        return f"{Origin.CONTRACT}: it has no clause"
-    if wanted is Truth.FAILS:
-        first = leading_failure(open_) or open_[0]
-        return f"{first.clause}: {first.sentence}"
-    origins = {origin: finding for finding in reversed(open_) if (origin := lies_with(finding))}
-    # What the agent caused is said first: nobody else may be blamed for it.
-    origin = next((each for each in Origin if each in origins), Origin.CONTRACT)
-    finding = origins.get(origin, open_[0])
-    return f"{origin}: {finding.clause}: {finding.sentence}"
-
-
-def lies_with(finding: Finding) -> Origin | None:
-    """What kept the clause of a finding from being decided; None for one that was."""
-    if any(map(is_by_agent, (finding.explanation, *finding.causes))):
-        return Origin.AGENT
-    return finding.code.origin
-
-
-def unread(error: Exception) -> Score:
-    """The score of a run whose state after cannot be read or judged."""
-    said = str(error) if isinstance(error, StatediffError) else f"{type(error).__name__}: {error}"
-    return Score(
-        verdict=Verdict.INCONCLUSIVE, reward=None, parts={}, why=f"{Origin.ENVIRONMENT}: {said}"
-    )
-
-
 class JudgedPair(NamedTuple):
     """A judged run, and what it was judged from."""
 
@@ -250,11 +166,6 @@ class JudgedPair(NamedTuple):
     after: Capture
     answer: Value | NoAnswer
     judgement: Judgement
-
-
-def _own(score: Score) -> Score:
-    """The same, with parts of its own, so that a change of them is no other's."""
-    return Score(verdict=score.verdict, reward=score.reward, parts=dict(score.parts), why=score.why)
 
 
 class Judge:
@@ -280,7 +191,6 @@ class Judge:
         self.contract = contract_of(contract)
         self._kept = keep(before, schema, known_sandbox(self.contract))
         self._prepared: dict[int, Prepared] = {}
-        self._ends: Ends[Score] = Ends()
         known = self._kept.known()
         if known is not None:
             error = binding_error(self.contract, known, untyped=self._kept.untyped)
@@ -295,20 +205,30 @@ class Judge:
         answer: Any = NOT_GIVEN,
         trace: str | Path | None = None,
         complete_trace: bool = False,
+        ended: str | None = None,
     ) -> Score:
-        """The run's verdict and reward; nothing is packed. Raises as `judge` does.
-
-        Runs of one start often end alike: what an end was found to be is remembered for a while.
-        """
+        """The run's verdict and reward; nothing is packed. Raises as `judge` does."""
         before, last = self._kept.captures(after)
         said, calls = self._beside(answer, trace, complete_trace)
-        known = self._ends.known(before, last, said) if trace is None else None
-        if known is not None:
-            return _own(known)
-        score = score_of(self._prepare(before).judgement(last, trace=calls, answer=said))
-        if trace is None:
-            self._ends.keep(before, last, said, _own(score))
-        return score
+        ending = None if ended is None else RunEnding.named(ended)
+        prepared = self._prepare(before)
+        return score_of(prepared.judgement(last, trace=calls, answer=said, ending=ending))
+
+    def so_far(
+        self,
+        now: After,
+        *,
+        trace: str | Path | None = None,
+        complete_trace: bool = False,
+    ) -> Standing:
+        """How the run stands if it goes on from the state `now`, while its systems are at rest.
+
+        The clauses are those of `score`, without what only an end can show: what is required, the
+        answer, how the run ended. `trace` has the calls so far. Raises as `judge` does.
+        """
+        before, last = self._kept.captures(now)
+        _, calls = self._beside(NOT_GIVEN, trace, complete_trace)
+        return standing_of(self._prepare(before).so_far(last, trace=calls))
 
     def judged(
         self,
@@ -331,14 +251,14 @@ class Judge:
         """The contract over a capture before, which is one of few as long as states are alike."""
         known = self._prepared.get(id(before))
         if known is None or known.before is not before:
-            known = prepare(self.contract, before, facts=OFFLINE)
+            known = prepare(self.contract, before, facts=TrialFacts.offline())
             if len(self._prepared) >= _PREPARED:
                 self._prepared.clear()
             self._prepared[id(before)] = known
         return known
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_prepared": {}, "_ends": Ends()}
+        return {**vars(self), "_prepared": {}}
 
     def judge(
         self,
@@ -347,6 +267,7 @@ class Judge:
         answer: Any = NOT_GIVEN,
         trace: str | Path | None = None,
         complete_trace: bool = False,
+        ended: str | None = None,
     ) -> Judged:
         """The whole judgement, with its bundle: what `statediff.judge` gives of the two states."""
         before, last = self._kept.captures(after)
@@ -358,7 +279,7 @@ class Judge:
                 last,
                 trace=calls,
                 answer=said,
-                facts=OFFLINE,
+                facts=TrialFacts.offline(ended),
                 packs_later=True,
             )
         )
@@ -432,11 +353,11 @@ class Judge:
         answer: Any = NOT_GIVEN,
         trace: str | Path | None = None,
         complete_trace: bool = False,
+        ended: str | None = None,
     ) -> Score:
         """`score` in a thread, while the loop goes on."""
-        return await asyncio.to_thread(
-            self.score, after, answer=answer, trace=trace, complete_trace=complete_trace
-        )
+        work = partial(self.score, after, answer=answer, trace=trace, ended=ended)
+        return await asyncio.to_thread(work, complete_trace=complete_trace)
 
     def _beside(
         self, answer: Any, trace: str | Path | None, complete_trace: bool

@@ -10,43 +10,113 @@ Nothing that exists is written over; what cannot be written is a `StorageError` 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
+import platform
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from statediff.agents.trial import Agent, AgentRun, Output
-from statediff.atomic import write_atomically
+from statediff._version import __version__
+from statediff.agents.room import Room
+from statediff.agents.trial import Agent, AgentRun, Output, Trial
+from statediff.atomic import sync_below, write_atomically
 from statediff.capture.guard import SourceCheck
-from statediff.capture.keyed_store import KEY_BYTES, KeyedChunks, SourceChunks, settle
+from statediff.capture.held_chunks import settle
+from statediff.capture.keyed_store import KEY_BYTES, KeyedChunks, SourceChunks
+from statediff.capture.standing import give_back, look_at
 from statediff.capture.store import DiskChunks
 from statediff.contract.parts import seconds
 from statediff.errors import BundleError, StorageError
 from statediff.evidence import documents
 from statediff.evidence.canonical import read, write
+from statediff.evidence.disclosure.rules import Disclosure
+from statediff.evidence.disclosure.undisclosed import withheld
 from statediff.evidence.histories import seen_document
+from statediff.evidence.package import RUN_FORM, Bundle, save_undisclosed
 from statediff.evidence.states import states_document, states_in
-from statediff.evidence.traces import trace_lines
+from statediff.evidence.traces import trace_document, trace_lines
 from statediff.evidence.vault import Vault
-from statediff.model.readings import Capture
+from statediff.kernel import KERNEL
+from statediff.model.readings import Capture, PathFacts
 from statediff.model.state import ChunkStore
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.values import Value
+from statediff.total import in_any_case, words_of
 
 AGENT_FORM: Final = "statediff.agent-run/1"
+BUNDLE: Final = "bundle"
+"""The folder of a trial's bundle in the trial's."""
+
+
+def write_run(
+    folder: Path,
+    run_id: str,
+    contracts: Mapping[str, str],
+    settings: Any,
+    pins: Mapping[str, Any] | None = None,
+) -> None:
+    """`folder/run.json` says by which versions the run's trials are made and judged.
+
+    `contracts` maps each contract's `name@version` to its digest; `settings`, and `pins` of what
+    else the run rests on, are JSON without floats. Raises `StorageError` if the folder already
+    holds a run.
+    """
+    make_folder(folder)
+    save_document(
+        folder / "run.json",
+        {
+            **(pins or {}),
+            "form": RUN_FORM,
+            "run": run_id,
+            "statediff": __version__,
+            "kernel": KERNEL,
+            "contracts": dict(sorted(contracts.items())),
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+            "platform": platform.platform(),
+            "settings": settings,
+        },
+        durable=True,
+    )
+
+
+def as_printed(run: AgentRun) -> AgentRun:
+    """The run with what it printed as people are shown it, of which nobody judges anything."""
+    shown = Disclosure()
+    shown.trace(run.trace)
+    shown.value(run.answer)
+    return replace(
+        run,
+        command=shown.command(run.command),
+        error=None if run.error is None else shown.elsewhere(run.error),
+        stdout=replace(run.stdout, text=shown.elsewhere(run.stdout.text)),
+        stderr=replace(run.stderr, text=shown.elsewhere(run.stderr.text)),
+    )
 
 
 def save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
-    """What the agent did and said, and how it ended."""
-    write_file(folder / "trace.jsonl", trace_lines(run.trace))
-    save_document(folder / "answer.json", documents.answer_document(run.answer))
+    """Write what the agent did and said, and how it ended, as people are shown it."""
+    shown = save_trace(folder / "trace.jsonl", run.trace)
+    answer = shown.value(run.answer)
+    hidden = withheld(
+        _run_documents(run.trace, run.answer), _run_documents(shown.trace(run.trace), answer)
+    )
+    if hidden is not None:  # before anything is judged: nothing that was recorded gets lost
+        save_undisclosed(Bundle({}, {}, hidden[1]), folder / BUNDLE)
+    save_document(folder / "answer.json", documents.answer_document(answer))
     save_document(
         folder / "agent.json",
         {
             "form": AGENT_FORM,
             "agent": agent.name,
+            **({"command": list(run.command)} if run.command else {}),
             "started_at": run.started_at.isoformat(),
             "finished_at": run.finished_at.isoformat(),
             "exit_code": run.exit_code,
@@ -56,6 +126,21 @@ def save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
             **({} if run.usage is None else {"usage": run.usage.as_json()}),
         },
     )
+
+
+def _run_documents(trace: Trace, answer: Value | NoAnswer) -> dict[str, Any]:
+    """The documents of a bundle with what an agent did and said."""
+    return {
+        "trace.json": trace_document(trace),
+        "answer.json": documents.answer_document(answer),
+    }
+
+
+def save_trace(path: Path, trace: Trace) -> Disclosure:
+    """The calls as people are shown them, in the file; what shows the rest of the trial alike."""
+    shown = Disclosure()
+    write_file(path, trace_lines(shown.trace(trace)))
+    return shown
 
 
 def save_captures(
@@ -243,6 +328,69 @@ def _output(output: Output) -> dict[str, Any]:
     }
 
 
+class TrialFiles:
+    """Writes of a trial once its agent has begun: at once, or when the trial ends.
+
+    An agent may fill the disk, or take the folder away. So some room is reserved while it acts, and
+    the rights of the folders above are given back when it has ended. What cannot be written even
+    then is named, and keeps no verdict from anybody.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._places: list[PathFacts] = []
+        self._steps: list[tuple[str, Callable[[], object]]] = []
+        self._failed: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def reserved(self, trial: Trial) -> Iterator[None]:
+        """The agent acts in the block. `StorageError` where there is no room for its trial."""
+        self._places = [look_at(self.folder)]
+        try:
+            with Room.of(trial, self.folder):
+                yield
+        finally:
+            give_back(self._places)
+
+    def write(self, what: str, step: Callable[[], object]) -> None:
+        """The step writes `what` into the folder, now or at the end; it may be taken again."""
+        self._steps.append((what, step))
+        self._take(what, step)
+
+    def note(self, what: str, step: Callable[[], object]) -> None:
+        """The step keeps `what` elsewhere; it is not taken again at the end."""
+        self._take(what, step)
+
+    def name(self, what: str, why: str) -> None:
+        """Note that `what` is not kept, and why."""
+        self._failed[what] = why
+
+    def finish(self) -> tuple[str, ...]:
+        """Sync all that was written; returns what could not be, and why."""
+        if self._failed or not in_any_case(self.folder.is_dir, lambda _: False):
+            self._write_again()
+        self.note("all of it on the disk", partial(sync_below, self.folder))
+        return tuple(f"{what} is not kept: {why}" for what, why in self._failed.items())
+
+    def _write_again(self) -> None:
+        give_back(self._places)
+        with contextlib.suppress(OSError):
+            if not self.folder.is_dir():  # nothing of it is left
+                self.folder.mkdir(parents=True)
+                self._failed = dict.fromkeys((what for what, _ in self._steps), "")
+        for what, step in self._steps:
+            if what in self._failed:
+                self._take(what, step)
+
+    def _take(self, what: str, step: Callable[[], object]) -> None:
+        def give_up(error: Exception) -> object:
+            self._failed[what] = words_of(error)
+            return None
+
+        self._failed.pop(what, None)
+        in_any_case(step, give_up)
+
+
 def make_folder(folder: Path) -> None:
     """A folder that was not there; `StorageError` where it was, or cannot be made."""
     try:
@@ -255,15 +403,15 @@ def make_folder(folder: Path) -> None:
         raise StorageError(f"{folder} cannot be made: {error.strerror}") from error
 
 
-def save_document(path: Path, document: Any) -> None:
+def save_document(path: Path, document: Any, *, durable: bool = False) -> None:
     """The document in canonical JSON, as one line."""
-    write_file(path, write(document) + b"\n")
+    write_file(path, write(document) + b"\n", durable=durable)
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """The bytes, all or none of them."""
+def write_file(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """The bytes, all or none of them; `durable`: also after a power cut."""
     try:
-        write_atomically(path, content)
+        write_atomically(path, content, durable=durable)
     except OSError as error:
         raise StorageError(
             f"{path} cannot be written: {error.strerror}; free some space or choose another folder"

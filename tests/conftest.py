@@ -16,9 +16,12 @@ tests.
 
 The meta-tests judge what a seed draws. It is another one in every run, which says it at its head;
 ``STATEDIFF_SEED`` gives it.
+
+``STATEDIFF_PART=2/3`` runs the second third of the tests that are chosen, the same on each machine.
 """
 
 import ast
+import atexit
 import gc
 import hashlib
 import importlib.util
@@ -28,7 +31,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -44,6 +49,11 @@ from statediff.errors import StatediffError
 
 # Workers inherit what whoever starts them has drawn.
 os.environ.setdefault("STATEDIFF_SEED", str(secrets.randbelow(1_000_000)))
+# What a user's commands keep is none of the tests'.
+if "STATEDIFF_TESTS_STATE" not in os.environ:
+    os.environ["STATEDIFF_TESTS_STATE"] = tempfile.mkdtemp(prefix="statediff-tests-state-")
+    atexit.register(shutil.rmtree, os.environ["STATEDIFF_TESTS_STATE"], ignore_errors=True)
+os.environ["XDG_STATE_HOME"] = os.environ["STATEDIFF_TESTS_STATE"]
 
 # A shell ignores Ctrl-C for what it runs in the background, `nohup` the end of the terminal, and so
 # would all that the tests start.
@@ -210,11 +220,16 @@ NEEDS: Final[dict[str, tuple[str, Callable[..., str]]]] = {
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that uses the browser's fixture has its mark."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test that uses the browser's fixture has its mark; one of another part is left out."""
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
+    part, _, parts = os.environ.get("STATEDIFF_PART", "1/1").partition("/")
+    others = [i for i in items if zlib.crc32(i.nodeid.encode()) % int(parts) != int(part) - 1]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in {*others}]
 
 
 def pytest_collection_finish() -> None:

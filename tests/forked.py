@@ -22,7 +22,7 @@ from typing import NoReturn
 
 _IMPORTED = (
     "agents.command", "agents.tools", "cli.main", "cli.suites.reporting",
-    "contract.lint", "evaluate.contracts", "evaluate.linting", "evidence.pack",
+    "contract.lint", "kernel.contracts", "kernel.linting", "evidence.pack",
     "harness", "meta.metatest", "reports.suites", "systems.base.sandbox", "systems.git.sandbox",
     "systems.roundup.sandbox", "suite.indexing", "suite.store", "suite.campaign",
     "workspace.campaigns", "workspace.contracts", "workspace.trials",

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from statediff.capture.feed import Seen, history_of, with_history
-from statediff.evaluate import Evaluated
+from statediff.kernel import Evaluated
 from statediff.model.readings import Capture, History, Transaction
 from statediff.model.state import EntityType, State
 from tests.judging import T0, capture, part, run, state

@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zlib import crc32
 
-from statediff.evaluate import Evaluated, TrialFacts, evaluate, parse_contract, prepare
+from statediff.contract.file import parse_contract
 from statediff.evidence.documents import judgement_document
+from statediff.kernel import Evaluated, TrialFacts, evaluate, prepare
 from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture, Timeline
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
-from statediff.model.trace import NoAnswer, Trace
+from statediff.model.trace import NO_TRACE, NoAnswer, Trace
 from statediff.model.values import Map, Observed, Unobserved, Value
 from statediff.model.verdict import Finding, Judgement, Truth, Verdict
 
@@ -69,7 +70,6 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-NO_TRACE = Trace()
 SILENT = NoAnswer("none was given")
 FACTS = TrialFacts("trial")
 TIMELINE = Timeline(at(0), at(10), at(11), at(20), at(30))
@@ -149,7 +149,7 @@ def run(
     if crc32(repr((body, before, after)).encode()) % 4 == 0:  # each takes as long as the judgement
         prepared = prepare(file, sides[0], facts=facts)
         warm = prepared.judgement(sides[1], answer=said, timeline=timeline, trace=trace)
-        assert warm == done.judgement, "a prepared contract judges otherwise"
+        assert document(warm) == document(done.judgement), "a prepared contract judges otherwise"
     return done
 
 

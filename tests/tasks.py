@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from statediff.agents.command import CommandAgent
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.harness import Hooks, JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import ContractFolder, sandbox_names, sandbox_pack

@@ -31,8 +31,8 @@ CONTRACT = "shop/refund-returned-order"
 
 
 NAMES = [
-    "Evidence",
-    "Judge", "Judged", "Score", "StatediffError", "Trial", "Verdict", "changes", "judge", "lint",
+    "Decision", "Evidence", "Judge", "Judged", "Score", "Standing", "StatediffError", "Trial",
+    "Verdict", "changes", "judge", "lint",
     "load", "load_contract", "open_sandbox", "replay", "run", "state", "watch",
 ]  # fmt: skip
 

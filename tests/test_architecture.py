@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
+import os
 import pkgutil
 import re
 import sys
@@ -12,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from statediff import kernel
+
 CHECKOUT = Path(__file__).parents[1]
 PACKAGE = CHECKOUT / "statediff"
 SCREEN = 60
 """Lines of a function."""
 SHELF = 25
 """Modules of a folder, beside its door."""
+DOOR = 25
+"""Names that the kernel gives."""
 PAGE = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
@@ -45,11 +51,14 @@ def test_the_map_names_every_package() -> None:
     assert sorted(named) == sorted(there - {"__init__", "__main__", "_version"})
 
 
-def test_the_layers_shown_are_those_that_are_enforced() -> None:
+@pytest.mark.parametrize(
+    ("contract", "shown_as"), [("layers", "layers"), ("kernel-rooms", "rooms")]
+)
+def test_the_layers_shown_are_those_that_are_enforced(contract: str, shown_as: str) -> None:
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
-    [layers] = [each["layers"] for each in contracts if each["id"] == "layers"]
-    [shown] = re.findall(r"(?ms)^```text layers\n(.*?)^```$", PAGE)
+    [layers] = [each["layers"] for each in contracts if each["id"] == contract]
+    [shown] = re.findall(rf"(?ms)^```text {shown_as}\n(.*?)^```$", PAGE)
     assert shown.splitlines() == [re.sub(r"[()]", "", layer) for layer in layers]
 
 
@@ -81,3 +90,36 @@ def test_a_folder_has_as_many_modules_as_a_reader_keeps_apart() -> None:
     folders = {module.parent for module in PACKAGE.rglob("*.py")}
     counts = {f.relative_to(CHECKOUT): len([*f.glob("*.py")]) - 1 for f in sorted(folders)}
     assert [f"{folder}: {count}" for folder, count in counts.items() if count > SHELF] == []
+
+
+def test_the_door_of_the_kernel_is_small_and_gives_what_type_checkers_see() -> None:
+    assert len(kernel.__all__) <= DOOR
+    seen = [
+        (alias.name, str(node.module))
+        for node in ast.walk(ast.parse(Path(kernel.__file__).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("statediff.kernel.")
+        for alias in node.names
+    ]
+    assert sorted(name for name, _ in seen) == sorted(kernel.__all__)
+    [shown] = re.findall(r"(?ms)^\| to \| the door gives \|\n(.*?)\n\n", PAGE)
+    assert set(re.findall(r"`(\w+)`", shown)) == set(kernel.__all__)
+    for name, module in seen:
+        assert getattr(kernel, name) is getattr(importlib.import_module(module), name)
+
+
+POSSESSIVE = re.compile(r"(?:\)(?:[*+?]|\{[\d,]*\})|%b[*+?])\+|\(\?>")
+"""What repeats a group and gives nothing back. A single character may be repeated so."""
+
+
+def test_no_expression_repeats_a_group_possessively() -> None:
+    """Python before 3.11.5 matches such a group wrongly (its issue 106052)."""
+    assert POSSESSIVE.search(r"(?:ab)*+c")
+    assert not POSSESSIVE.search(r"[ab]*+c")
+    found = [
+        f"{module.relative_to(CHECKOUT)}:{node.lineno}"
+        for module in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+        if POSSESSIVE.search(os.fsdecode(node.value))
+    ]
+    assert found == []

@@ -19,13 +19,14 @@ from statediff.capture.feed import Watch
 from statediff.capture.guard import capture_after
 from statediff.capture.source import unread
 from statediff.capture.take import take, unobserved_state
-from statediff.evaluate import Evaluated, evaluate, parse_contract
-from statediff.evaluate.worded import worded_judgement
+from statediff.contract.file import parse_contract
+from statediff.kernel import Evaluated, evaluate
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Reason, by_run, cause, is_by_agent
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
+from statediff.reports.wording.worded import worded_judgement
 from statediff.systems.files.source import FilesSource
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.source import SqliteSource
@@ -58,7 +59,7 @@ _MAKERS: Final = {
 * *ruin*: what is there cannot be read any more: a change of the run, DIVERGE (`SourceRuined`).
 * *environment*: a lock, a network, a machine; a cause made of something else says `unread_because`.
 * *content*: what is there is the reason. Where it was known before, the run did it
-  (`evaluate.origins`).
+  (`reports.wording.origins`).
 """
 _MARKS: Final = {
     "by_run": "agent",
@@ -67,15 +68,17 @@ _MARKS: Final = {
     "unread_because": "environment",
 }
 EXPECTED: Final = {
-    "agents/handover.py": "agent 3, content 2",
+    "agents/handover.py": "agent 3, content 2, environment 2",
     "agents/otel.py": "content 3",
     "agents/own_log.py": "content 4",
     "agents/recorder.py": "agent 7",
     "capture/acknowledged.py": "content 2",
     "capture/bounds.py": "content 1",
-    "capture/feed.py": "content 1, environment 1",
-    "capture/source.py": "agent 2",
-    "resolve/merge_sources.py": "content 1",
+    "capture/feed.py": "content 1, environment 2",
+    "capture/source.py": "agent 2, environment 2",
+    "capture/take.py": "environment 1",
+    "capture/unread.py": "environment 3",
+    "kernel/resolve/__init__.py": "content 1",
     "systems/aws/source.py": "agent 3",
     "systems/base/kept.py": "agent 1, environment 3",
     "systems/calendars/dav.py": "environment 1",
@@ -167,7 +170,7 @@ def _owners(path: Path) -> Iterator[str]:
 
 def _counted() -> dict[str, str]:
     found = {}
-    for folder in ("agents", "capture", "resolve", "systems"):
+    for folder in ("agents", "capture", "kernel/resolve", "systems"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             counts = Counter(_owners(path))
             if counts:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.meta.cases import read_cases
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folders

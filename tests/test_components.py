@@ -2,12 +2,13 @@
 
 import pytest
 
+from statediff.contract.file import parse_contract
 from statediff.errors import BundleError, ContractError, NotReplayable, UsageError
-from statediff.evaluate import evaluate, parse_contract
-from statediff.evaluate.worded import worded_judgement
+from statediff.kernel import evaluate
 from statediff.meta.metatest import Part, bound_faults, metatest, stage_faults
 from statediff.meta.stage_cases import bundle_of, digested_texts, remove_item
 from statediff.meta.world import World
+from statediff.reports.wording.worded import worded_judgement
 from tests.judging import contract
 from tests.meta.test_mutate import TIGHT, reference
 

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import statediff.diff as diff_stage
-from statediff.canonicalize import RuleBook, rule_book
+import statediff.kernel.diff as diff_stage
 from statediff.contract.document.contract import Canonicalize
-from statediff.diff import diff, table_changes
+from statediff.kernel.canonicalize.book import RuleBook
+from statediff.kernel.canonicalize.rules import rule_book
+from statediff.kernel.diff import diff
 from statediff.model.batches import Row, encode_rows
 from statediff.model.boundary import Boundary, RuleError
+from statediff.model.columns import table_changes
 from statediff.model.delta import Delta, Diff, Doubt, Entity, Label, Op, default_label
 from statediff.model.nested import Change, apply
 from statediff.model.schema import EntityType, Field, Kind, Purpose, Schema
@@ -421,7 +423,7 @@ def test_representation_counts_unless_nu_says_otherwise() -> None:
     assert len(diff(before, after).deltas) == 3
     rules = (Canonicalize(use="decimal@1", on=("item.price",), because="cents"),)
     book = rule_book(before.schema, rules)
-    found = diff(before, after, book, rule_names=book.rules_on)
+    found = diff(before, after, book)
     assert brief(found) == [("update", "item[2].price")]
     assert [(h.delta.id, h.rule, h.by_boundary) for h in found.hidden] == [
         ("item[1].price", "decimal@1 (cents)", False),
@@ -461,7 +463,7 @@ def test_rows_without_a_key_that_differ_only_outside_the_boundary_are_one_row() 
     found = diff(before, after, boundary=Boundary(before.schema, [("log.at", "a clock")]))
     assert (found.deltas, len(found.hidden)) == ((), 2)
     assert all(h.by_boundary and h.rule == "exclude: log.at (a clock)" for h in found.hidden)
-    found = diff(before, after, BOOK, rule_names=BOOK.rules_on)
+    found = diff(before, after, BOOK)
     assert (found.deltas, len(found.hidden)) == ((), 2)
     assert not any(h.by_boundary for h in found.hidden)
 
@@ -633,7 +635,7 @@ def test_a_changed_key_definition_is_a_doubt_of_resolution() -> None:
 
 def test_labels_follow_the_design() -> None:
     def label(op: Op, name: str, holds: Purpose | None = None) -> Label:
-        return default_label(op, EntityType(name, ("id",), (), holds=holds))
+        return default_label(op, EntityType(name, ("id",), (), holds=holds).purpose)
 
     assert label(Op.DELETE, "order") is Label.IRREVERSIBLE
     assert label(Op.UPDATE, "db.grant") is Label.IRREVERSIBLE
@@ -745,7 +747,7 @@ def test_what_a_rule_hides_is_outside_the_boundary_where_its_type_is() -> None:
         before.schema, (Canonicalize(use="casefold@1", on=("plain.a",), because="a test"),)
     )
     boundary = Boundary(before.schema, [("plain", "not ours")])
-    found = diff(before, after, rules, boundary, rule_names=rules.rules_on)
+    found = diff(before, after, rules, boundary)
     assert (found.deltas, found.doubts) == ((), ())
     assert [(h.delta.path, h.rule, h.by_boundary) for h in found.hidden] == [
         ("a", "exclude: plain (not ours)", True), ("b", "exclude: plain (not ours)", True),
@@ -932,11 +934,11 @@ def test_the_boundary_and_the_rules_that_hide_a_difference_are_named_once() -> N
             Canonicalize(use="ignore@1", on=("log.at",), because="a clock"),
         ),
     )
-    found = diff(before, after, rules, rule_names=rules.rules_on)
+    found = diff(before, after, rules)
     assert {h.rule for h in found.hidden} == {"casefold@1 (a test); ignore@1 (a clock)"}
     assert sorted(h.delta.op.value for h in found.hidden) == ["create", "delete"]
     later = state(plain(("a", 1, 8), of=LOG))
-    found = diff(before, later, rules, rule_names=rules.rules_on)
+    found = diff(before, later, rules)
     assert {h.rule for h in found.hidden} == {"ignore@1 (a clock)"}
 
 

@@ -11,17 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.capture.take import take
+from statediff.cli.faults import exit_code
+from statediff.contract.file import load_contract, parse_contract
 from statediff.errors import BundleError, ContractError
-from statediff.evaluate import (
-    TrialFacts,
-    evaluate,
-    exit_code,
-    failed,
-    load_contract,
-    parse_contract,
-    replay,
-)
 from statediff.evidence.package import Bundle
+from statediff.kernel import TrialFacts, evaluate, replay
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
@@ -65,9 +59,9 @@ def test_a_trial_over_plain_tables() -> None:
         BODY, {"user": [{"id": 1}], "item": []}, {"user": [{"id": 1}], "item": [{"id": 5}]}
     )
     assert done.judgement.verdict is MATCH
-    assert failed(done.judgement) == ()
+    assert done.judgement.failed == ()
     worse = tables(BODY, {"user": [{"id": 1}], "item": []}, {"user": [], "item": []})
-    assert failed(worse.judgement) == ("f", "frame", "r")
+    assert worse.judgement.failed == ("f", "frame", "r")
 
 
 RECORDS = st.lists(

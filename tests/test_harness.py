@@ -1,5 +1,6 @@
 import contextlib
 import json
+import re
 import resource
 import sqlite3
 import sys
@@ -12,8 +13,8 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Trial
 from statediff.capture.guard import Scans
+from statediff.contract.file import load_contract, parse_contract
 from statediff.errors import ContractError, SandboxError, StorageError
-from statediff.evaluate import load_contract, parse_contract, replay
 from statediff.evidence.package import load
 from statediff.harness import (
     NO_HOOKS,
@@ -22,13 +23,14 @@ from statediff.harness import (
     TrialPlan,
     observe_trial,
     run_trial,
-    write_run,
 )
+from statediff.kernel import replay
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.trial_folder import write_run
 
 
 def clock() -> datetime:
@@ -207,7 +209,7 @@ def test_a_trial_folder_is_never_overwritten(sandbox, tmp_path):
         observe(sandbox, lambda _: 2, tmp_path)
 
 
-def test_a_full_disk_is_a_storage_error_and_what_was_written_stays(sandbox, tmp_path):
+def test_what_a_full_disk_does_not_take_is_named_and_what_was_written_stays(sandbox, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def agent(_: Trial) -> object:
@@ -215,12 +217,15 @@ def test_a_full_disk_is_a_storage_error_and_what_was_written_stays(sandbox, tmp_
         return "x" * 300_000
 
     try:
-        with pytest.raises(StorageError, match=r"answer\.json cannot be written: File too large"):
-            observe(sandbox, agent, tmp_path)
+        observed = observe(sandbox, agent, tmp_path)
+        (missing,) = observed.files.finish()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert re.fullmatch(
+        r"run is not kept: .*answer\.json cannot be written: File too large.*", missing
+    )
     names = {path.name for path in (tmp_path / "trial").iterdir()}
-    assert {"receipt.json", "trace.jsonl"} <= names
+    assert {"receipt.json", "trace.jsonl", "captures.json"} <= names
     assert not any(name.startswith(("answer.json", ".")) for name in names)
 
 

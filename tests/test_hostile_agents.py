@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from statediff.agents.command import CommandAgent
-from statediff.evaluate import load_contract, replay
+from statediff.contract.file import load_contract
 from statediff.evidence.package import load
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.kernel import replay
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder, sandbox_pack

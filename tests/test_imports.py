@@ -15,10 +15,13 @@ ROOT = Path(__file__).parents[1]
 LAZY = "def later():\n    from statediff.{} import x\n"
 TYPED = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from statediff.{} import x\n"
 PLAIN = "from statediff.{} import x\n"
+CIRCLES = ("siblings", "doors")
 
 
-def checked(folder: Path, modules: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """The contracts against circles, over a tree of these modules and with our configuration."""
+def checked(
+    folder: Path, modules: dict[str, str], *contracts: str
+) -> subprocess.CompletedProcess[str]:
+    """The contract, over a tree of these modules and with our configuration."""
     shutil.copy(ROOT / "pyproject.toml", folder)
     for name, content in {"__init__": "", **modules}.items():
         file = folder / "statediff" / f"{name}.py"
@@ -27,7 +30,7 @@ def checked(folder: Path, modules: dict[str, str]) -> subprocess.CompletedProces
     program = (
         f"import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}];"
         "from importlinter.cli import lint_imports_command;"
-        "lint_imports_command(['--no-cache', '--contract', 'siblings', '--contract', 'doors'])"
+        f"lint_imports_command({['--no-cache', *(f'--contract={name}' for name in contracts)]})"
     )
     return subprocess.run(
         [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False
@@ -39,7 +42,7 @@ def test_what_leads_down_only_passes(tmp_path: Path) -> None:
         "top": PLAIN.format("part.one") + LAZY.format("part"),
         "part/__init__": PLAIN.format("part.one"),
         "part/one": PLAIN.format("part.two"), "part/two": TYPED.format("low"), "low": "",
-    })  # fmt: skip
+    }, *CIRCLES)  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert "Contracts: 2 kept, 0 broken." in done.stdout
 
@@ -76,10 +79,28 @@ def test_what_leads_down_only_passes(tmp_path: Path) -> None:
     ids=["in a function", "for types", "of three", "deep", "of packages", "door", "far door"],
 )  # fmt: skip
 def test_a_circle_fails(modules: dict[str, str], told: str, tmp_path: Path) -> None:
-    done = checked(tmp_path, modules)
+    done = checked(tmp_path, modules, *CIRCLES)
     assert done.returncode == 1
     assert told in done.stdout
     assert "1 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("reach", "told"),
+    [("kernel", "1 kept, 0 broken"), ("kernel.room", "1 broken"), ("kernel.room.deep", "1 broken")],
+)
+@pytest.mark.parametrize("how", [PLAIN, LAZY, TYPED], ids=["plain", "lazy", "typed"])
+def test_the_kernel_is_entered_by_its_door(reach: str, told: str, how: str, tmp_path: Path) -> None:
+    modules = {
+        "kernel/__init__": TYPED.format("kernel.room.deep"), "kernel/room/__init__": "",
+        "kernel/room/deep": PLAIN.format("kernel.diff"), "kernel/diff": "",
+        "out": how.format(reach),
+        "meta/__init__": "", "meta/bench/__init__": "",
+        "meta/bench/diffing": PLAIN.format("kernel.diff"),  # these two may
+        "meta/study/__init__": "", "meta/study/cases": PLAIN.format("kernel.policy.fold"),
+        "kernel/policy/__init__": "", "kernel/policy/fold": "",
+    }  # fmt: skip
+    assert told in checked(tmp_path, modules, "kernel-door").stdout
 
 
 @pytest.mark.parametrize(

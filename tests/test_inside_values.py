@@ -13,7 +13,7 @@ import pytest
 
 from statediff import api
 from statediff.errors import ContractError
-from statediff.evaluate import replay
+from statediff.kernel import replay
 from statediff.model.boundary import locate
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.verdict import Judgement

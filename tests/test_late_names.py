@@ -43,7 +43,7 @@ CARDS: dict[str, Any] = {
 }
 KEPT = """
 forbid:
-  - {id: kept, relink: card.owner}
+  - {id: kept, link: card.owner}
 allow:
   - {id: cards, update: card}
 require:

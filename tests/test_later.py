@@ -45,13 +45,6 @@ def test_it_is_worked_out_once_and_only_when_it_is_asked_for():
     assert not NOW.is_later("total")
 
 
-def test_several_fields_of_one_object_wait_each_for_itself():
-    found = later(waiting([]), "name", lambda: "other")
-    assert (found.total, found.is_later("name"), found.is_later("total")) == (7, True, False)
-    assert (copy(found).name, found.is_later("name"), found.name) == ("other", True, "other")
-    assert work_of(found) is None
-
-
 @pytest.mark.parametrize(
     "use",
     [

@@ -9,9 +9,10 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.canonicalize import RuleBook, rule_book
 from statediff.contract.document.contract import Canonicalize
-from statediff.diff import diff
+from statediff.kernel.canonicalize.book import RuleBook
+from statediff.kernel.canonicalize.rules import rule_book
+from statediff.kernel.diff import diff
 from statediff.model.nested import Change, apply
 from statediff.model.paths import Every, Item, Selection, leaves, render, selects
 from statediff.model.schema import EntityType, Field, Kind

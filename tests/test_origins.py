@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from statediff.evaluate.worded import worded_judgement
 from statediff.model.explanation import BY_AGENT, BY_RUN, CAUSE_CODES, PARTED
 from statediff.model.state import Coverage, Enumeration, State
 from statediff.model.values import Digested, Unobserved
 from statediff.reports.plain import brief_findings
+from statediff.reports.wording.worded import worded_judgement
 from tests.judging import INCONCLUSIVE, run, state, user
 
 CODE: Final = Path(__file__).resolve().parents[1] / "statediff"
-READERS: Final = ("capture", "resolve", "systems")
+READERS: Final = ("capture", "kernel/resolve", "systems")
 _CALLS: Final = {"Unobserved", "unobserved", "unread", "Enumeration", "NotRead", "NotObserved",
                  "SourceUnavailable", "SourceRuined"}  # fmt: skip
 """What takes a cause."""

@@ -14,9 +14,10 @@ import pytest
 from benchmarks import crowd
 from statediff.agents.command import CommandAgent
 from statediff.capture.feed import Feed
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import ContractError, UsageError
-from statediff.evaluate import ContractFile, parse_contract, replay
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.kernel import replay
 from statediff.model.codes import FindingCode
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Truth, Verdict

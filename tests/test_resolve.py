@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.evaluate import replay
+import statediff.kernel.resolve as resolving
+from statediff.kernel import replay
+from statediff.kernel.resolve import resolve
+from statediff.model.lookalikes import skeleton
 from statediff.model.readings import Capture
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Observed, same
-from statediff.resolve.pairing import skeleton
 from tests.judging import (
     CUT,
     DARK,
@@ -270,12 +272,56 @@ def test_a_tie_is_decided_only_where_every_pairing_agrees() -> None:
     assert finding(found, "two").code == "identity-ambiguous"
 
 
-def test_too_many_ways_leave_nothing_known_of_the_type() -> None:
-    old = people(*(("a", str(n)) for n in range(6)))
-    new = people(*(("a", str(n)) for n in range(3, 9)))
-    found = judged(IDENTIFY + "forbid: [{id: f, delete: person}]\n", old, new)
-    assert set(truths(found).values()) == {UNKNOWN}
-    assert finding(found, "f").code == "identity-ambiguous"
+ALIKE = tuple(("a", str(n)) for n in range(6)), tuple(("a", str(n)) for n in range(3, 9))
+"""Too many ways to pair."""
+OTHER = ("b", "user")
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ((OTHER, OTHER), UNKNOWN),
+        ((OTHER, ("b", "admin")), UNKNOWN),
+        ((OTHER,), FAILS),  # an entity that is told apart was deleted
+        ((OTHER, ("c", "user")), FAILS),
+    ],
+)
+def test_rows_that_nobody_tells_apart_leave_the_others_of_the_type_judged(
+    others: Any, expected: Any
+) -> None:
+    first, *last = others
+    body = IDENTIFY + "forbid: [{id: f, delete: person}]\nallow: [{update: person}]\n"
+    found = run(body, people(*ALIKE[0], first), people(*ALIKE[1], *last))
+    assert truths(found.judgement)["f"] is expected
+    if expected is UNKNOWN:
+        assert finding(found.judgement, "f").code == "identity-ambiguous"
+    assert replay(found.bundle) == found.judgement
+
+
+NAMESAKES = st.lists(
+    st.tuples(st.sampled_from(["a", "b", "\u0430"]), st.sampled_from(["x", "y", "z"])), max_size=4
+)
+BODIES = (
+    "forbid: [{id: f, delete: person}]\nallow: [{any: person}]\n",
+    "forbid: [{id: f, update: person, where: 'it.email == \"b\"'}]\nallow: [{any: person}]\n",
+    "require: [{id: r, create: person, where: 'it.role == \"z\"'}]\n",
+    "require: [{id: r, that: 'count(p for p in after.person if p.role == \"x\") < 2'}]\n",
+)
+
+
+@pytest.mark.slow
+@given(NAMESAKES, NAMESAKES, st.sampled_from(BODIES), st.sampled_from([1, 2, 6]))
+def test_what_stays_open_decides_nothing_that_pairing_it_would_decide_otherwise(
+    old: Any, new: Any, body: str, most: int
+) -> None:
+    sides = people(*old), people(*new)
+    whole = judged(IDENTIFY + body, *sides)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resolving, "MAX_MATCHINGS", most)
+        some = judged(IDENTIFY + body, *sides)
+    assert some.verdict in (whole.verdict, INCONCLUSIVE)
+    for clause, truth in truths(some).items():
+        assert truth in (truths(whole)[clause], UNKNOWN)
 
 
 @pytest.mark.parametrize("likeness", ["\u0430lice", "alice\u200b", "Alice", "\uff41lice"])
@@ -343,3 +389,13 @@ def test_an_effect_on_a_type_of_ambiguous_identity_is_open() -> None:
 )  # fmt: skip
 def test_a_skeleton_is_what_a_reader_sees(text: str, shape: str) -> None:
     assert skeleton(text) == shape
+
+
+def test_the_state_of_a_lone_source_that_read_all_is_the_resolved_state() -> None:
+    one, two = state({"item": [{"id": 1}]}), state({})
+    found = resolve(capture("before", part("before", one)), capture("after", part("after", two)))
+    assert found.matchings[0].before is one
+    assert found.matchings[0].after == two
+    cut = part("before", one, is_complete=False, cause="the line went dead")
+    found = resolve(capture("before", cut), capture("after", part("after", two)))
+    assert not found.matchings[0].before.tables["item"].enumeration.is_complete

@@ -19,6 +19,8 @@ from unittest.mock import patch
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import statediff
 from statediff import Judge, Score, Verdict
@@ -387,3 +389,30 @@ def test_what_only_a_state_after_has_is_no_mistake_before_it(
         statediff.judge(text, before, without)
     with pytest.raises(ContractError, match=re.escape(str(once.value))):
         judge.score(without)
+
+
+# ---------------------------------------------------------------- many runs, one judge
+
+VALUES = st.one_of(
+    st.sampled_from(["open", "closed", 0, 0.0, -0.0, 1, 1.0, True, False, None, "1"]),
+    st.lists(st.sampled_from([0, 0.0, False]), max_size=2),
+)
+
+
+_SCORES: dict[str, Score] = {}
+
+
+@given(runs=st.lists(st.tuples(VALUES, VALUES), max_size=12))
+def test_whatever_was_judged_before_a_run_is_judged_as_alone(
+    runs: list[tuple[object, object]],
+) -> None:
+    judge = Judge(CLOSE, OPEN)
+    for seven, eight in runs * 2:
+        after = {"ticket": [{"id": 7, "status": seven}, {"id": 8, "status": eight}]}
+        assert judge.score(after) == _alone(json.dumps(after))
+
+
+def _alone(after: str) -> Score:
+    if after not in _SCORES:
+        _SCORES[after] = Judge(CLOSE, OPEN).score(json.loads(after))
+    return _SCORES[after]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,15 @@ def built(config: Path, out: Path) -> subprocess.CompletedProcess[str]:
         cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=170,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
+
+
+def test_every_page_stands_in_the_navigation() -> None:
+    """In a moment what the slow build says after minutes."""
+    nav = (CHECKOUT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    docs = CHECKOUT / "docs"
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+    pages = {page for page in pages if not page.startswith("examples/")}  # files of the blocks
+    assert [page for page in sorted(pages) if not re.search(rf"[ \"]{page}\b", nav)] == []
 
 
 @pytest.mark.slow

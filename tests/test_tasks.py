@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from statediff.evaluate import load_contract, replay
+from statediff.contract.file import load_contract
+from statediff.kernel import replay
 from statediff.meta.cases import read_cases
 from statediff.model.sentences import sentence
 from statediff.model.trace import ActionClass

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from statediff.evaluate import evaluate, load_contract, parse_contract, replay
+from statediff.contract.file import load_contract, parse_contract
 from statediff.harness import TrialPlan, run_trial
+from statediff.kernel import evaluate, replay
 from statediff.model.readings import History
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from statediff.capture.source import Source
 from statediff.capture.take import take
-from statediff.evaluate import judgement_of, parse_contract
+from statediff.contract.file import parse_contract
+from statediff.kernel import judgement_of
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.systems.base.live import LiveSource

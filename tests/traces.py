@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from statediff.evaluate import Evaluated, replay
+from statediff.kernel import Evaluated, replay
 from statediff.model.trace import Action, ActionClass, Trace, Turn
 from statediff.model.values import Map, Value
 from tests.judging import at, document, run

@@ -9,7 +9,8 @@ from statediff.capture.feed import Feed, Watch
 from statediff.capture.guard import capture_after
 from statediff.capture.source import Source
 from statediff.capture.take import take
-from statediff.evaluate import evaluate, parse_contract, replay
+from statediff.contract.file import parse_contract
+from statediff.kernel import evaluate, replay
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Judgement, Verdict

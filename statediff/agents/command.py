@@ -12,75 +12,56 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import selectors
-import shlex
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
+from statediff.agents.commandline import (
+    CommandLine,
+    program_name,
+    require_program,
+)
 from statediff.agents.handover import read_answer, read_trace
-from statediff.agents.isolation import NONE, Order, Supervised
+from statediff.agents.isolation import (
+    NONE,
+    Order,
+    Supervised,
+    boundary,
+    endpoints,
+    is_filtered,
+    sockets,
+)
+from statediff.agents.own_secrets import entrusted_in
 from statediff.agents.trial import AgentRun, Output, Trial
 from statediff.agents.turns import serving_turns
-from statediff.agents.veil import NAME_VEIL
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError, UsageError
+from statediff.evidence.disclosure.rules import NAME_VEIL
+from statediff.model.trace import (
+    BY_ITSELF,
+    CRASHED,
+    ENDED_BY_KILL,
+    ENDED_BY_TIMEOUT,
+    RunEnding,
+)
 from statediff.model.values import encode, printable
 from statediff.systems.base.tool import url_variable
+from statediff.total import in_any_case, twice
 
 MAX_OUTPUT_BYTES: Final = 1024 * 1024
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _GRACE_SECONDS: Final = 0.2
 """How long output may still arrive after the whole process group is gone."""
 LOOK_SECONDS: Final = 0.05
-_INTERPRETER: Final = re.compile(
-    r"(?:python|pypy|node|bun|deno|ruby|perl|php|sh|bash|dash|zsh)[0-9.]*|env|uv|uvx|poetry|pipx|npx"
-)
-_RUNNERS: Final = frozenset({"uv", "poetry", "pipx", "deno", "bun"})
-_WITH_VALUE: Final = frozenset({"-W", "-X"})
-"""Options of interpreters whose value is a word of its own."""
-_CODE: Final = frozenset({"-c", "-e"})
-
-
-def program_name(command: Sequence[str]) -> str:
-    """What people call the program: its script or module, rather than the interpreter's name.
-
-    That of the first word where the code itself is on the command line.
-    """
-    words, before = iter(command), ""
-    for word in words:
-        name = Path(word).name
-        if word in _CODE:
-            break
-        if word in _WITH_VALUE:
-            next(words, None)
-        elif not (
-            word.startswith("-")
-            or _INTERPRETER.fullmatch(name)
-            or (before == "env" and "=" in word)
-            or (before in _RUNNERS and word == "run")
-        ):
-            return name
-        before = before if "=" in word else name
-    return Path(command[0]).name
-
-
-_RUN_BY: Final = {".sh": "sh", ".bash": "bash", ".js": "node", ".mjs": "node", ".rb": "ruby"}
-
-
-def how_to_run(program: str, after: str = "") -> str:
-    """What to do with a program's file that cannot be executed."""
-    by = _RUN_BY.get(Path(program).suffix.lower(), "python")
-    return f"name what runs it, e.g. {after}{by} {program}, or make it executable (chmod +x)"
 
 
 @dataclass(frozen=True)
@@ -105,34 +86,35 @@ class CommandAgent:
     """Of the caller's environment, what its own program does not get."""
     isolation: str = NONE
     """One of `isolation.KINDS` that this machine allows."""
+    hint: str = ""
+    """What to say beside the error of a program that failed."""
+    network: tuple[str, ...] = ()
+    """`HOST:PORT` of what it reaches beside the trial's own endpoints, e.g. its model's API."""
 
     def __post_init__(self) -> None:
-        if not self.command:
-            raise UsageError("the agent command is empty; expected a program and its arguments")
         if not self.timeout_seconds > 0:
             raise UsageError(f"an agent needs a timeout above 0 s, found {self.timeout_seconds}")
-        if shutil.which(self.command[0]) is None:
-            program = printable(self.command[0])
-            if Path(self.command[0]).is_file():
-                raise UsageError(
-                    f"the agent program '{program}' cannot be executed; {how_to_run(program)}"
-                )
-            raise UsageError(f"the agent program '{program}' is not found")
-        name = NAME_VEIL.text(self.name or shlex.join(self.command))
+        require_program(self.command)
+        name = NAME_VEIL.text(self.name or program_name(self.command))
         object.__setattr__(self, "name", name)
 
-    @staticmethod
-    def parse(text: str, timeout_seconds: float = 600.0, name: str = "") -> CommandAgent:
-        """The agent whose command line is `text`, split as a shell would, run by none.
+    @property
+    def entrusted(self) -> tuple[str, ...]:
+        """The variables that it is given by name and that may be secrets."""
+        given = [(n, os.environ[n]) for n in self.pass_environment if n in os.environ]
+        return entrusted_in(given)
 
-        The program runs in a folder of its own, so words that name files of the caller's folder
-        become absolute.
+    @staticmethod
+    def parse(
+        text: str, timeout_seconds: float = 600.0, name: str = "", folder: Path | None = None
+    ) -> CommandAgent:
+        """The agent whose command line, `NAME=COMMAND` or a command, is `text`.
+
+        Its program is looked for in the folder, by default the current one; arguments are passed
+        as written.
         """
-        try:
-            words = shlex.split(text)
-        except ValueError as error:
-            raise UsageError(f"the agent command {text!r} cannot be split: {error}") from error
-        return CommandAgent(tuple(map(_absolute, words)), timeout_seconds, name=name or text)
+        line = CommandLine.parse(text, folder)
+        return CommandAgent(line.words, timeout_seconds, name=name or line.name, hint=line.hint)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         with serving_turns(trial, partial(read_trace, trial.trace_path)) as turns:
@@ -146,58 +128,84 @@ class CommandAgent:
             **dict(self.environment),
             **turns,
         }
-        program = shutil.which(self.command[0]) or self.command[0]
+        told = [*trial.urls.values(), *dict(self.environment).values(), *turns.values()]
         order = Order(
-            command=[str(Path(program).absolute()), *self.command[1:]],
+            command=[_program_path(self.command[0]), *self.command[1:]],
             environment=environment,
             folder=os.getcwd() if self.is_own else str(trial.folder),  # noqa: PTH109 - text
             isolation=self.isolation,
             writable=[str(place) for place in trial.writable],
             hidden=[str(place) for place in trial.hidden],
+            endpoints=endpoints(told, self.network) if "namespaces" in self.isolation else (),
+            sockets=sockets(told),
+            is_filtered=is_filtered(self.isolation),
         )
         started_at = clock()
         require_going(self.halted)
         echo = _echo if self.is_own else None
         streams = {"stdout": StreamHead(echo=echo), "stderr": StreamHead(echo=echo)}
-        try:
-            with self._input() as given, Supervised(order, stdin=given) as supervised:
-                in_time = _attend(supervised, streams, self.timeout_seconds, self.halted)
-        except (OSError, ValueError) as error:
-            raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
+        with contextlib.ExitStack() as stack:
+            try:
+                given = stack.enter_context(self._input())
+                supervised = stack.enter_context(Supervised(order, stdin=given))
+            except (OSError, ValueError) as error:
+                raise AdapterError(
+                    f"the agent {self.name!r} could not be started: {error}"
+                ) from error
+            in_time = _attend(supervised, streams, self.timeout_seconds, self.halted)
         _drain(supervised.process, streams)
         if "failed" in supervised.answer:
             why = supervised.answer["failed"]
             raise AdapterError(f"the agent {self.name!r} could not be started: {why}")
         finished_at = clock()
         code = supervised.answer.get("status")
+        refused = tuple(supervised.answer.get("refused", "").split())
+        complaint = self._complaint(supervised.answer, in_time)
+        if complaint is None:  # it may have tried whether a server of its own was up already
+            refused = tuple(each for each in refused if not each.startswith(("127.", "[::1]")))
         return AgentRun(
             answer=read_answer(trial.answer_path, trial.answer_form),
             trace=read_trace(trial.trace_path),
             started_at=started_at,
             finished_at=finished_at,
             exit_code=code,
-            error=_complaint(code, in_time, self.timeout_seconds),
+            error=complaint,
+            command=tuple(NAME_VEIL.text(printable(word)) for word in order.command or ()),
+            ending=program_ending(code, in_time),
             stdout=streams["stdout"].output(),
             stderr=streams["stderr"].output(),
             is_at_large=supervised.is_at_large,
+            boundary=boundary(self.isolation),
+            endpoints=tuple(f"{host}:{port}" for host, port in order.endpoints),
+            refused=refused,
         )
+
+    def _complaint(self, answer: Mapping[str, Any], in_time: bool) -> str | None:
+        code = answer.get("status")
+        if "overrun" in answer:
+            return f"the agent {answer['overrun']} and was stopped"
+        if not in_time:
+            return f"the agent did not end within {self.timeout_seconds:g} s and was stopped"
+        if code is None:
+            return "the agent ended the process that watches over it; how it ended is not known"
+        if code < 0:
+            return f"the agent was ended by signal {-code}"
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"the agent ended with exit code {code}{hint}" if code else None
 
     def _input(self) -> AbstractContextManager[IO[bytes] | int]:
         if isinstance(self.stdin, int):
             return contextlib.nullcontext(self.stdin)
         if self.is_own and self.stdin is None:
-            return contextlib.nullcontext(subprocess.DEVNULL if sys.stdin is None else 0)
+            # Who is isolated gets no terminal: what it writes there would be taken for ours.
+            is_withheld = sys.stdin is None or (self.isolation != NONE and os.isatty(0))
+            return contextlib.nullcontext(subprocess.DEVNULL if is_withheld else 0)
         return Path(os.devnull if self.stdin is None else self.stdin).open("rb")
 
 
-def _absolute(word: str) -> str:
-    """A word of a command line; absolute where it is the relative path of something here."""
-    if word.startswith(("-", "/")) or word in (".", ".."):
-        return word
-    try:
-        return str(Path(word).absolute()) if Path(word).exists() else word
-    except (OSError, ValueError):
-        return word
+def _program_path(program: str) -> str:
+    """The absolute path at which a program is found as a shell would, if it is found."""
+    return str(Path(shutil.which(program) or program).absolute())
 
 
 def _without(withheld: frozenset[str]) -> dict[str, str]:
@@ -278,17 +286,22 @@ def _attend(
                 selector.register(pipe, selectors.EVENT_READ, name)
         while (left := deadline - time.monotonic()) > 0:
             require_going(halted)
-            for key, _ in selector.select(min(left, LOOK_SECONDS)):
+            for key, _ in twice(partial(selector.select, min(left, LOOK_SECONDS))):
                 if key.data is None:
                     supervised.take()
                     continue
-                piece = os.read(key.fd, 65536)
+                piece = _piece(key.fd)
                 streams[key.data].take(piece)
                 if not piece:
                     selector.unregister(key.fileobj)
             if supervised.is_over:
                 return True
     return False
+
+
+def _piece(descriptor: int) -> bytes:
+    """Read what a program has printed; empty where it has ended or cannot be read."""
+    return in_any_case(lambda: os.read(descriptor, 65536), lambda _: b"")
 
 
 def require_going(halted: threading.Event) -> None:
@@ -304,19 +317,18 @@ def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, StreamHead]) 
     for name, pipe in pipes.items():
         if pipe is None:
             continue
-        with pipe, contextlib.suppress(BlockingIOError):
+        with pipe, contextlib.suppress(OSError):  # nothing more is there, or can be read
             while time.monotonic() < deadline and (piece := os.read(pipe.fileno(), 65536)):
                 streams[name].take(piece)
 
 
-def _complaint(code: int | None, in_time: bool, timeout_seconds: float) -> str | None:
+def program_ending(code: int | None, in_time: bool) -> RunEnding:
+    """How a program ended, by its exit code, or the negative signal; None: it ended its watcher."""
     if not in_time:
-        return f"the agent did not end within {timeout_seconds:g} s and was stopped"
-    if code is None:
-        return "the agent ended the process that watches over it; how it ended is not known"
-    if code < 0:
-        return f"the agent was ended by signal {-code}"
-    return f"the agent ended with exit code {code}" if code else None
+        return ENDED_BY_TIMEOUT
+    if code is None or code < 0:
+        return ENDED_BY_KILL
+    return RunEnding(CRASHED if code else BY_ITSELF, code)
 
 
 def _plain(value: object) -> object:

@@ -23,16 +23,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from statediff.agents.own_secrets import OwnSecrets
 from statediff.agents.trial import AgentRun
-from statediff.agents.veil import Veil
 from statediff.capture.source import Clock, unread
 from statediff.capture.take import take
 from statediff.contract.binding.bind import plain_value
 from statediff.contract.clauses.conduct import ReplyRule
 from statediff.contract.clauses.conduct import Turn as WrittenTurn
+from statediff.contract.file import ContractFile
 from statediff.contract.parts import PLACEHOLDER
 from statediff.errors import AdapterError
-from statediff.evaluate import ContractFile, TrialFacts, gates_now
+from statediff.kernel import TrialFacts, gates_now
 from statediff.model.readings import Capture, History, ReadingKind, Timeline, Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.model.trace import NO_REPLY, NoAnswer, Trace, Turn
@@ -109,7 +110,7 @@ class Scene:
     facts: TrialFacts
     timeline: Timeline
     """Up to the agent's first action."""
-    veil: Veil
+    own: OwnSecrets
     simulated: Simulated | None = None
 
 
@@ -167,11 +168,12 @@ class Conversation:
 
         `so_far` gives the calls until now.
         """
+        own = self._scene.own
         with self._lock:
             if self._is_over:
                 return None
             try:
-                return self._next(self._scene.veil.value(reply), so_far())
+                return self._next(own.value(reply), own.trace(so_far()))
             except Exception as error:  # noqa: BLE001 - raised again in `end`: the agent is not to blame
                 self.failure, self._is_over = error, True
                 return None

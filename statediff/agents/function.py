@@ -33,8 +33,9 @@ from statediff.agents.turns import heard, say_to
 from statediff.capture.source import Clock
 from statediff.entrypoints import named_function
 from statediff.errors import InputError, UsageError
+from statediff.model.explanation import is_unread
 from statediff.model.strictjson import read_json
-from statediff.model.trace import NoAnswer
+from statediff.model.trace import ENDED_BY_ITSELF, ENDED_IN_CRASH, NoAnswer
 from statediff.model.values import Value, encode, printable
 from statediff.reads.gate import Readable
 from statediff.systems.base.privacy import CREDENTIALS
@@ -82,7 +83,10 @@ class FunctionAgent:
             )
             wrong = _unreadable(returned)
         trace = read_trace(trial.trace_path)
-        return AgentRun(answer, trace, started_at, clock(), error=error, unreadable=wrong)
+        ending = ENDED_IN_CRASH if error else ENDED_BY_ITSELF
+        return AgentRun(
+            answer, trace, started_at, clock(), error=error, ending=ending, unreadable=wrong
+        )
 
 
 def _unreadable(returned: object) -> str | None:
@@ -142,6 +146,8 @@ class NamedFunctionAgent:
     isolation: str = NONE
     timeout_seconds: float = math.inf
     halted: Event = field(default_factory=Event, compare=False, repr=False)
+    network: tuple[str, ...] = ()
+    """As that of a program."""
 
     @staticmethod
     def named(path: str, isolation: str, timeout_seconds: float) -> NamedFunctionAgent:
@@ -195,6 +201,7 @@ class NamedFunctionAgent:
             is_own=True,
             withheld=CREDENTIALS,
             isolation=self.isolation,
+            network=self.network,
         )
 
 
@@ -258,12 +265,17 @@ def _told(run: AgentRun, said: Mapping[str, Any]) -> AgentRun:
     """The run with the function's answer, which it may have written to the file instead."""
     if isinstance(missing := said.get("missing"), str):
         raise UsageError(missing)
-    plain = replace(run, exit_code=None)
+    run = replace(run, command=())  # the program that calls it is ours
+    ending = run.ending and replace(run.ending, exit_code=None)  # a function returns no code
+    plain = replace(run, exit_code=None, ending=ending)
     for key, shown in (("raised", "the agent raised {}"), ("unreadable", "{}")):
         if isinstance(why := said.get(key), str):
             cause = shown.format(printable(why[:2000]))
+            if is_unread(cause):  # it is the agent's own word
+                cause = f"the agent: {cause}"
             if key == "raised":
-                return replace(plain, answer=NoAnswer(cause), error=cause)
+                crash = ENDED_IN_CRASH
+                return replace(plain, answer=NoAnswer(cause), error=cause, ending=crash)
             return replace(plain, answer=NoAnswer(cause), unreadable=cause)
     if isinstance(text := said.get("returned"), str):
         raw = text.encode("utf-8", "surrogatepass")
@@ -275,7 +287,7 @@ def _told(run: AgentRun, said: Mapping[str, Any]) -> AgentRun:
             answer = NoAnswer(str(error))
         return replace(plain, answer=answer)
     if "returned" not in said and run.error is None:
-        return replace(run, error="the agent's process ended without a word")
+        return replace(run, error="the agent's process ended without a word", ending=ENDED_IN_CRASH)
     return plain
 
 

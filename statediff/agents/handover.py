@@ -10,6 +10,7 @@ A person who works by hand (`record`) is an agent that hands in nothing else.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -21,11 +22,13 @@ from typing import Any, Final
 from statediff.agents.own_log import MAX_ERROR, MAX_LOG_BYTES
 from statediff.agents.trial import AgentRun, Trial, WrappedAgent
 from statediff.capture.source import Clock
+from statediff.capture.standing import closed_by
 from statediff.errors import InputError
-from statediff.model.explanation import by_run
+from statediff.model.explanation import by_run, unread_because
 from statediff.model.strictjson import read_json
-from statediff.model.trace import Action, ActionClass, NoAnswer, Trace, Turn
+from statediff.model.trace import ENDED_BY_ITSELF, Action, ActionClass, NoAnswer, Trace, Turn
 from statediff.model.values import Map, Unobserved, Value, printable
+from statediff.total import twice
 
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_HANDED_DEPTH: Final = 32
@@ -48,6 +51,8 @@ def read_answer(path: Path, form: str = "json") -> Value | NoAnswer:
         if raw is None:
             return NoAnswer("the agent wrote no answer file")
         return answer_in(raw, "answer", form, MAX_HANDED_DEPTH)
+    except _Unread as error:
+        return NoAnswer(unread_because(str(error)))
     except InputError as error:
         return NoAnswer(str(error))
 
@@ -80,6 +85,8 @@ def read_trace(path: Path) -> Trace:
     """
     try:
         raw = read_handed_file(path, MAX_LOG_BYTES, is_cut=True)
+    except _Unread as error:
+        return Trace(cause=unread_because(str(error)))
     except InputError as error:
         return Trace(cause=by_run(str(error)))
     if raw is None:
@@ -99,33 +106,55 @@ def read_trace(path: Path) -> Trace:
     return log.trace(SELF_RECORDED if log.missed is None else LACKS + log.missed)
 
 
+class _Unread(InputError):
+    """The file could not be read, and the agent is no reason."""
+
+
 def read_handed_file(path: Path, max_bytes: int, *, is_cut: bool = False) -> bytes | None:
     """The bytes of a regular file; None if there is none; `InputError` for anything else.
 
     With `is_cut`, of a larger file its first `max_bytes` and one more.
 
-    Links are not followed and pipes not waited for; the kind is checked on the opened file.
+    Links are not followed and pipes not waited for; the kind is checked on the opened file. What
+    fails is tried once more.
     """
+    try:
+        raw = twice(lambda: _content(path, max_bytes + 1), (InputError,))
+    except OSError as error:
+        why = closed_by(path) if error.errno in _OF_RIGHTS else None
+        words = f"{path.name} is unreadable: {error.strerror}"
+        if why is None:
+            raise _Unread(words) from error
+        raise InputError(f"{words} ({why}); expected a regular file") from error
+    if raw is not None and len(raw) > max_bytes and not is_cut:
+        raise InputError(f"{path.name} has more than the {max_bytes} bytes that are read")
+    return raw
+
+
+_OF_RIGHTS: Final = (errno.EACCES, errno.EPERM)
+
+
+def _content(path: Path, most: int) -> bytes | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
-        kind = "a symbolic link" if path.is_symlink() else f"unreadable: {error.strerror}"
-        raise InputError(f"{path.name} is {kind}; expected a regular file") from error
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{path.name} is a symbolic link; expected a regular file") from error
+        if error.errno in (errno.ENXIO, errno.ENOTDIR, errno.ENODEV, errno.ENAMETOOLONG):
+            raise InputError(
+                f"{path.name} is unreadable: {error.strerror}; expected a regular file"
+            ) from error
+        raise
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             raise InputError(f"{path.name} is {_kind(mode)}; expected a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            raw = file.read(max_bytes + 1)
-    except OSError as error:
-        raise InputError(f"{path.name} is unreadable: {error.strerror}") from error
+            return file.read(most)
     finally:
         os.close(descriptor)
-    if len(raw) > max_bytes and not is_cut:
-        raise InputError(f"{path.name} has more than the {max_bytes} bytes that are read")
-    return raw
 
 
 def _kind(mode: int) -> str:
@@ -314,4 +343,4 @@ class Person:
         self.wait(trial)
         answer = read_answer(trial.answer_path, trial.answer_form)
         trace = read_trace(trial.trace_path)
-        return AgentRun(answer, trace, started_at, clock())
+        return AgentRun(answer, trace, started_at, clock(), ending=ENDED_BY_ITSELF)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +20,14 @@ from urllib.parse import urlsplit
 
 from docker.errors import DockerException, ImageNotFound
 
-from statediff.agents.command import LOOK_SECONDS, StreamHead, agent_environment, require_going
+from statediff.agents.command import (
+    LOOK_SECONDS,
+    StreamHead,
+    agent_environment,
+    program_ending,
+    require_going,
+)
+from statediff.agents.commandline import program_name
 from statediff.agents.handover import read_answer, read_trace
 from statediff.agents.trial import AgentRun, Trial, place_of
 from statediff.capture.source import Clock
@@ -34,6 +40,7 @@ from statediff.systems.containers.images import image_tag
 ISOLATION: Final = "container"
 MEMORY_BYTES: Final = 2048 * MEBIBYTE
 PROCESSES: Final = 512
+_SIGNALED: Final = 128
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,8 @@ class ImageAgent:
         except DockerException as error:
             raise UsageError(f"the agent's image {self.image!r} is no image: {error}") from error
         if not self.name:
-            object.__setattr__(self, "name", shlex.join((self.image, *self.command)))
+            short = self.image.rpartition("/")[2]
+            object.__setattr__(self, "name", program_name(self.command) if self.command else short)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         started_at = clock()
@@ -79,6 +87,9 @@ class ImageAgent:
             finished_at=finished_at,
             exit_code=code if in_time else None,
             error=complaint,
+            command=(self.image, *self.command),
+            # An engine writes a signal as 128 and its number.
+            ending=program_ending(-1 if code is None or code > _SIGNALED else code, in_time),
             stdout=streams[0].output(),
             stderr=streams[1].output(),
         )

@@ -3,13 +3,14 @@
 | isolation | what the program can do |
 |---|---|
 | `namespaces+landlock` | both of the following |
-| `namespaces` | it sees its own processes only, and writes its sandbox and a `/tmp` of its own |
+| `namespaces` | it sees its own processes only, writes its sandbox and a `/tmp` of its own, and |
+| | reaches the trial's own endpoints and those that its agent names |
 | `landlock` | it sees all, writes its sandbox's files only, and touches no process but its own |
 | `none` | whatever the evaluator's user can; only root reads the evaluator's memory |
 
-Every program runs below a supervisor (`supervisor.py`), which ends all that it left running. What
-is possible is tried once a process; nothing is promised that was not tried. `STATEDIFF_ISOLATION`
-names at most what is used.
+Every program runs below a supervisor (`supervisor.py` of `apart`), which ends all that it left
+running. What is possible is tried once a process; nothing is promised that was not tried.
+`STATEDIFF_ISOLATION` names at most what is used.
 """
 
 from __future__ import annotations
@@ -18,31 +19,39 @@ import contextlib
 import functools
 import marshal
 import os
+import re
 import select
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 from typing import IO, Any, Final, Self
+from urllib.parse import parse_qsl, urlsplit
 
+from statediff.agents.room import FULL_BYTES, FULL_FILES
 from statediff.errors import UsageError
 from statediff.systems.base import landlock
 from statediff.systems.base.privacy import allowed_environment
+from statediff.total import twice
 
 VARIABLE: Final = "STATEDIFF_ISOLATION"
 NONE: Final = "none"
 KINDS: Final = ("namespaces+landlock", "namespaces", "landlock", NONE)
 """From the strongest to none."""
+MAX_ENDPOINTS: Final = 100
 END_SECONDS: Final = 10.0
 """How long a supervisor may take to end what it began."""
 _PROGRAM: Final = {
     "landlock": Path(landlock.__file__),
-    "supervisor": Path(__file__).with_name("supervisor.py"),
+    **{
+        name: Path(__file__).with_name("apart") / f"{name}.py"
+        for name in ("filters", "network", "world", "supervisor")
+    },
 }
 """The modules of the supervisor, in the order in which they are made."""
 _START: Final = """
@@ -59,8 +68,38 @@ for name, code in codes.items():
     module = sys.modules[name] = type(sys)(name)
     exec(code, vars(module))
 module.main(line, order)
+os._exit(0)  # nothing is left to put away
 """
 """It runs what it is sent: to find and compile modules takes as long as all that they do."""
+_TRIED: Final = ("namespaces", "landlock", "filter")
+_PARTS: Final = {
+    "files": ("namespaces", "landlock"),
+    "processes": ("namespaces", "landlock"),
+    "users": ("namespaces",),
+    "network": ("namespaces",),
+    "terminals": ("namespaces", "landlock"),
+    "shared memory": ("namespaces",),
+    "keyring": ("filter",),
+    "system calls": ("filter",),
+    "limits": ("limits",),
+}
+"""What is kept apart, and by which of the means that keep it."""
+_LIMITS: Final = {
+    "processes": 4096,
+    "open_files": 16 * 1024,
+    "file_size": 16 * 1024**3,
+    "full": FULL_BYTES,
+    "full_files": FULL_FILES,
+}
+_PORTS: Final = {
+    "http": 80, "https": 443, "ftp": 21, "smtp": 25, "imap": 143, "imaps": 993, "ldap": 389,
+    "postgres": 5432, "postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mssql": 1433,
+    "mongodb": 27017, "redis": 6379, "amqp": 5672,
+}  # fmt: skip
+"""Where a URL leads that names no port."""
+_ENDPOINT: Final = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_.-]{1,253})):(?P<port>[0-9]{1,5})"
+)
 _MAX_ANSWER: Final = 64 * 1024
 _NUMBERS: Final = frozenset({"pid", "status", "is_clean"})
 
@@ -86,18 +125,76 @@ def isolation(asked: str | None = None) -> str:
     return found
 
 
+def endpoints(given: Iterable[str], network: Iterable[str]) -> list[tuple[str, int]]:
+    """(host, port) of each URL among what a program is given, and of what its agent names.
+
+    Sorted. `UsageError` where a name is no `HOST:PORT`.
+    """
+    found = set()
+    for text in given:
+        with contextlib.suppress(ValueError):  # no URL, or one of several hosts
+            parts = urlsplit(text)
+            port = parts.port or _PORTS.get(parts.scheme.partition("+")[0])
+            if parts.hostname and port:
+                found.add((parts.hostname, port))
+    for text in network:
+        named = _ENDPOINT.fullmatch(text)
+        port = int(named["port"]) if named else 0
+        if named is None or not 0 < port < 1 << 16:
+            raise UsageError(f"network {text[:80]!r}: expected HOST:PORT, e.g. api.example.com:443")
+        found.add(((named["v6"] or named["host"]).lower(), port))
+    if len(found) > MAX_ENDPOINTS:
+        raise UsageError(f"{len(found)} endpoints for one program; at most {MAX_ENDPOINTS}")
+    return sorted(found)
+
+
+def sockets(given: Iterable[str]) -> list[str]:
+    """The paths that URLs among what a program is given name in their queries."""
+    found = set()
+    for text in given:
+        with contextlib.suppress(ValueError):
+            query = parse_qsl(urlsplit(text).query) if "://" in text else []
+            found |= {value for _, value in query if value.startswith("/")}
+    return sorted(found)
+
+
+def is_filtered(kind: str) -> bool:
+    """True where a program's system calls are limited: it is kept apart, and they can be."""
+    return kind != NONE and _causes()["filter"] is None
+
+
+def boundary(kind: str) -> dict[str, str]:
+    """The parts of what keeps a program apart, by name: `held`, or why it is not.
+
+    Empty where nothing is to keep it.
+    """
+    if kind == NONE:
+        return {}
+    causes = _causes()
+    held = {*kind.split("+"), "limits", *(("filter",) if is_filtered(kind) else ())}
+    return {
+        part: "held"
+        if held.intersection(means)
+        else f"not held: {causes[means[0]] or 'it was not asked for'}"
+        for part, means in _PARTS.items()
+    }
+
+
+def machine_limits() -> dict[str, int]:
+    """The share of this machine that a program may take."""
+    pages = os.sysconf("SC_PHYS_PAGES") if sys.platform == "linux" else 1 << 20
+    return {"memory": pages * os.sysconf("SC_PAGE_SIZE") // 2, **_LIMITS}
+
+
 @functools.cache
 def _causes() -> Mapping[str, str | None]:
     """Why this process cannot have each kind; None where it can."""
     if sys.platform != "linux":
-        return dict.fromkeys(("namespaces", "landlock"), "this system is not Linux")
+        return dict.fromkeys(_TRIED, "this system is not Linux")
     order = Order(command=None, environment={}, folder="/", isolation=NONE, writable=["/tmp"])  # noqa: S108 - tried in a world of its own
     with Supervised(order, stdin=subprocess.DEVNULL, output=subprocess.DEVNULL) as tried:
         tried.listen(END_SECONDS)
-        return {
-            kind: tried.answer.get(kind, "nobody said") or None
-            for kind in ("namespaces", "landlock")
-        }
+        return {kind: tried.answer.get(kind, "nobody said") or None for kind in _TRIED}
 
 
 @functools.cache
@@ -117,6 +214,13 @@ class Order:
     isolation: str
     writable: Sequence[str] = ()
     hidden: Sequence[str] = ()
+    endpoints: Sequence[tuple[str, int]] = ()
+    """(host, port) of all that it reaches in namespaces."""
+    sockets: Sequence[str] = ()
+    """Paths below which it reaches sockets, beside what it may write."""
+    is_filtered: bool = False
+    """Its system calls are limited."""
+    limits: Mapping[str, int] = field(default_factory=machine_limits)
 
 
 class Supervised:
@@ -131,7 +235,10 @@ class Supervised:
     ) -> None:
         """The supervisor has its order. `OSError` where it could not be started."""
         self.answer: dict[str, Any] = {}
-        """All that it said: `pid`, then `failed`, or `status` and `is_clean`, then `over`."""
+        """All that it said: `pid`, then `failed`, or `status` and `is_clean`, then `over`.
+
+        `overrun` says what the program took too much of, `refused` what it asked for in vain.
+        """
         self.is_over = False
         """It has said its last."""
         self._kept = b""
@@ -174,7 +281,7 @@ class Supervised:
     def take(self) -> None:
         """What it has just said is in `answer`."""
         try:
-            piece = self.line.recv(_MAX_ANSWER)
+            piece = twice(lambda: self.line.recv(_MAX_ANSWER))
         except OSError:
             piece = b""
         *lines, self._kept = (self._kept + piece).split(b"\n")

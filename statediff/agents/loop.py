@@ -23,7 +23,7 @@ from statediff.agents.turns import reply_in
 from statediff.capture.source import Clock
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
-from statediff.model.trace import NoAnswer
+from statediff.model.trace import ENDED_BY_ITSELF, ENDED_BY_TIMEOUT, ENDED_IN_CRASH, NoAnswer
 from statediff.model.values import Value, printable
 
 SYSTEM: Final = (
@@ -46,6 +46,11 @@ class LoopAgent:
     @property
     def name(self) -> str:
         return self.endpoint.model
+
+    @property
+    def entrusted(self) -> tuple[str, ...]:
+        """The model's key."""
+        return (self.endpoint.key,)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         started_at = clock()
@@ -75,6 +80,7 @@ class LoopAgent:
                 started_at,
                 clock(),
                 error=error,
+                ending=talk.ending if error else ENDED_BY_ITSELF,
                 stdout=Output(text, max(seen, kept), kept),
                 usage=talk.bill(),
             )
@@ -105,6 +111,8 @@ class _Talk:
         self._asked = 0
         self._deadline = time.monotonic() + agent.timeout_seconds
         self.last = ""
+        self.ending = ENDED_BY_TIMEOUT
+        """How it ended, where it did not end well."""
 
     def through(self, message: str | None = None) -> str | None:
         """The model has answered, the user's further message if there is one; else why not."""
@@ -121,6 +129,7 @@ class _Talk:
             try:
                 said = agent.endpoint.ask(self._messages, self._tools, deadline)
             except RequestRefused as refused:
+                self.ending = ENDED_IN_CRASH
                 return f"the model's server refuses the request: {refused}"
             self._used += said.usage
             agent.budget.spend(said.usage)

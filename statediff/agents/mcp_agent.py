@@ -18,8 +18,7 @@ from threading import Event
 from statediff.agents.command import CommandAgent
 from statediff.agents.handover import PAST_THE_TOOLS
 from statediff.agents.isolation import NONE, isolation
-from statediff.agents.mcp_config import read_mcp_config
-from statediff.agents.mcp_proxy import Proxy
+from statediff.agents.mcp_proxy import Proxy, read_mcp_config
 from statediff.agents.mcp_server import mcp_server, serving_http
 from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import tool_table
@@ -52,6 +51,11 @@ class McpAgent:
         """What was asked for, or the strongest that there is."""
         asked = self.program.isolation
         return isolation() if asked == NONE and not self.is_isolation_chosen else asked
+
+    @property
+    def entrusted(self) -> tuple[str, ...]:
+        """The secrets that the program is given."""
+        return self.program.entrusted
 
     @property
     def halted(self) -> Event:

@@ -25,14 +25,13 @@ from functools import partial
 from itertools import islice
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, unquote_plus, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import h11
 
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, recording
 from statediff.agents.trial import AgentRun, Trial, WrappedAgent
 from statediff.agents.turns import heard
-from statediff.agents.veil import Veil, live_veil
 from statediff.capture.source import Clock
 from statediff.model.trace import ActionClass, Excerpt, Mark
 from statediff.systems.git.refs import move
@@ -76,7 +75,7 @@ class NativeAgent(WrappedAgent):
     """Another agent, whose requests over HTTP are recorded; its own log of them is not used."""
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
-        with recording(clock, veil=live_veil(trial.urls.values())) as recorder:
+        with recording(clock) as recorder:
             urls = dict(trial.urls)
             with ExitStack() as proxies:
                 for source, url in trial.urls.items():
@@ -279,7 +278,7 @@ class _Connection(BaseRequestHandler):
         error = f"HTTP {answer.status_code}" if answer.status_code >= 400 else None
         result = {
             "status": answer.status_code,
-            "body": _content(beginning, _value(answer, "Content-Type"), self._proxy.recorder.veil),
+            "body": _content(beginning, _value(answer, "Content-Type")),
         }
         named = marks_of(self._proxy.source, _values(answer, HEADER))
         call.end(result, error, beginning, named)
@@ -301,9 +300,7 @@ class _Call:
 
     def __init__(self, proxy: RecordingProxy, request: _Request) -> None:
         self._recorder = proxy.recorder
-        self._class, self._arguments, self._marks = _description(
-            proxy.source, request, proxy.recorder.veil
-        )
+        self._class, self._arguments, self._marks = _description(proxy.source, request)
         self._id = self._recorder.begin(
             f"{proxy.source} {request.method}",
             self._arguments,
@@ -341,7 +338,7 @@ def _value(message: _Message, name: str) -> str:
 
 
 def _description(
-    source: str, request: _Request, veil: Veil
+    source: str, request: _Request
 ) -> tuple[ActionClass, dict[str, Any], tuple[Mark, ...] | None]:
     """Class, arguments and marks of one request."""
     method, body = request.method, request.body
@@ -365,7 +362,7 @@ def _description(
         action_class = ActionClass.IRREVERSIBLE_DELETION if gone else ActionClass.CONDITIONAL_UPDATE
         return action_class, arguments, marks
     if body:
-        arguments["body"] = _content(body, _value(request.head, "Content-Type"), veil)
+        arguments["body"] = _content(body, _value(request.head, "Content-Type"))
     orders = _orders(request, pairs)
     if not orders:
         orders = [method]
@@ -430,44 +427,25 @@ def _ok(move: str) -> bytes:
     return f"ok {move.rpartition(' ')[0]}\n".encode()
 
 
-def _content(body: bytes, content_type: str, veil: Veil) -> Any:
-    """A body as it is recorded: JSON as such, other text and bytes by digest and beginning.
-
-    What is no JSON is digested without its secrets.
-    """
+def _content(body: bytes, content_type: str) -> Any:
+    """A body as it is recorded: JSON as such, other text and bytes by digest and beginning."""
     if not body:
         return None
     kind = content_type.partition(";")[0].strip().lower()
     if kind.endswith("json") and len(body) <= MAX_VALUE_BYTES // 2:
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(body)
-    text = body.decode("utf-8", "replace")
-    if kind == "application/x-www-form-urlencoded":
-        text = _form(text, veil)
-    excerpt = Excerpt.of(veil.text(text))
-    return {"digest": excerpt.digest, "bytes": len(body), "beginning": excerpt.beginning[:200]}
-
-
-def _form(text: str, veil: Veil) -> str:
-    """A form without the values of secrets, otherwise as it was written."""
-    fields = []
-    for each in text.split("&"):
-        name, equals, value = each.partition("=")
-        found = unquote_plus(value)
-        shown = veil.value({unquote_plus(name): found})[unquote_plus(name)]
-        fields.append(each if shown == found else f"{name}{equals}{shown}")
-    return "&".join(fields)
+    excerpt = Excerpt.of(body.decode("utf-8", "replace"))
+    return {"digest": excerpt.digest, "bytes": len(body), "beginning": excerpt.beginning}
 
 
 def _principal(authorization: str) -> str | None:
-    """The account that a request was made with; its password is read by nobody."""
+    """The account that a request was made with, which may be a key; its password nobody reads."""
     scheme, _, word = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None
     try:
-        name, colon, secret = base64.b64decode(word, validate=True).decode("utf-8").partition(":")
+        name, colon, _ = base64.b64decode(word, validate=True).decode("utf-8").partition(":")
     except (binascii.Error, UnicodeDecodeError):
         return None
-    if colon and name and secret in ("", "x-oauth-basic", "x-token-auth", "api_token"):
-        return "(a key)"  # the account is the key itself
     return unquote(name)[:200] if colon and name else None

@@ -35,7 +35,6 @@ from typing import Any, Final
 from statediff.agents.handover import read_handed_file
 from statediff.agents.otlp import MAX_FILE_BYTES, Event, Span, read_otlp
 from statediff.agents.recorder import log_value
-from statediff.agents.veil import file_veil
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import Action, Trace
@@ -82,8 +81,7 @@ def read_otel(path: Path, trace_id: str | None = None) -> Trace:
             f"{what}: {len(traces)} traces have calls; name one; {_list_names(traces)}"
         )
     actions = next(iter(traces.values()), ())
-    trace = Trace(tuple(actions), False, IMPORTED, is_agent_influenced=True)
-    return file_veil().trace(trace)
+    return Trace(tuple(actions), False, IMPORTED, is_agent_influenced=True)
 
 
 def _list_names(traces: Iterable[str]) -> str:

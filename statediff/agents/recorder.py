@@ -16,7 +16,7 @@ log is in this process's memory, where a program that shares our user has no fil
 the process dies, the file still says what had begun. What happens to the file changes no trace of
 this process; a running digest shows it, and the log is then not complete. Texts and values are
 bounded; what was too large to keep is *unobserved*, never cut, for a cut value would be another
-value. Secrets are replaced before anything is kept (`veil`).
+value. Nothing else is changed: what is recorded is judged.
 
 The log is complete only if it was closed in order and nothing of it failed. Anyone who knows of
 calls that went past the recorder says so with `miss`.
@@ -36,7 +36,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from statediff.agents.own_log import bounded
-from statediff.agents.veil import Veil, live_veil
+from statediff.agents.own_secrets import OwnSecrets
 from statediff.atomic import write_atomically
 from statediff.capture.source import Clock
 from statediff.errors import BundleError, InputError, StorageError
@@ -49,6 +49,7 @@ from statediff.model.trace import NO_REPLY, Action, ActionClass, Excerpt, Mark, 
 from statediff.model.values import Map, Unobserved, Value, encode, printable
 
 FORM: Final = "statediff.calls/1"
+NO_SECRETS: Final = OwnSecrets()
 MAX_CALLS: Final = 100_000
 MAX_VALUE_BYTES: Final = 64 * 1024
 """Of the arguments, or of the result, of one call, written as JSON."""
@@ -74,13 +75,13 @@ class Recorder:
         clock: Clock,
         *,
         principal: str | None = "agent",
-        veil: Veil | None = None,
+        own: OwnSecrets = NO_SECRETS,
     ) -> None:
         """With a path the file is there, holding its form; `StorageError` if it was before.
 
-        `veil` replaces secrets; without one, all that its rules find and the environment's own.
+        `own` are secrets of ours that are not to be in it, where nobody takes them out later.
         """
-        self.veil = live_veil() if veil is None else veil
+        self._own = own
         self._clock = clock
         self._lines: list[bytes] = []
         self._bytes = 0
@@ -126,12 +127,12 @@ class Recorder:
                 name,
                 action_class=class_,
                 arguments=kept,
-                principal=self._principal if principal is None else self.veil.text(principal),
+                principal=self._principal if principal is None else self._own.text(principal),
                 attempt=attempt or self._failed.get(likeness, 0) + 1,
                 started_at=self._clock(),
                 parent=parent,
-                context=None if context is None else Excerpt.of(self.veil.text(context)),
-                messages=None if messages is None else Excerpt.of(self.veil.text(messages)),
+                context=None if context is None else Excerpt.of(self._own.text(context)),
+                messages=None if messages is None else Excerpt.of(self._own.text(messages)),
             )
             self._write({"begin": action_document(action)})
         return call
@@ -161,7 +162,7 @@ class Recorder:
                 {
                     "end": call,
                     "result": encode(kept),
-                    "error": None if error is None else bounded(self.veil.text(error), MAX_ERROR),
+                    "error": None if error is None else bounded(self._own.text(error), MAX_ERROR),
                     "class": None if class_ is None else class_.value,
                     "transactions": marks,
                     "finished_at": encode(self._clock()),
@@ -171,11 +172,11 @@ class Recorder:
     def user(self, message: str) -> None:
         """A message of the user, with which a turn begins."""
         with self._lock:
-            self._write({"user": bounded(self.veil.text(message), MAX_VALUE_BYTES)})
+            self._write({"user": bounded(self._own.text(message), MAX_VALUE_BYTES)})
 
     def reply(self, reply: object) -> None:
         """What the agent said to the user at the end of the turn."""
-        kept = log_value(self.veil.value(reply))
+        kept = log_value(self._own.value(reply))
         with self._lock:
             if isinstance(kept, Unobserved):
                 self._miss(kept.cause)
@@ -235,14 +236,14 @@ class Recorder:
 
     def _miss(self, cause: str) -> None:
         if self._gap is None:
-            self._gap = bounded(self.veil.text(cause), MAX_ERROR)
+            self._gap = bounded(self._own.text(cause), MAX_ERROR)
             self._write({"missed": self._gap})
 
     def _value(self, raw: object) -> Value | Unobserved:
         if self._bytes > MAX_LOG_BYTES:
             cause = f"the log has more than {MAX_LOG_BYTES} bytes and keeps no values"
             return Unobserved(by_run(cause))
-        return log_value(self.veil.value(raw))
+        return log_value(self._own.value(raw))
 
     def _write(self, entry: dict[str, Any]) -> None:
         """One more line. A disk that is full does not end the run: the log is then incomplete."""
@@ -306,9 +307,9 @@ class _LogFile:
                 write_atomically(self._path, b"".join(anew), mode=0o600)
 
 
-def recording(clock: Clock, *, veil: Veil | None = None) -> Recorder:
+def recording(clock: Clock, *, principal: str | None = "agent") -> Recorder:
     """A recorder without a file, for one block."""
-    return Recorder(None, clock, veil=veil)
+    return Recorder(None, clock, principal=principal)
 
 
 def read_calls(path: Path) -> Trace:

@@ -22,7 +22,6 @@ from statediff.agents.handover import LACKS, SELF_RECORDED, read_handed_file, re
 from statediff.agents.otel import read_otel
 from statediff.agents.otlp import MAX_FILE_BYTES
 from statediff.agents.recorder import FORM, read_calls
-from statediff.agents.veil import file_veil
 from statediff.errors import BundleError, InputError
 from statediff.evidence.canonical import read
 from statediff.evidence.shapes import check_shape
@@ -45,8 +44,6 @@ def read_trace_file(path: Path, *, is_vouched: bool = False) -> Trace:
     reader = _reader(path, what)
     try:
         trace = reader(path)
-        if reader is not read_otel:
-            trace = file_veil().trace(trace)
         if reader in (read_calls, _whole):
             _require_sound(trace)
     except (BundleError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:

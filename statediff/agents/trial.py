@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload, runti
 from urllib.parse import unquote, urlsplit
 
 from statediff.errors import AdapterError, UsageError
-from statediff.model.trace import NoAnswer, Trace
+from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import Value
 
 if TYPE_CHECKING:  # they load more than a function in a process of its own needs
@@ -221,11 +221,14 @@ class Trial:
 
 def place_of(url: str) -> Path | None:
     """The folder that an agent needs to use a system that is files of this machine."""
+    path = path_of(url)
+    return path if path is None or path.is_dir() else path.parent
+
+
+def path_of(url: str) -> Path | None:
+    """The file or folder of this machine that a URL leads to; None where it leads elsewhere."""
     parts = urlsplit(url)
-    if parts.hostname is not None or not parts.path:
-        return None
-    place = Path("/" + unquote(parts.path).lstrip("/"))
-    return place if place.is_dir() else place.parent
+    return None if parts.netloc or not parts.path else Path("/" + unquote(parts.path).lstrip("/"))
 
 
 @dataclass(frozen=True)
@@ -252,6 +255,8 @@ class AgentRun:
     """What a program returned; negative: the signal that ended it; None: not a program."""
     error: str | None = None
     """Why the agent did not end well (exit code, timeout, exception); None when it did."""
+    ending: RunEnding | None = None
+    """How it ended, in the words of a contract; None where the adapter does not know."""
     stdout: Output = NOTHING_PRINTED
     stderr: Output = NOTHING_PRINTED
     unreadable: str | None = None
@@ -260,6 +265,14 @@ class AgentRun:
     """What was asked of a model; None where nobody counted."""
     is_at_large: bool = False
     """Something that the agent began may run still."""
+    command: tuple[str, ...] = ()
+    """The program that was run, and its arguments; empty of what is no program of the caller's."""
+    boundary: Mapping[str, str] = field(default_factory=dict)
+    """Each part of what kept it apart: `held`, or why not; empty where nothing was to keep it."""
+    endpoints: tuple[str, ...] = ()
+    """`HOST:PORT` of all that it reached, where its network was its own."""
+    refused: tuple[str, ...] = ()
+    """What it asked for beside them, and did not get: `ADDRESS:PORT`, or a name."""
 
 
 @runtime_checkable
@@ -289,6 +302,15 @@ class Trusted(Protocol):
         """Whether somebody does."""
 
 
+@runtime_checkable
+class Entrusted(Protocol):
+    """An agent that is given secrets of the evaluator's."""
+
+    @property
+    def entrusted(self) -> tuple[str, ...]:
+        """The secrets that the agent is given, such as the key of a model."""
+
+
 @dataclass(frozen=True)
 class WrappedAgent:
     """What an agent around another one has of it."""
@@ -303,6 +325,11 @@ class WrappedAgent:
     def isolation(self) -> str:
         """The agent's own."""
         return self.agent.isolation if isinstance(self.agent, Isolated) else "none"
+
+    @property
+    def entrusted(self) -> tuple[str, ...]:
+        """The agent's own."""
+        return self.agent.entrusted if isinstance(self.agent, Entrusted) else ()
 
     @property
     def halted(self) -> Event:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from statediff.model.batches import TAGGED, Row, batch_rows, encode_rows, form_of
 from statediff.model.columns import table_changes
 from statediff.model.explanation import BY_AGENT
-from statediff.model.readings import Capture, History, SourceCapture
+from statediff.model.readings import Capture, History
 from statediff.model.schema import Kind
 from statediff.model.state import (
     ChunkRef,
@@ -69,38 +69,41 @@ def bound_captures(
     before: Capture, after: Capture, bounds: Bounds = BOUNDS
 ) -> tuple[Capture, Capture]:
     """The captures, cut to the bounds where what changed between them goes beyond."""
-    sides: tuple[list[SourceCapture], list[SourceCapture]] = ([], [])
     lasts = {part.reading.source: part for part in after.parts}
+    firsts: dict[str, State] = {}
+    ends: dict[str, State] = {}
     for first in before.parts:
-        last = lasts.pop(first.reading.source, None)
-        if last is None:
-            sides[0].append(first)
-            continue
-        states = bound_states(first.state, last.state, bounds)
-        for side, part, state in zip(sides, (first, last), states, strict=True):
-            side.append(part if state is part.state else replace(part, state=state))
-    sides[1].extend(lasts.values())
-    ones, twos = (tuple(sorted(side, key=lambda p: p.reading.source)) for side in sides)
-    return (
-        before if ones == before.parts else replace(before, parts=ones),
-        after if twos == after.parts else replace(after, parts=twos, history=_ending(after, twos)),
+        source = first.reading.source
+        last = lasts.get(source)
+        if last is not None:
+            cut = bound_states(first.state, last.state, bounds)
+            if cut[1] is not last.state:
+                firsts[source], ends[source] = cut
+    if not ends:
+        return before, after
+    history = _ending(after, ends)
+    return _with(before, firsts), replace(_with(after, ends), history=history)
+
+
+def _with(capture: Capture, states: Mapping[str, State]) -> Capture:
+    """The capture with other states of some sources."""
+    return replace(
+        capture,
+        parts=tuple(
+            replace(part, state=states.get(part.reading.source, part.state))
+            for part in capture.parts
+        ),
     )
 
 
-def _ending(after: Capture, parts: Sequence[SourceCapture]) -> History:
+def _ending(after: Capture, ends: Mapping[str, State]) -> History:
     """The history, where it ends in the state after of a source, ending in the one that is cut."""
-    ends = {
-        whole.reading.source: (whole.state.digest(), part.state)
-        for whole, part in zip(
-            sorted(after.parts, key=lambda p: p.reading.source), parts, strict=True
-        )
-        if whole.state is not part.state
-    }
     transactions = list(after.history.transactions)
-    for source, (digest, state) in ends.items():
+    for part in after.parts:
+        source, state = part.reading.source, part.state
         own = [at for at, each in enumerate(transactions) if each.source == source]
-        if own and transactions[own[-1]].state.digest() == digest:
-            transactions[own[-1]] = replace(transactions[own[-1]], state=state)
+        if source in ends and own and transactions[own[-1]].state.digest() == state.digest():
+            transactions[own[-1]] = replace(transactions[own[-1]], state=ends[source])
     return replace(after.history, transactions=tuple(transactions))
 
 
@@ -153,21 +156,20 @@ def _may_go_beyond(before: Table, after: Table, bounds: Bounds) -> bool:
         return False
     if before.type.key != after.type.key or before.partition != after.partition:
         return False
-    differing = [
-        (one, two)
-        for one, two in _pairs(before, after)
-        if one is not two and one.digest != two.digest
-    ]
-    if sum(max(one.rows, two.rows) for one, two in differing) > bounds.rows:
+    rows = 0
+    differing: list[tuple[Table, ChunkRef]] = []
+    for one, two in _pairs(before, after):
+        if one is not two and one.digest != two.digest:
+            rows += max(one.rows, two.rows)
+            differing += ((before, one), (after, two))
+    if rows > bounds.rows:
         return True
-    batches = [
-        table.store.get(ref)
-        for pair in differing
-        for table, ref in zip((before, after), pair, strict=True)
-        if ref.rows
-    ]
+    batches = [table.store.get(ref) for table, ref in differing if ref.rows]
     # A quick bound from above: columns that share a buffer count for themselves.
-    if sum(b.get_total_buffer_size() * b.num_columns for b in batches) <= bounds.key_bytes:
+    upper = 0
+    for batch in batches:
+        upper += batch.get_total_buffer_size() * batch.num_columns
+    if upper <= bounds.key_bytes:
         return False
     return bool(sum(batch.nbytes for batch in batches) > bounds.key_bytes)
 

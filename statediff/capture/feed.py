@@ -18,11 +18,19 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from statediff.capture.keyed_store import chunks_of
-from statediff.capture.source import Clock, SourceUnavailable, SourceUnfollowed, gap_of, unread
+from statediff.capture.held_chunks import chunks_of
+from statediff.capture.source import (
+    Clock,
+    SourceUnavailable,
+    SourceUnfollowed,
+    asked_twice,
+    gap_of,
+    unread,
+)
 from statediff.errors import AdapterError
 from statediff.model.columns import table_changes
-from statediff.model.explanation import BY_AGENT
+from statediff.model.explanation import BY_AGENT, is_by_agent, unread_because
+from statediff.model.explanation import cause as cause_in
 from statediff.model.readings import (
     TRIAL_CLOCK,
     Capture,
@@ -35,6 +43,7 @@ from statediff.model.readings import (
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
 from statediff.model.trace import Action, Mark, Trace
 from statediff.model.values import Unobserved
+from statediff.total import in_any_case, words_of
 
 
 @dataclass(frozen=True)
@@ -251,6 +260,12 @@ class Watch:
         return with_history(after, [*known, *found])
 
     def _history(self, feed: Feed, store: ChunkStore, before: Capture, after: Capture) -> History:
+        def give_up(error: Exception) -> History:
+            return unseen(feed.source, unread_because(words_of(error)), self._clock)
+
+        return in_any_case(lambda: self._seen(feed, store, before, after), give_up)
+
+    def _seen(self, feed: Feed, store: ChunkStore, before: Capture, after: Capture) -> History:
         source = feed.source
         cause = self._unattached.get(source)
         first = read_of(before, source)
@@ -258,8 +273,14 @@ class Watch:
             cause = "the source was not read before the run"
         if cause is not None or first is None:
             return unseen(source, cause or "", self._clock)
+
+        def ask() -> Seen:
+            return feed.finish(chunks_of(store, source), self._clock, first.state)
+
         try:
-            seen = feed.finish(chunks_of(store, source), self._clock, first.state)
+            seen = asked_twice(ask)
+            if seen.gap is not None and not is_by_agent(cause_in(seen.gap)):
+                seen = asked_twice(ask)
         except SourceUnavailable as error:
             return unseen(source, f"the feed could not be read: {gap_of(error)}", self._clock)
         if seen.gap is None and not seen.transactions:

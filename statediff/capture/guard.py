@@ -24,15 +24,23 @@ is asked to hold what its log names against what the pages themselves say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, runtime_checkable
 
 import blake3
 
 from statediff.capture.feed import Feed, Seen, Watch, history_of, read_of, unseen
-from statediff.capture.keyed_store import chunks_of
-from statediff.capture.source import Clock, PageReader, Source, SourceUnavailable, gap_of, unread
+from statediff.capture.held_chunks import chunks_of
+from statediff.capture.source import (
+    Clock,
+    PageReader,
+    Source,
+    SourceUnavailable,
+    asked_twice,
+    gap_of,
+    unread,
+)
 from statediff.capture.take import in_name_order, read_source, unobserved_state
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture, History, SourceCapture
@@ -103,6 +111,10 @@ class Scans:
         """Whether this trial's reading of the source is to be a whole scan as well."""
         drawn = blake3.blake3(f"{self.seed}/{trial}/{source}".encode()).digest(8)
         return int.from_bytes(drawn, "big") < self.rate * 2**64
+
+    def wanted_of(self, trial: str, sources: Iterable[str]) -> list[str]:
+        """The sources that this trial also reads by a whole scan."""
+        return [source for source in sources if self.wanted(trial, source)]
 
 
 NO_SCANS: Final = Scans()
@@ -179,29 +191,34 @@ def _after(
     name = source.name
     store = chunks_of(store, name)
     first = read_of(before, name)
-    like = next((p.state for p in before.parts if p.reading.source == name), None)
+    earlier = next((p for p in before.parts if p.reading.source == name), None)
     feed = watch.feed_of(name)
     if first is not None and isinstance(source, PageReader) and not isinstance(feed, DeltaFeed):
-        return _by_pages(source, store, clock, first.state, is_wanted)
+        return _by_pages(source, store, clock, first, is_wanted)
     if first is None or not isinstance(feed, DeltaFeed):
-        return _scan(source, store, clock, like)
+        return _scan(source, store, clock, earlier)
     paged = feed if by_pages and isinstance(feed, PagedFeed) else None
-    try:
+
+    def establish() -> Established:
         if paged is not None:
             paged.check_pages()
         found = feed.establish(store, clock, first.state)
+        if found.part.reading.source != name:
+            raise AdapterError(f"the feed of {name!r} delivered another source's reading")
+        return found
+
+    try:
+        found = asked_twice(establish)
     except SourceUnavailable as error:
         history = unseen(name, f"the feed could not be read: {gap_of(error)}", clock)
-        return replace(_scan(source, store, clock, like), history=history)
-    if found.part.reading.source != name:
-        raise AdapterError(f"the feed of {name!r} delivered another source's reading")
+        return replace(_scan(source, store, clock, earlier), history=history)
     part = replace(found.part, reading=replace(found.part.reading, id=f"after/{name}"))
     check = SourceCheck(
         name, by_feed=True, by_scan=False, doubts=found.doubts, by_pages=paged is not None
     )
     after = _SourceAfter(part, check)
     if is_wanted:
-        after = _compare_with_scan(source, store, clock, like, after, FAULT)
+        after = _compare_with_scan(source, store, clock, earlier, after, FAULT)
         if after.history is not None:
             return after
     return replace(
@@ -209,8 +226,10 @@ def _after(
     )
 
 
-def _scan(source: Source, store: ChunkStore, clock: Clock, like: State | None) -> _SourceAfter:
-    part = read_source(source, store, clock, like, "after")
+def _scan(
+    source: Source, store: ChunkStore, clock: Clock, earlier: SourceCapture | None
+) -> _SourceAfter:
+    part = read_source(source, store, clock, earlier, "after")
     return _SourceAfter(part, SourceCheck(source.name, by_feed=False, by_scan=True))
 
 
@@ -218,12 +237,12 @@ def _compare_with_scan(
     source: Source,
     store: ChunkStore,
     clock: Clock,
-    like: State | None,
+    earlier: SourceCapture | None,
     after: _SourceAfter,
     fault: str,
 ) -> _SourceAfter:
     """What was established without a scan, compared with one; with a history if that is a fault."""
-    scan = read_source(source, store, clock, like, "after")
+    scan = read_source(source, store, clock, earlier, "after")
     if scan.reading.digest is None:
         return after
     disagreement = differing(after.part.state, scan.state)
@@ -236,11 +255,11 @@ def _compare_with_scan(
 
 
 def _by_pages(
-    source: PageReader, store: ChunkStore, clock: Clock, before: State, is_wanted: bool
+    source: PageReader, store: ChunkStore, clock: Clock, before: SourceCapture, is_wanted: bool
 ) -> _SourceAfter:
     """The part as its changed pages show it, without its history; scanned where they do not."""
     try:
-        found = source.read_changed(store, clock, before)
+        found = asked_twice(lambda: source.read_changed(store, clock, before.state))
     except SourceUnavailable:
         return _scan(source, store, clock, before)
     part = replace(found, reading=replace(found.reading, id=f"after/{source.name}"))

@@ -108,18 +108,3 @@ class SourceChunks(LayeredChunks):
             return super().piece(ref)
         batch = self.get(ref)
         return batch.serialize(), batch.schema
-
-
-def chunks_of(store: ChunkStore, source: str) -> ChunkStore:
-    """Where the chunks of a source go."""
-    if not isinstance(store, SourceChunks):
-        return store
-    return store.keyed.get(source, store.plain)
-
-
-def settle(store: ChunkStore, found: ChunkStore, refs: tuple[ChunkRef, ...]) -> None:
-    """These chunks, which `found` has, are in `store` too."""
-    if found is store:
-        return
-    for ref in refs:
-        store.put(found.get(ref))

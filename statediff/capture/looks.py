@@ -18,8 +18,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from statediff.capture.feed import Seen, history_of, read_of, with_history
-from statediff.capture.keyed_store import chunks_of
-from statediff.capture.source import Clock, SettledSource, Source, SourceUnavailable, gap_of
+from statediff.capture.held_chunks import chunks_of
+from statediff.capture.source import (
+    Clock,
+    SettledSource,
+    Source,
+    SourceUnavailable,
+    asked_twice,
+    gap_of,
+)
 from statediff.model.readings import Capture, History, Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.model.trace import Mark, Trace
@@ -40,8 +47,9 @@ class _Line:
 
     def look(self, call: str, names: tuple[str, ...], store: ChunkStore, clock: Clock) -> bool:
         """Whether the call changed the source."""
+        kept = chunks_of(store, self.source.name)
         try:
-            part = self.source.read(chunks_of(store, self.source.name), clock, self.state)
+            part = asked_twice(lambda: self.source.read(kept, clock, self.state))
         except SourceUnavailable as error:
             self.gap = self.gap or f"after {call} it could not be read: {gap_of(error)}"
             return False
@@ -78,7 +86,6 @@ class Looks:
         self._is_attached = False
         self._calls: set[str] = set()
         self._gap: str | None = None
-        self._failure: Exception | None = None
 
     def attach(self) -> None:
         """The agent acts by tools after whose calls the sources are read."""
@@ -105,12 +112,7 @@ class Looks:
         found = [m for m in marks or () if m.source not in self._lines or m.name is not None]
         for name, line in self._lines.items():
             names = tuple(m.name for m in found if m.source == name and m.name is not None)
-            try:
-                has_changed = line.look(call, names, self._store, self._clock)
-            except Exception as error:  # noqa: BLE001 - raised in `add_history`: the agent is not to blame
-                self._failure = error
-                return marks
-            if has_changed and not names:
+            if line.look(call, names, self._store, self._clock) and not names:
                 found.append(Mark(name, call))
         return None if marks is None else tuple(found)
 
@@ -119,8 +121,6 @@ class Looks:
 
         Nothing is added where the agent has no such tools, or made no call and may have gone past.
         """
-        if self._failure is not None:
-            raise self._failure
         cause = self._cause(trace)
         if not self._is_attached or (not self._calls and cause is not None):
             return after

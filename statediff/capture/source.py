@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import ClassVar, Protocol, runtime_checkable
+from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
+from statediff.capture.within import OutOfTime, in_time
 from statediff.errors import StatediffError
 from statediff.later import later
-from statediff.model.explanation import by_run
+from statediff.model.explanation import by_run, unread_because
 from statediff.model.readings import TRIAL_CLOCK, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State
+from statediff.total import in_any_case, words_of
 
 Clock = Callable[[], datetime]
 """Returns aware UTC instants; the trial's recorded clock."""
@@ -28,12 +31,41 @@ class SourceRuined(SourceUnavailable):
     """
 
 
+class SourceTooSlow(SourceUnavailable):
+    """Reading what is there takes longer than it may: `what` says how long that is."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(unread_because(what))
+        self.what = what
+
+
 class SourceUnfollowed(SourceUnavailable):
     """What the run did keeps the source from being followed: `what`, and the message says that."""
 
     def __init__(self, what: str) -> None:
         super().__init__(by_run(what))
         self.what = what
+
+
+T = TypeVar("T")
+
+
+def asked_twice(ask: Callable[[], T], least: float = 0.0) -> T:
+    """Ask once, and once more where the first ask fails.
+
+    Whatever fails twice is a `SourceUnavailable`, whose message is the cause; `SourceTooSlow` what
+    takes longer than readings may, and than `least` seconds of the processor.
+    """
+
+    def give_up(error: Exception) -> T:
+        if isinstance(error, SourceUnavailable):
+            raise error
+        raise SourceUnavailable(unread_because(words_of(error))) from error
+
+    try:
+        return in_time(lambda: in_any_case(ask, give_up), least)
+    except OutOfTime as error:
+        raise SourceTooSlow(f"it takes more than {error} to read") from None
 
 
 def gap_of(error: SourceUnavailable) -> str:
@@ -88,6 +120,15 @@ class PagedSource(Source, Protocol):
 
     def by_pages(self) -> PageReader:
         """The same source, read so; the caller closes it."""
+
+
+@runtime_checkable
+class PlacedSource(Source, Protocol):
+    """A source that is read at paths of this machine."""
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The paths; none where the environment took them away, which says nothing of the run."""
 
 
 @runtime_checkable

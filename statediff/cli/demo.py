@@ -12,13 +12,12 @@ import typer
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag
 from statediff.cli.output import emit, results, shown
-from statediff.errors import SandboxError, UsageError
+from statediff.errors import HarnessError, SandboxError, UsageError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from statediff.errors import HarnessError
-    from statediff.evaluate import ContractFile
+    from statediff.contract.file import ContractFile
     from statediff.evidence.package import Bundle
     from statediff.model.state import ChunkStore
     from statediff.model.verdict import Verdict
@@ -164,9 +163,9 @@ def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
     from contextlib import ExitStack
 
     from statediff.capture.store import DiskChunks
-    from statediff.evaluate import load_contract
-    from statediff.harness import write_run
+    from statediff.contract.file import load_contract
     from statediff.packs import contract_folder
+    from statediff.trial_folder import write_run
     from statediff.workspace.trials import open_sandbox
 
     tasks = {case.contract: contract_folder(case.contract) for case in CASES}
@@ -182,14 +181,17 @@ def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
         }
         proven: set[str] = set()
         for number, case in enumerate(CASES, start=1):
-            sandbox = started[case.contract].result()
-            if case.contract not in proven:
-                proven.add(case.contract)
-                receipt = _proven(sandbox)
-                if not as_json:
-                    results().print(_reset_line(sandbox, receipt))
             file, folder = files[case.contract], tasks[case.contract].folder
-            yield _trial(case, number, file, folder, sandbox, base, store)
+            try:
+                sandbox = started[case.contract].result()
+                if case.contract not in proven:
+                    receipt = _proven(sandbox)
+                    proven.add(case.contract)
+                    if not as_json:
+                        results().print(_reset_line(sandbox, receipt))
+                yield _trial(case, number, file, folder, sandbox, base, store)
+            except HarnessError as error:  # of this sandbox: the others are shown all the same
+                yield Finished(case.name, file.content.contract, case.name, fault=error)
 
 
 def _trial(
@@ -255,8 +257,12 @@ def _line(trial: Finished) -> Text:
 
 def _last(finished: list[Finished], surprises: list[str], base: Path, report: Path | None) -> str:
 
+    missing = [trial.agent for trial in finished if trial.bundle is None]
     if surprises:
-        return f"unexpected verdict: {', '.join(surprises)}; look at {shown(base)}"
+        kinds = {"without a verdict": missing, "unexpected verdict": surprises}
+        kinds["unexpected verdict"] = [name for name in surprises if name not in missing]
+        told = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
+        return f"{told}; look at {shown(base)}"
     example = next(t.folder for t in finished if t.agent == "plausible")
     lines = [] if report is None else [f"report: {shown(report)}"]
     next_step = f"next: statediff show {shown(example or base)}"
@@ -266,7 +272,8 @@ def _last(finished: list[Finished], surprises: list[str], base: Path, report: Pa
 def _document(trial: Finished) -> dict[str, Any]:
     whole = trial.as_json()
     names = ("agent", "contract", "verdict", "findings", "bundle")
-    return {name: whole.get(name) for name in names}
+    fault = {"fault": whole["fault"]} if "fault" in whole else {}
+    return {name: whole.get(name) for name in names} | fault
 
 
 def _summary(

@@ -17,9 +17,9 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -32,6 +32,10 @@ from statediff.errors import (
     StatediffError,
     UsageError,
 )
+from statediff.model.values import printable
+
+if TYPE_CHECKING:
+    from statediff.model.verdict import Verdict
 
 USAGE: Final = 2
 FAULT: Final = 4
@@ -41,6 +45,43 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 # The parser's own errors, whichever package the installed typer takes them from.
 _ParserError: Final[type[Exception]] = typer.BadParameter.__mro__[2]
+
+
+def exit_code(verdicts: Iterable[Verdict], *, has_fault: bool = False) -> int:
+    """0 all MATCH, 1 any DIVERGE, 3 INCONCLUSIVE and no DIVERGE (docs/design.md §11).
+
+    4 where something was not judged at all (`has_fault`) and no other run diverged.
+    """
+    from statediff.model.verdict import Verdict
+
+    found = set(verdicts)
+    if Verdict.DIVERGE in found:
+        return 1
+    if has_fault:
+        return FAULT
+    return 3 if Verdict.INCONCLUSIVE in found else 0
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A contract or sandbox that failed, and that the command went on without."""
+
+    name: str
+    why: str
+
+    @staticmethod
+    def documents(failed: Sequence[Failed]) -> dict[str, Any]:
+        """The failures as members of a JSON object; empty where there are none."""
+        found = [{"name": each.name, "fault": each.why} for each in failed]
+        return {"failed": found} if found else {}
+
+    @staticmethod
+    def show(failed: Sequence[Failed]) -> int:
+        """The exit code for them; each is named on standard error, after what the others show."""
+        for each in failed:
+            message = f"error: {printable(each.name)}: {printable(each.why)}"
+            sys.stderr.write(f"{message}\n")
+        return FAULT if failed else 0
 
 
 class Interrupted(Exception):

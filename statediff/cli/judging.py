@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from statediff.cli.faults import FAULT
 from statediff.cli.options import (
     BundleOutOption,
     CaseChoice,
@@ -27,16 +28,19 @@ from statediff.cli.output import (
     note_unread,
     print_result,
     print_trial,
+    progress,
     results,
     shown,
 )
-from statediff.errors import StatediffError, UsageError
+from statediff.errors import StatediffError, StorageError, UsageError
+from statediff.model.trace import ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from statediff.evaluate import ContractFile, Evaluated
+    from statediff.contract.file import ContractFile
     from statediff.evidence.roots import Roots
+    from statediff.kernel import Evaluated
     from statediff.model.readings import Capture
 
 
@@ -61,6 +65,10 @@ class AgentRecord:
             "--complete-trace", help="The trace holds every call, and the agent did not write it."
         ),
     ] = False
+    ended: Annotated[
+        str | None,
+        typer.Option("--ended", metavar="HOW", help=f"How the run ended: {', '.join(ENDINGS)}."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,12 +175,13 @@ class Given:
 
 def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     """The judgement of one run; its reward is written. `StatediffError` where it cannot be read."""
-    from statediff.evaluate import TrialFacts, evaluate
+    from statediff.kernel import TrialFacts, evaluate
     from statediff.packs import known_sandbox
     from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
 
     reward, log = given.written.reward, given.written.log
     refined = refinements(schema, known_sandbox(file))
+    facts = TrialFacts.offline(given.record.ended)
     captures = capture_pair(given.states.before, given.states.after, refined, given.during)
     note_doubtful((given.states.before, captures[0]), (given.states.after, captures[1]))
     note_unread(file, captures[0])
@@ -181,7 +190,7 @@ def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
         *captures,
         trace=trace_from(given.record.trace, given.record.complete_trace),
         answer=answer_from(given.record.answer, file.content.answer.form),
-        facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+        facts=facts,
         roots=None if log is None else _registered(log, captures),
     )
     note_done_before(file, captures[0], evaluated.judgement)
@@ -194,7 +203,7 @@ def _judge_cases(
     path: Path, cases: CaseChoice, given: Given, schema: Path | None, how: Loudness
 ) -> int:
     """Every chosen case under its own contract, a line each; one that cannot be read is a fault."""
-    from statediff.evaluate import exit_code
+    from statediff.cli.faults import exit_code
     from statediff.model.verdict import Verdict
     from statediff.workspace import folders
     from statediff.workspace.cases import load_named_cases
@@ -281,7 +290,7 @@ def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
 
 def _write_reward(evaluated: Evaluated, path: Path) -> None:
     """`{"reward": 1.0, section: share of its clauses}`; nothing where there is no reward."""
-    from statediff.scoring import score_of
+    from statediff.scores import score_of
     from statediff.workspace.folders import write_file
 
     score = score_of(evaluated.judgement)
@@ -294,16 +303,20 @@ def keep_and_show(
     evaluated: Evaluated, out: Path | None, more: Mapping[str, Any], how: Loudness
 ) -> int:
     """The bundle and its page are kept, the verdict is shown; the exit code it stands for."""
+    from statediff.cli.faults import exit_code
     from statediff.cli.suites.reporting import tell_no_page
-    from statediff.evaluate import exit_code
     from statediff.reports.record import parsed
     from statediff.workspace import folders
     from statediff.workspace.pages import keep_trial_report
 
     folder = out or folders.bundle_folder(evaluated.bundle)
-    folders.keep_bundle(evaluated.bundle, folder)
-    bundle = parsed(evaluated.bundle)
-    page = keep_trial_report(bundle, folder, tell_no_page)
+    bundle, page = parsed(evaluated.bundle), None
+    try:
+        folders.keep_bundle(evaluated.bundle, folder)
+        page = keep_trial_report(bundle, folder, tell_no_page)
+    except StorageError as error:  # the verdict is there; only its bundle is not
+        more = {**more, "not_kept": [str(error)]}
+        progress().print(str(error), soft_wrap=True, markup=False)
     if how.as_json:
         from statediff.reports.plain import plain_judgement
 
@@ -311,8 +324,10 @@ def keep_and_show(
     else:
         print_trial(bundle, "the bundle", how)
         console = results()
-        if not how.quiet:
+        if not how.quiet and "not_kept" not in more:
             console.print(f"bundle: {shown(folder)}", soft_wrap=True)
         if page is not None and not how.quiet:
             console.print(f"report: {shown(page)}", soft_wrap=True)
-    return exit_code([evaluated.judgement.verdict])
+    code = exit_code([evaluated.judgement.verdict])
+    # The verdict is shown, and what it rests on is not kept: that is no pass.
+    return FAULT if code == 0 and "not_kept" in more else code

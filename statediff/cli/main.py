@@ -70,7 +70,7 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("init", "contracts.drafting", "init"),
     ("tasks", "contracts.authoring", "tasks"),
     ("run", "suites.running", "run"),
-    ("retry", "suites.running", "retry"),
+    ("retry", "suites.retrying", "retry"),
     ("record", "contracts.drafting", "record"),
     ("mcp", "systems.serving", "mcp"),
     ("mcp-proxy", "systems.serving", "mcp_proxy"),

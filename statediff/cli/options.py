@@ -44,6 +44,8 @@ def with_options(command: Callable[..., object]) -> Callable[..., object]:
 
 def _options(name: str, hint: Any, default: Any) -> Iterator[Parameter]:
     if not is_dataclass(hint):
+        for info in getattr(hint, "__metadata__", ()):
+            info.readable = False  # the parser says less than what opens the place
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
         return
     hints = get_type_hints(hint, include_extras=True)
@@ -72,6 +74,13 @@ class Tier(StrEnum):
 
 JsonFlag: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")
+]
+RebaseOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--rebase",
+        help="External systems were changed on purpose: what the next reset leaves is their base.",
+    ),
 ]
 ContractArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="CONTRACT", help="Contract file, its folder, or a pack's name.")
@@ -137,6 +146,15 @@ BundleOutOption: TypeAlias = Annotated[
         "--out",
         metavar="DIR",
         help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
+    ),
+]
+NetworkOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network",
+        metavar="HOST:PORT",
+        help="What an isolated program reaches beside the trial's own systems, e.g. its model's "
+        "API; may be given again.",
     ),
 ]
 MaxTurnsOption: TypeAlias = Annotated[
@@ -370,6 +388,16 @@ class PageOptions:
         ),
     ] = 0
     start: BrowserOption = True
+
+
+IdentityOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--identity",
+        metavar="FILE",
+        help="Of a sealed copy: the auditor's age identity, for what the copy does not show.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

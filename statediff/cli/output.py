@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from statediff.cli.options import Loudness
-    from statediff.evaluate import ContractFile
+    from statediff.contract.file import ContractFile
     from statediff.evidence.package import Bundle
     from statediff.model.readings import Capture
     from statediff.model.verdict import Judgement
-    from statediff.reports.ending import Ending
+    from statediff.reports.ending import AgentRecord
 
 __all__ = [
     "at_work",
@@ -63,16 +63,19 @@ def print_result(document: Any, text: str, *, as_json: bool) -> None:
         results().print(text, soft_wrap=True)
 
 
-def print_trial(bundle: Bundle, where: str, how: Loudness, ending: Ending | None = None) -> None:
+def print_trial(
+    bundle: Bundle, where: str, how: Loudness, agent: AgentRecord | None = None
+) -> None:
     """What was decided, as loud as is wanted."""
     from statediff.reports.line import trial_line
     from statediff.reports.text import trial_report, verdict_text
 
     if how.quiet:
         line = verdict_text(str(bundle.manifest["verdict"]))
+        ending = None if agent is None else agent.ending
         results().print(line.append(f"  {trial_line(bundle, ending)}", "default"), soft_wrap=True)
         return
-    results().print(trial_report(bundle, where, ending, whole=how.verbose))
+    results().print(trial_report(bundle, where, agent, whole=how.verbose))
 
 
 def mark(text: str, *, is_good: bool) -> Text:
@@ -125,7 +128,7 @@ def note_unread(file: ContractFile, captured: Capture) -> None:
 
 def note_done_before(file: ContractFile, before: Capture, judgement: Judgement) -> None:
     """A line on standard error for each required change that was there before the run."""
-    from statediff.evaluate.linting import changes_there_before
+    from statediff.kernel import changes_there_before
 
     for clause, there in changes_there_before(file, before, judgement).items():
         progress().print(

@@ -13,6 +13,7 @@ from statediff.cli.options import (
     CaseChoice,
     JsonFlag,
     Loudness,
+    NetworkOption,
     SchemaFileOption,
 )
 from statediff.cli.output import (
@@ -108,7 +109,7 @@ def capture(
     elif out is not None:
         _write_tables(captured, out)
     if graph is not None:
-        from statediff.evaluate.comparing import state_of
+        from statediff.kernel import state_of
 
         _write_graph(state_of(captured).graph(), graph)
     if as_json:
@@ -227,7 +228,7 @@ def diff(
 
     The exit code is 0, whatever changed.
     """
-    from statediff.evaluate.comparing import comparison
+    from statediff.kernel import comparison
     from statediff.workspace.inputs import capture_pair, refinements
 
     _require_graph_file(graph)
@@ -289,6 +290,7 @@ class ProgramOptions:
             help="Let the program write the watched files, its own temporary folder, nothing else.",
         ),
     ] = False
+    network: NetworkOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,7 +341,7 @@ def watch(
     Nothing is reset, and nothing isolated without --isolate. The program gets your environment;
     what it prints goes to standard error. Its own exit code is shown and never passed on.
     """
-    from statediff.agents.command import program_name
+    from statediff.agents.commandline import program_name
     from statediff.cli.judging import keep_and_show
     from statediff.packs import known_sandbox
     from statediff.workspace import folders
@@ -371,7 +373,9 @@ def watch(
         return 0
     form = file.content.answer.form
     said = run.answer if program.answer is None else answer_from(program.answer, form)
-    evaluated = watched.judge(file, agent=program_name(command), answer=said, trace=run.trace)
+    evaluated = watched.judge(
+        file, agent=program_name(command), answer=said, trace=run.trace, ending=run.ending
+    )
     code = keep_and_show(evaluated, out, _program(run, watched.others), how)
     note_done_before(file, watched.before, evaluated.judgement)
     return code
@@ -383,10 +387,13 @@ def _watch(
     """The program is run to its end, and how it ended is shown."""
     from statediff.workspace.watching import run_program
 
+    if program.network and not program.isolate:
+        raise UsageError("--network goes with --isolate")
     kind = watch.isolation(isolate=program.isolate)
     limit = program.timeout or float("inf")
+    network = tuple(program.network or ())
     try:
-        run = run_program(command, watch.contract, watch.urls, limit, kind)
+        run = run_program(command, watch.contract, watch.urls, limit, kind, network)
     except KeyboardInterrupt:
         progress().print(
             "the program was ended; what it changed stays, and nothing was judged", soft_wrap=True
@@ -438,9 +445,11 @@ def _watch_and_draft(
 def _program(run: AgentRun, others: Sequence[str]) -> dict[str, Any]:
     return {
         "program": {
+            "command": list(run.command),
             "exit_code": run.exit_code,
             "error": run.error,
             "stderr": run.stderr.text[-LAST_CHARACTERS:],
+            "refused": list(run.refused),
         },
         "other_sessions": list(others),
     }
@@ -450,6 +459,11 @@ def _show_program(run: AgentRun, others: Sequence[str]) -> None:
     console = progress()
     ended = run.error or "the agent ended with exit code 0"
     console.print(ended.replace("the agent", "the program"), soft_wrap=True)
+    if run.refused:
+        asked = ", ".join(run.refused)
+        console.print(
+            f"the program asked for {asked}, which --network does not name", soft_wrap=True
+        )
     for each in others[:SHOWN_SESSIONS]:
         console.print(
             f"another session was there: {each}; what changed may be its work", soft_wrap=True

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from statediff.errors import StatediffError, UsageError
-from statediff.evaluate import evaluate
 from statediff.importers.recorded import (
     LABELS,
     MAX_LINE_BYTES,
@@ -38,6 +37,7 @@ from statediff.importers.rejudge import (
     judge_chunk,
     read_run,
 )
+from statediff.kernel import evaluate
 from statediff.model.verdict import Verdict
 
 GZIP: Final = b"\x1f\x8b"

@@ -10,7 +10,6 @@ checkpoints of statediff 0.1 (JSON) are still read.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,20 +36,16 @@ from statediff.evidence.notes import (
     sign_head,
     write_hash,
 )
-from statediff.evidence.statements import read_base64, read_statement
+from statediff.evidence.statements import read_base64
 from statediff.evidence.verify import SEALING, Signer, includes
 
 Json = Any
 WITNESSING: Final = "witness"
 """The role of a key that signs a log's checkpoints beside the log itself."""
-OLDER: Final = "statediff/checkpoint/1"
-OLDER_PROOF: Final = "statediff/inclusion/1"
 PROOF: Final = "c2sp.org/tlog-proof@v1"
 CONSISTENCY: Final = "statediff/consistency/1"
 MOST_STEPS: Final = 63
 """Of a proof, as a witness takes it."""
-_HEX: Final = re.compile(r"[0-9a-f]{64}")
-_PAYLOAD: Final = ("at", "format", "origin", "root", "size")
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ def read_checkpoint(data: bytes, trust: Sequence[Signer], origin: str | None = N
 
     `origin`: what the log has to be called, where the reader expects one.
     """
-    found = _older(data, trust) if data.startswith(b"{") else checked(read_note(data), trust)
+    found = checked(read_note(data), trust)
     if origin is not None and found.origin != origin:
         raise BundleError(
             f"checkpoint: of the log {found.origin[:200]!r}, not of {origin!r}; "
@@ -128,22 +123,6 @@ def _require_valid(signer: Signer, at: datetime) -> None:
 def with_signatures(note: Note, more: Sequence[Signature]) -> Note:
     """The note with signatures that it does not have yet."""
     return Note(note.text, (*note.signatures, *(s for s in more if s not in note.signatures)))
-
-
-def _older(data: bytes, trust: Sequence[Signer]) -> Checkpoint:
-    payload, at, signer = read_statement(data, "checkpoint", _PAYLOAD, trust)
-    size, origin = payload["size"], payload["origin"]
-    is_known = payload["format"] == OLDER and isinstance(origin, str)
-    if not is_known or type(size) is not int or size < 0:
-        raise BundleError("checkpoint: the payload is of another form")
-    return Checkpoint(origin, size, _digest(payload["root"], "checkpoint"), at, signer)
-
-
-def _digest(text: Json, where: str) -> bytes:
-    """The 32 bytes that a document of an older form has in hex."""
-    if not isinstance(text, str) or not _HEX.fullmatch(text):
-        raise BundleError(f"{where}: {str(text)[:70]!r} is no SHA-256 in hex")
-    return bytes.fromhex(text)
 
 
 def check_extends(log: Log, old: Checkpoint) -> int:
@@ -225,8 +204,6 @@ def proof_of(log: Log, index: int, signed: bytes, size: int) -> bytes:
     """
     if not 0 <= index < size <= len(log.lines):
         raise UsageError(f"there is no entry {index} in a log of {min(size, len(log.lines))}")
-    if signed.startswith(b"{"):
-        raise UsageError("this checkpoint is of an older form; sign one with `log checkpoint`")
     path = [write_hash(step) for step in inclusion_proof(log.hashes[:size], index)]
     extra = base64.b64encode(log.lines[index]).decode("ascii")
     lines = [PROOF, f"extra {extra}", f"index {index}", *path, "", ""]
@@ -242,14 +219,9 @@ def check_proof(
 ) -> tuple[Mapping[str, Json], Checkpoint]:
     """The entry that a proof shows to be in a log, and the checkpoint it is shown by.
 
-    `signed`: the checkpoint that is meant; a proof of an older form has none of its own.
+    `signed`: the checkpoint that is meant.
     `BundleError` where it shows nothing.
     """
-    if data.startswith(b"{"):
-        if signed is None:
-            raise UsageError("this proof has no checkpoint of its own; say --checkpoint FILE")
-        seen = read_checkpoint(signed, trust, origin)
-        return _older_entry(data, seen), seen
     front, gap, own = data.partition(b"\n\n")
     if not gap:
         raise BundleError("proof: it has no checkpoint")
@@ -285,26 +257,3 @@ def _front(front: bytes) -> tuple[bytes, int, list[bytes]]:
         raise BundleError(f"proof: more than {MOST_STEPS} steps")
     entry = read_base64(lines[1].removeprefix("extra "), "proof: entry")
     return entry, int(number), [read_hash(line) for line in lines[3:]]
-
-
-def _older_entry(data: bytes, seen: Checkpoint) -> Mapping[str, Json]:
-    document = read(data.removesuffix(b"\n"), "proof")
-    if not isinstance(document, dict) or sorted(document) != [
-        "entry",
-        "format",
-        "index",
-        "path",
-        "size",
-    ]:
-        raise BundleError("proof: expected exactly entry, format, index, path and size")
-    index, size, path = document["index"], document["size"], document["path"]
-    is_known = document["format"] == OLDER_PROOF and type(index) is int and _are_texts(path)
-    if not is_known or type(size) is not int or size != seen.size:
-        raise BundleError(f"proof: not one for a log of {seen.size} entries")
-    steps = [_digest(step, "proof") for step in path]
-    entry = document["entry"]
-    if not isinstance(entry, dict):
-        raise BundleError("proof: the entry is no entry of a log of verdicts")
-    if not includes(entry_hash(write(entry)), index, size, seen.root, steps):
-        raise BundleError("proof: it does not show the entry to be in the log of the checkpoint")
-    return entry

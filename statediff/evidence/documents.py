@@ -6,12 +6,12 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final
 
-from statediff.errors import InputError
+from statediff.errors import BundleError, InputError
 from statediff.model.delta import Delta, Doubt, Entity, HiddenDelta
 from statediff.model.readings import Capture, Reading, ReadingKind, Timeline
 from statediff.model.schema import EntityType, Field, Kind, Purpose, Schema
-from statediff.model.state import Coverage, Enumeration
-from statediff.model.trace import NoAnswer
+from statediff.model.state import Coverage, Enumeration, beginnings
+from statediff.model.trace import NoAnswer, RunEnding
 from statediff.model.values import Key, Map, Observed, Value, decode, encode, is_value
 from statediff.model.verdict import Finding, Judgement, Verdict, Witness
 
@@ -321,13 +321,17 @@ def capture_document(capture: Capture) -> Json:
 
 
 def enumeration_document(enumeration: Enumeration) -> Json:
-    """The JSON of an enumeration."""
-    return [enumeration.coverage.value, enumeration.cause]
+    """The JSON of an enumeration: coverage, cause and, where they are known, `below`."""
+    more = [list(enumeration.below)] if enumeration.below else []
+    return [enumeration.coverage.value, enumeration.cause, *more]
 
 
 def enumeration_from(document: Json) -> Enumeration:
-    """What `enumeration_document` turned into this JSON."""
-    return Enumeration(Coverage(document[0]), document[1])
+    """What `enumeration_document` turned into this JSON; `BundleError` where it could not have."""
+    coverage, below = Coverage(document[0]), tuple(document[2]) if len(document) > 2 else ()
+    if below and (coverage is not Coverage.INCOMPLETE or below != beginnings(below)):
+        raise BundleError("an enumeration with beginnings of keys that cannot stand so")
+    return Enumeration(coverage, document[1], below=below)
 
 
 def timeline_document(timeline: Timeline | None) -> Json:
@@ -346,6 +350,16 @@ def timeline_from(document: Json) -> Timeline | None:
         return None
     steps = {name: instant_or_none(document[name]) for name in TIMELINE}
     return Timeline(**steps, unsettled=tuple((s, c) for s, c in document["unsettled"]))
+
+
+def ending_document(ending: RunEnding) -> Json:
+    """The JSON of how a run ended."""
+    return {"how": ending.how, "exit_code": ending.exit_code}
+
+
+def ending_from(document: Json) -> RunEnding | None:
+    """The ending that `ending_document` turned into this JSON; None where nobody recorded it."""
+    return None if document is None else RunEnding(document["how"], document["exit_code"])
 
 
 def answer_document(answer: Value | NoAnswer) -> Json:

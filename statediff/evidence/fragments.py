@@ -17,10 +17,18 @@ from statediff.evidence.documents import (
 from statediff.model.batches import Row, encode_rows
 from statediff.model.delta import delta_id
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
+from statediff.model.state import (
+    NOT_DELIVERED,
+    Coverage,
+    Enumeration,
+    MemoryChunks,
+    State,
+    Table,
+    build_table,
+)
 from statediff.model.timelines import Timelines
 from statediff.model.values import ABSENT, Key, Observed, key_order, same
-from statediff.model.view import Look, Scan
+from statediff.model.view import Look, RowTransform, Scan
 
 Json = Any
 
@@ -66,7 +74,7 @@ def collect(
             presence = (
                 "PRESENT"
                 if row is not None
-                else ("ABSENT" if table.enumeration.is_complete else "UNOBSERVED")
+                else ("UNOBSERVED" if table.enumeration.may_miss(key) else "ABSENT")
             )
         rows.append(
             {
@@ -175,9 +183,9 @@ def read_fragments(document: Json, schema: Schema, enumerations: Json) -> Fragme
         place = Look(entry["side"], entry["type"], key_from(entry["key"]))
         if place in rows:
             raise BundleError(f"fragments.json: {entry['id']} stands twice")
-        enumeration = covers.get((place.side, place.type), _NOTHING)
+        enumeration = covers.get((place.side, place.type), NOT_DELIVERED)
         presence = entry["presence"]
-        if presence not in _ALLOWED[enumeration.coverage]:
+        if presence not in _presences(enumeration, place.key):
             raise BundleError(
                 f"fragments.json: {entry['id']} is {presence}, but the enumeration "
                 f"of {place.type} {place.side} is {enumeration.coverage.value}"
@@ -247,19 +255,19 @@ def _is_of(entity: EntityType, key: Key, row: Mapping[str, Observed]) -> bool:
 
 
 KEYLESS_PARTS: Final = 2
-_NOTHING: Final = Enumeration(Coverage.UNOBSERVED, "no source delivered it")
-_ALLOWED: Final[Mapping[Coverage, tuple[str, ...]]] = {
-    Coverage.COMPLETE: ("PRESENT", "ABSENT"),
-    Coverage.INCOMPLETE: ("PRESENT", "UNOBSERVED"),
-    Coverage.UNOBSERVED: ("UNOBSERVED",),
-}
-"""What can be said of an entity, by how completely its type was enumerated."""
+
+
+def _presences(enumeration: Enumeration, key: Key) -> tuple[str, ...]:
+    """What can be said of an entity, by how completely its type was enumerated."""
+    if enumeration.coverage is Coverage.UNOBSERVED:
+        return ("UNOBSERVED",)
+    return ("PRESENT", "UNOBSERVED" if enumeration.may_miss(key) else "ABSENT")
 
 
 class FragmentView:
     """One side of a bundle as a view: it answers exactly what the decision asked."""
 
-    def __init__(self, fragments: Fragments, side: str, transform: Any) -> None:
+    def __init__(self, fragments: Fragments, side: str, transform: RowTransform) -> None:
         self._fragments = fragments
         self._side = side
         self._transform = transform
@@ -270,11 +278,11 @@ class FragmentView:
 
     def enumeration(self, type_name: str) -> Enumeration:
         found = self._fragments.enumerations.get((self._side, type_name))
-        return found or _NOTHING
+        return found or NOT_DELIVERED
 
     def row(self, type_name: str, key: Key) -> Row | None:
         row = self._fragments.row(self._side, type_name, key)
-        return None if row is None else self._canonical(type_name, row)
+        return None if row is None else self._transform.row(type_name, row)
 
     def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
         try:
@@ -284,10 +292,4 @@ class FragmentView:
                 f"the bundle does not hold {type_name} {self._side} with {', '.join(fields)}"
             ) from None
         for key, row in members:
-            yield key, self._canonical(type_name, dict(row))
-
-    def _canonical(self, type_name: str, row: Row) -> Row:
-        if not self._transform.touches(type_name):
-            return row
-        found: Row = self._transform.row(type_name, row)
-        return found
+            yield key, self._transform.row(type_name, dict(row))

@@ -125,7 +125,7 @@ def check_refusals(refused: Refused, captures: Json, schema: Json, must: Iterabl
         if needed and source not in needed:
             continue
         for enumerations in captures["enumerations"]:
-            for at, name, (coverage, _cause) in enumerations:
+            for at, name, (coverage, *_) in enumerations:
                 if (
                     at == side
                     and name in delivered.get(source, ())
@@ -227,8 +227,12 @@ def _count(types: Iterable[str]) -> dict[str, int]:
 
 def _read_sets(ledger: Ledger) -> dict[str, list[str]]:
     sets: dict[str, set[str]] = {}
+    ids: dict[Look, str] = {}  # clauses look at the same rows
     for clause, looks in ledger.looks.items():
-        sets.setdefault(clause, set()).update(fragment_id(k.side, k.type, k.key) for k in looks)
+        for look in looks:
+            if look not in ids:
+                ids[look] = fragment_id(look.side, look.type, look.key)
+        sets.setdefault(clause, set()).update(map(ids.__getitem__, looks))
     for clause, scans in ledger.scans.items():
         sets.setdefault(clause, set()).update(scan_id(s) for s in scans)
     for clause, names in ledger.heard.items():

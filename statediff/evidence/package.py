@@ -10,23 +10,30 @@ Layout (every file canonical JSON but the contract, which is kept as it was writ
   of format 1 has neither
 * `fragments.json`: the entities that the decision read, raw, with explicit presence
 * `index.json`: how many deltas and hidden deltas of each type there are, and the read-sets
-* `transition.yaml`: the recorded reference, where the contract names one beside it
 * `libraries.yaml`: the texts of the libraries that the contract uses, by their names, as JSON
 * `trace.json`, `answer.json`, `timeline.json`, `trial.json`
 * `judgement.json`: clauses, findings, metrics, deltas
+
+What a bundle does not show of the calls and the answer (`undisclosed`) lies beside its folder, in a
+file of its own for the owner only, which nothing that copies or seals bundles takes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError
 from statediff.evidence.canonical import MAX_BYTES, read, write
+
+if TYPE_CHECKING:
+    from statediff.contract.file import ContractFile
 
 RUN_FORM: Final = "statediff.run/1"
 """The form of the record of a run, which holds bundles."""
@@ -46,10 +53,14 @@ FILES: Final = (
     "trace.json",
     "trial.json",
 )
-LIBRARIES, TRANSITION = "libraries.yaml", "transition.yaml"
+UNDISCLOSED: Final = "undisclosed"
+"""The member of a manifest that says how much a bundle does not show."""
+BESIDE: Final = ".undisclosed.json"
+"""The end of the name of the file that has it, after the name of the bundle's folder."""
+LIBRARIES: Final = "libraries.yaml"
 ROOTS: Final = "roots.json"
-OPTIONAL: Final = (LIBRARIES, TRANSITION)
-"""Files that a bundle has where its contract names them: clauses, and a recorded reference."""
+OPTIONAL: Final = (LIBRARIES,)
+"""Files that a bundle has where its contract names them: clauses."""
 
 
 NOTHING_BESIDE: Final[Mapping[str, bytes | None]] = {}
@@ -61,6 +72,8 @@ class Bundle:
 
     manifest: Mapping[str, Any]
     files: Mapping[str, bytes]
+    undisclosed: bytes | None = field(default=None, repr=False)
+    """What was judged of the run and is not shown; None where all is, or it is not at hand."""
 
     @property
     def digest(self) -> str:
@@ -88,6 +101,7 @@ def make(
     contract: bytes,
     facts: Mapping[str, Any],
     beside: Mapping[str, bytes | None] = NOTHING_BESIDE,
+    undisclosed: bytes | None = None,
 ) -> Bundle:
     """A bundle of the given documents; `facts` go into the manifest.
 
@@ -99,11 +113,12 @@ def make(
     if not _is_complete(files, FORMAT):
         raise ValueError(f"a bundle has exactly the files {', '.join(FILES)} and {ROOTS}")
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-    return Bundle({"format": FORMAT, **facts, "files": digests}, files)
+    return Bundle({"format": FORMAT, **facts, "files": digests}, files, undisclosed)
 
 
 def save(bundle: Bundle, folder: Path) -> None:
     """The bundle under `folder`, the manifest last, so that a torn write is never a bundle."""
+    save_undisclosed(bundle, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in bundle.files.items():
@@ -114,6 +129,35 @@ def save(bundle: Bundle, folder: Path) -> None:
             f"{folder}: the bundle could not be written: {error.strerror}; "
             "free some space or choose another folder with --out"
         ) from error
+
+
+def save_undisclosed(bundle: Bundle, folder: Path) -> None:
+    """Write what the bundle does not show, if anything, beside `folder`, for its owner only."""
+    if bundle.undisclosed is None:
+        return
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_beside(folder), bundle.undisclosed, mode=0o600, durable=True)
+    except OSError as error:
+        raise StorageError(
+            f"{_beside(folder)}: cannot be written: {error.strerror}; free some space or choose "
+            "another folder with --out"
+        ) from error
+
+
+def _beside(folder: Path) -> Path:
+    whole = Path(os.path.abspath(folder))  # noqa: PTH100 - no link is followed: it is beside that
+    return whole.with_name(f"{whole.name}{BESIDE}")
+
+
+def _read_undisclosed(folder: Path, manifest: Mapping[str, Any]) -> bytes | None:
+    """Read what lies beside the folder, if the bundle does not show all and we may."""
+    if UNDISCLOSED not in manifest:
+        return None
+    try:
+        return _bytes(_beside(folder).parent, _beside(folder).name)
+    except BundleError:
+        return None
 
 
 def load(folder: Path) -> Bundle:
@@ -129,7 +173,7 @@ def load(folder: Path) -> Bundle:
         if hashlib.sha256(data).hexdigest() != digests[name]:
             raise BundleError(f"{folder}/{name}: its digest is not the one in the manifest")
         files[name] = data
-    return Bundle(manifest, files)
+    return Bundle(manifest, files, _read_undisclosed(folder, manifest))
 
 
 def files_of(manifest: Any, where: str) -> Mapping[str, Any]:
@@ -160,3 +204,9 @@ def _bytes(folder: Path, name: str) -> bytes:
         raise BundleError(f"{path}: missing; a bundle has {', '.join(FILES)}") from None
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def beside_contract(file: ContractFile) -> dict[str, bytes | None]:
+    """What a bundle holds beside the contract, by name; None of what the contract does not name."""
+    texts = {name: text.decode() for name, text in file.libraries}
+    return {LIBRARIES: write(texts) if texts else None}

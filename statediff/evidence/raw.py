@@ -4,6 +4,10 @@ A raw capture is a leaf of the tag `auditor/raw` under the same signature as the
 `{"payload_sha256", "ciphertext"}`: age over 32 random bytes and the content. The random bytes stand
 *inside* what is encrypted, so that the digest, which binds the content, tells nothing of it to an
 auditor without an identity, however few contents there could be. Its length and name can be seen.
+
+What a bundle does not show of the calls and the answer (`undisclosed`) is a leaf of the same form
+and of a tag of its own, on which the decision rests. Where it is encrypted to nobody, the leaf says
+in every copy that something is withheld.
 """
 
 from __future__ import annotations
@@ -21,6 +25,10 @@ from statediff.evidence.leaf_partition import Piece
 from statediff.evidence.verify import RAW, Leaf
 
 PLACE: Final = "raw/"
+UNDISCLOSED: Final = "auditor/undisclosed"
+"""The tag of what a bundle does not show."""
+WITHHELD: Final = "undisclosed.json#"
+"""Its place."""
 NOISE_BYTES: Final = 32
 MAX_BYTES: Final = 128 * 1024 * 1024
 _MISSING: Final = "raw captures are encrypted with age; get it with `pip install statediff[age]`"
@@ -35,15 +43,29 @@ def encrypted(
     """
     if not recipients:
         raise UsageError("a raw capture needs somebody who can read it; name one with --raw-to")
+    return Piece(RAW, f"{PLACE}{name}#", _encrypt(name, content, recipients, fresh))
+
+
+def withheld_piece(
+    content: bytes, recipients: Sequence[str], fresh: Callable[[int], bytes]
+) -> Piece:
+    """The piece that carries what a bundle does not show; to nobody where there is no recipient."""
+    return Piece(UNDISCLOSED, WITHHELD, _encrypt(WITHHELD[:-1], content, recipients, fresh))
+
+
+def _encrypt(
+    name: str, content: bytes, recipients: Sequence[str], fresh: Callable[[int], bytes]
+) -> dict[str, str]:
     if len(content) > MAX_BYTES:
         raise UsageError(f"{name}: {len(content)} bytes are more than a raw capture may have")
     payload = fresh(NOISE_BYTES) + content
-    ciphertext = _age().encrypt(payload, [_recipient(text) for text in recipients])
-    value = {
+    ciphertext = b""
+    if recipients:
+        ciphertext = _age().encrypt(payload, [_recipient(text) for text in recipients])
+    return {
         "payload_sha256": hashlib.sha256(payload).hexdigest(),
         "ciphertext": base64.b64encode(ciphertext).decode("ascii"),
     }
-    return Piece(RAW, f"{PLACE}{name}#", value)
 
 
 def decrypted(leaf: Leaf, identity: str) -> tuple[str, bytes]:

@@ -405,13 +405,13 @@ def check_states(
                 entity = fragments.schema.by_name[name]
                 captured = [(keys.captured(side, name, key), row) for key, row in members]
                 _check_scan(place, entity, captured, head, scanned.get((name, side)))
-        dark = {name for side, name, (coverage, _) in enumerations if coverage == "unobserved"}
+        dark = {name for side, name, (coverage, *_) in enumerations if coverage == "unobserved"}
         found.append([place for place in differing.values() if place[0] not in dark])
     return found
 
 
 def _check_coverage(enumerations: Json, heads: Mapping[str, list[Json]]) -> None:
-    for side, name, (coverage, _cause) in enumerations:
+    for side, name, (coverage, *_) in enumerations:
         if side not in ENDS or coverage != "complete":
             continue
         for source, *sides in heads.get(name, ()):
@@ -462,6 +462,8 @@ def _check_scan(
         raise BundleError(f"roots.json: the columns of {place} are not those of its root")
     if sum(counts) != len(members) or any(count < 0 for count in counts):
         raise BundleError(f"fragments.json: {place}: {len(members)} of {sum(counts)} that were")
+    if any(len(key) != (len(entity.key) or 1) for key, _ in members):
+        raise BundleError(f"fragments.json: {place}: a key that is none of {entity.name}")
     ordered = sorted(members, key=lambda member: key_order(member[0]))
     ends = [0]
     for count in counts:

@@ -12,6 +12,7 @@ import hashlib
 import io
 import itertools
 import os
+import shutil
 import stat
 import zipfile
 from collections import Counter
@@ -21,16 +22,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from statediff.atomic import write_atomically
+from statediff.atomic import sync_below, sync_folder, write_atomically
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.counterexample import COUNTEREXAMPLE
 from statediff.evidence.leaf_partition import DERIVED, Piece, joined, pieces
 from statediff.evidence.package import Bundle, files_of
+from statediff.evidence.raw import UNDISCLOSED
 
 SEED_BYTES: Final = 32
 _SALT_BYTES: Final = 16
 _FACTS: Final = ("contract", "contract_version", "kernel", "statediff", "trial", "verdict")
+_BESIDE: Final = (v.RAW, UNDISCLOSED)
+"""Tags of what is no part of a bundle."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 Sign = Callable[[bytes], bytes]
@@ -62,7 +66,7 @@ def seal(
 ) -> Sealed:
     """The bundle with every leaf disclosed, sealed by `sign` under the public key `key`.
 
-    `raw` are the pieces of raw captures, which no decision rests on.
+    `raw` are the pieces that are no part of it: raw captures, and what it does not show.
 
     `seed` is fresh for each bundle (32 random bytes): anyone who knows it can try values against
     the hashes of withheld leaves, so it is forgotten afterwards. `sealed_at` is aware UTC.
@@ -160,15 +164,18 @@ def at_tier(tier: str) -> Callable[[v.Leaf], bool]:
 
 
 def opened(verified: v.Verified) -> Bundle:
-    """The bundle that was sealed, to be replayed. `NotReplayable` if this copy withholds parts.
+    """The bundle that was sealed. `NotReplayable` if this copy withholds parts of it.
+
+    What a bundle does not show is none of these; a replay needs it.
 
     `BundleError` if the manifest states other facts than the bundle, or its summary differs.
     """
-    if verified.status != "VALID":
-        tags = ", ".join(f"{count} {tag}" for tag, count in verified.withheld.items())
+    missing = {n: count for n, count in verified.withheld.items() if n not in _BESIDE}
+    if missing:
+        tags = ", ".join(f"{count} {tag}" for tag, count in missing.items())
         raise NotReplayable(f"this copy withholds leaves that the decision rests on: {tags}")
     with v.uncollected():
-        leaves = [leaf for leaf in verified.leaves if leaf.tag != v.RAW]
+        leaves = [leaf for leaf in verified.leaves if leaf.tag not in _BESIDE]
         bundle = joined(leaves)
         _check(bundle)
         for name in _FACTS:
@@ -188,11 +195,21 @@ def save(sealed: Sealed, path: Path) -> None:
     """The copy at `path`: a zip where it ends in `.zip`, else a new folder; nothing overwritten."""
     try:
         if path.suffix == ".zip":
-            write_atomically(path, sealed.archive(), exclusive=True)
+            write_atomically(path, sealed.archive(), exclusive=True, durable=True)
             return
-        path.mkdir(parents=True)
-        for name, data in sealed.files.items():
-            (path / name).write_bytes(data)
+        if os.path.lexists(path):
+            raise FileExistsError(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{os.urandom(8).hex()}.part")
+        try:
+            part.mkdir()
+            for name, data in sealed.files.items():
+                (part / name).write_bytes(data)
+            sync_below(part)
+            part.rename(path)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        sync_folder(path.parent)
     except FileExistsError:
         raise StorageError(f"{path} exists already; nothing is overwritten") from None
     except OSError as error:

@@ -149,11 +149,14 @@ class _StateRoots(_Shape):
     after: Text
 
 
+_Enumeration: TypeAlias = tuple[Coverage, Text | None] | tuple[Coverage, Text | None, list[Text]]
+
+
 class _Captures(_Shape):
     before: list[_Part]
     after: list[_Part]
     roots: _StateRoots | None = None
-    enumerations: list[list[tuple[Text, Text, tuple[Coverage, Text | None]]]]
+    enumerations: list[list[tuple[Text, Text, _Enumeration]]]
     refusals: Any
     history: _History
 
@@ -277,9 +280,17 @@ class _Roots(_Shape):
     scanned: list[_Scanned]
 
 
+class EndingShape(_Shape):
+    """How a run ended."""
+
+    how: Literal["by-itself", "crashed", "killed", "timed-out"]
+    exit_code: StrictInt | None
+
+
 class _Trial(_Shape):
     id: Text
     sources: list[Text]
+    ending: EndingShape | None = None
 
 
 _SHAPES: Final[dict[str, Any]] = {

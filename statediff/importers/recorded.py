@@ -27,9 +27,9 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, cast
 
+from statediff.contract.file import ContractFile
 from statediff.entrypoints import plug_ins
 from statediff.errors import InputError, UsageError
-from statediff.evaluate import ContractFile
 from statediff.importers.taxonomy import Cause
 from statediff.model.batches import Row
 from statediff.model.readings import Capture

@@ -25,7 +25,6 @@ from itertools import islice
 from typing import Final
 
 from statediff.errors import StatediffError, UsageError
-from statediff.evaluate import TrialFacts, evaluate
 from statediff.evidence.package import Bundle
 from statediff.importers.pack import Reviewed, open_pack
 from statediff.importers.recorded import (
@@ -45,6 +44,7 @@ from statediff.importers.recorded import (
 from statediff.importers.states import tables_json
 from statediff.importers.taxonomy import Cause
 from statediff.importers.workers import Workers
+from statediff.kernel import TrialFacts, evaluate
 from statediff.model.delta import Delta
 from statediff.model.values import printable
 from statediff.model.verdict import Finding, Judgement, Truth, Verdict

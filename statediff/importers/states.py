@@ -128,13 +128,16 @@ class Base:
         """The base as it is, as the capture before."""
         return _capture(self._source, "before", self._kept)
 
-    def pair(self, moved: Sequence[Edit], made: Sequence[Edit]) -> tuple[Capture, Capture]:
+    def pair(
+        self, moved: Sequence[Edit], made: Sequence[Edit], later: Sequence[Edit] = ()
+    ) -> tuple[Capture, Capture]:
         """The captures of a run: before it the base had `moved` on, the run itself `made` edits.
 
+        Of `later` edits the schema has the fields, so that all states of a run are of one schema.
         `InputError` where an edit is of a record that is not there, or creates one that is.
         """
         extra: Document = {}
-        for edit in (*moved, *made):
+        for edit in (*moved, *made, *later):
             for record in (edit.before, edit.after):
                 if record is not None:
                     extra.setdefault(edit.type, []).append(record)

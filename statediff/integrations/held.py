@@ -14,7 +14,8 @@ from statediff.agents.loop import as_reply
 from statediff.errors import UsageError
 from statediff.model.values import ABSENT
 from statediff.packs import sandbox_of
-from statediff.scoring import Judged, Score, load_contract, score_of
+from statediff.scores import Score, score_of
+from statediff.scoring import Judged, load_contract
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.trials import HeldTrial, lend, open_sandbox
 

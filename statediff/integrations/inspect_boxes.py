@@ -20,8 +20,8 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import OutputLimitExceededError, SandboxEnvironment, sandbox
 
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import UsageError
-from statediff.evaluate import ContractFile, parse_contract
 from statediff.integrations.boxes import BoxedRun, TooLarge
 from statediff.integrations.inspect_provider import VERDICTS, verdict_score
 from statediff.model.verdict import Verdict

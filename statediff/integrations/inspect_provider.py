@@ -35,6 +35,7 @@ from typing_extensions import override
 
 from statediff import api
 from statediff.agents.command import CommandAgent
+from statediff.agents.commandline import resolved
 from statediff.agents.loop import SYSTEM
 from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError, UsageError
@@ -128,9 +129,10 @@ class StatediffSandbox(SandboxEnvironment):
             trial = self.held.trial
             own = {"HOME": str(trial.folder), "TMPDIR": str(trial.folder), **(env or {})}
             there = replace(trial, folder=self._path(cwd or "."))
+            words = resolved(cmd, there.folder)
             try:
                 ran = CommandAgent(
-                    tuple(cmd), limit, environment=tuple(own.items()), stdin=Path(stdin.name)
+                    words, limit, environment=tuple(own.items()), stdin=Path(stdin.name)
                 ).run(there, clock)
             except UsageError as error:
                 return ExecResult(False, _NOT_FOUND, "", str(error))

@@ -17,8 +17,8 @@ from typing import Any
 
 from openenv.core.rubrics import Rubric
 
+from statediff.contract.file import ContractFile
 from statediff.errors import UsageError
-from statediff.evaluate import ContractFile
 from statediff.integrations.verdicts import decided
 from statediff.scoring import NOT_GIVEN, Judge, contract_of
 

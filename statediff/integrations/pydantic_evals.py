@@ -19,8 +19,8 @@ from pydantic_evals import Case
 from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 from pydantic_evals.lifecycle import CaseLifecycle
 
+from statediff.contract.file import ContractFile
 from statediff.errors import UsageError
-from statediff.evaluate import ContractFile
 from statediff.model.verdict import Verdict
 from statediff.scoring import NOT_GIVEN, Judge, contract_of
 

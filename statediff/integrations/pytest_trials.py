@@ -32,15 +32,16 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from statediff import api
+from statediff.agents.commandline import CommandLine
 from statediff.agents.function import as_answer
 from statediff.agents.trial import Agent
 from statediff.api import AnAgent, Judged
-from statediff.errors import ContractError, InputError, StatediffError, UsageError
-from statediff.evaluate import ContractFile, load_contract
+from statediff.contract.file import ContractFile, load_contract
+from statediff.errors import ContractError, InputError, StatediffError, StorageError, UsageError
 from statediff.harness import NO_HOOKS, Hooks
 from statediff.integrations.verdicts import NoMatch, require
 from statediff.meta.cases import ListedCase, list_cases
-from statediff.model.trace import NoAnswer
+from statediff.model.trace import ENDED_BY_ITSELF, NoAnswer
 from statediff.model.values import ABSENT
 from statediff.packs import sandbox_of
 from statediff.suite.campaign import SandboxPool
@@ -91,11 +92,17 @@ class ContractTests(pytest.File):
         option, ini = self.config.getoption, self.config.getini
         command = option("--statediff-agent-cmd")
         named = option("--statediff-agent")
+        folder = self.config.invocation_params.dir
         if not command and not named:
             command, named = ini("statediff_agent_cmd"), ini("statediff_agent")
+            folder = self.config.rootpath
         if not command and not named:
             return None
-        options = AgentOptions(command=command or None, named=named or None)
+        if command:
+            line = CommandLine.parse(command, folder)
+            options = AgentOptions(command=line.text, title=line.name, named=named or None)
+        else:
+            options = AgentOptions(named=named)
         return lambda: options.agent(self.path)
 
     def _states(self) -> States | None:
@@ -241,8 +248,11 @@ class Trials:
             # Names of tests may differ in what was left out, and a bundle is known by its digest.
             digits = hashlib.sha256(item.nodeid.encode()).hexdigest()[:8]
             place = self._out / f"{name}-{digits}-{judged.bundle.digest[:12]}"
-            judged.save(place)
-            item.user_properties.append(("statediff_bundle", str(place)))
+            try:
+                judged.save(place)
+                item.user_properties.append(("statediff_bundle", str(place)))
+            except StorageError as error:  # the verdict is there; only its bundle is not
+                item.user_properties.append(("statediff_not_kept", str(error)))
 
     def close(self) -> None:
         """Nothing that was started here is running, and nothing is left of its files."""
@@ -362,7 +372,7 @@ class Body:
         said = ABSENT if self.answer is _NOTHING else as_answer(self.answer)
         if isinstance(said, NoAnswer):
             raise UsageError(f"{self.item.nodeid}: the answer that it sets: {said.cause}")
-        judged = Judged(self.held.finish(said))
+        judged = Judged(self.held.finish(said, ending=ENDED_BY_ITSELF))
         self.trials.keep(self.item, judged)
         require(judged)
 

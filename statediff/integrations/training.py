@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from statediff.errors import UsageError
-from statediff.scoring import Judge, Score
+from statediff.scores import Score
+from statediff.scoring import Judge
 from statediff.workspace.batches import Evidence
 
 

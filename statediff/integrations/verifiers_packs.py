@@ -34,7 +34,7 @@ from statediff.agents.mcp_server import mcp_server, serving_http
 from statediff.errors import UsageError
 from statediff.integrations.held import OpenTrial
 from statediff.integrations.verdicts import decided
-from statediff.scoring import Score
+from statediff.scores import Score
 from statediff.workspace.contracts import tasks_of
 
 _OPEN: Final[dict[str, OpenTrial]] = {}

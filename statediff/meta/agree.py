@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from statediff.contract.file import ContractFile
 from statediff.errors import ContractError, UsageError
-from statediff.evaluate import ContractFile, failed
 from statediff.meta.mutate import FAULTS, seed_faults
 from statediff.meta.reference import Reference
 from statediff.meta.twins import TWINS
@@ -111,4 +111,4 @@ def _opinion_of(file: ContractFile, run: Reference) -> ContractOpinion:
         judgement = replace(run, contract=file).judged()
     except ContractError as error:
         return ContractOpinion(None, (), str(error))
-    return ContractOpinion(judgement.verdict, failed(judgement))
+    return ContractOpinion(judgement.verdict, judgement.failed)

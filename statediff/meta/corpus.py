@@ -26,8 +26,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel
 from pydantic import Field as Described
 
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import AdapterError, BundleError, InputError, UsageError
-from statediff.evaluate import ContractFile, parse_contract
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import MAX_DEPTH, write
 from statediff.evidence.shapes import Count, Encoded, Text, check_shape
@@ -61,7 +61,7 @@ from statediff.model.readings import Capture, History, SourceCapture, Transactio
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import MemoryChunks, State, Table, build_table
 from statediff.model.strictjson import Flaw, Limits, read_tree
-from statediff.model.values import Key, decode, encode, printable
+from statediff.model.values import Key, decode, encode, is_value, printable
 from statediff.model.verdict import Verdict
 
 SCHEMA: Final = "statediff/corpus/1"
@@ -124,8 +124,7 @@ class TrialPool:
         ]
 
     def _contract(self, file: ContractFile) -> int:
-        recorded = None if file.recorded is None else file.recorded.decode()
-        return self._put("contracts", ("contract", file.digest), [file.data.decode(), recorded])
+        return self._put("contracts", ("contract", file.digest), [file.data.decode(), None])
 
     def _state(self, state: State) -> int:
         schema = doc.schema_document(state.schema)
@@ -273,9 +272,8 @@ class StoredPool:
 
     def _contract(self, at: int) -> ContractFile:
         def build(entry: Json) -> ContractFile:
-            text, recorded = entry
-            origin = (recorded or "").encode()
-            return parse_contract(text.encode(), "the corpus's contract", lambda _: origin)
+            text, _ = entry  # nothing is beside it
+            return parse_contract(text.encode(), "the corpus's contract")
 
         return self._item("contracts", at, build)
 
@@ -351,7 +349,10 @@ def _row(entity: EntityType, cells: Json) -> Row:
     if len(cells) != len(entity.fields):
         raise BundleError(f"a row of {entity.name} has {len(cells)} cells")
     named = zip(entity.fields, cells, strict=True)
-    return {field.name: decode(cell) for field, cell in named}
+    row = {field.name: decode(cell) for field, cell in named}
+    if not all(is_value(row[name]) for name in entity.key):
+        raise BundleError(f"a row of {entity.name} has a key that is not known")
+    return row
 
 
 def build_corpus(reference: Reference, seed: int, argued: Mapping[str, Argued], most: int) -> bytes:

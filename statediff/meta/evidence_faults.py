@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Final
 
 from statediff.capture.take import unobserved_state
-from statediff.evaluate import ContractFile, parse_contract
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.meta.reference import Change, Reference, Rows, edited, rebuild, with_state
 from statediff.meta.world import Fault, World, near, other, put
 from statediff.model.batches import Row
@@ -218,9 +218,8 @@ def _named_entities(world: World, entity: EntityType) -> Rows:
 
 def _identifying(reference: Reference, name: str, field: str) -> ContractFile:
     rule = f"{{type: {name}, match_on: {{{field}: null}}, version: 1, because: no key}}"
-    known = reference.contract
-    data = known.data + f"\nidentify: [{rule}]\n".encode()
-    return parse_contract(data, "the contract of a listing", lambda _: known.recorded or b"")
+    data = reference.contract.data + f"\nidentify: [{rule}]\n".encode()
+    return parse_contract(data, "the contract of a listing")
 
 
 def with_listing(side: Capture, listing: EntityType, rows: list[Row]) -> Capture:

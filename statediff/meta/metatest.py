@@ -24,8 +24,6 @@ from typing import Any, Final, TypeVar
 
 from statediff.contract.document.contract import ContractDocument
 from statediff.errors import ContractError, UsageError
-from statediff.evaluate import failed
-from statediff.evaluate.components import component_of
 from statediff.evidence.documents import finding_document
 from statediff.meta import read_faults, stage_cases
 from statediff.meta.cases import Cases
@@ -50,6 +48,7 @@ from statediff.meta.mutate import (
 from statediff.meta.reference import Reference
 from statediff.meta.twins import TWINS, twin_of
 from statediff.meta.world import Fault, Operator, Untried, World, in_order, worlds
+from statediff.model.components import component_of
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.statistics.binomial import Rounding, Share, clopper_pearson
 
@@ -364,7 +363,7 @@ def faulty_agent_cases(trials: Iterable[Reference], cases: Cases) -> Iterator[Me
             error = str(refused)
         else:
             verdict = judgement.verdict
-            clause = next(iter(failed(judgement)), "")
+            clause = next(iter(judgement.failed), "")
             stage = next((c.stage.value for c in judgement.clauses if c.clause == clause), "")
             is_named = any(
                 (finding.clause, finding.code.value, finding.stage.value)

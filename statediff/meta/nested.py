@@ -13,12 +13,12 @@ from typing import Final, cast
 
 from statediff.meta.reference import is_known
 from statediff.meta.world import Fault, Touched, World, near, put
-from statediff.model.comparison_view import ComparisonView
 from statediff.model.json_values import as_nested, write_json
 from statediff.model.nested import Change, Side, all_differences, apply, differences
 from statediff.model.paths import Steps, at, places, render
 from statediff.model.schema import NESTED, EntityType, Field, Kind
 from statediff.model.values import ABSENT, Map, Observed, Value, same
+from statediff.model.view import ComparisonView
 
 MAX_PER_FIELD: Final = 3
 
@@ -102,7 +102,7 @@ def _is_harmless(world: World, written: _Written, change: Change) -> bool:
     raw = (written.one.after or {})[place[1]]
     book = world.compiled.book
     sides = [book.value(*place, each) for each in (raw, _cell(written, change))]
-    view = ComparisonView(place[0], (place[1],), book, world.compiled.boundary, None)
+    view = ComparisonView(place[0], (place[1],), book, world.compiled.boundary)
     return all(
         view.why_removed(place[1], each.steps, each.before, each.after)
         for each in all_differences(*sides)

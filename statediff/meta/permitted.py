@@ -14,7 +14,7 @@ another one. A clause that pins all it permits leaves nothing to survive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Final, cast
@@ -27,7 +27,6 @@ from statediff.contract.language.context import (
     EntityRef,
     EntitySet,
     EvalContext,
-    TooCostly,
     Undefined,
     Unknown,
 )
@@ -39,13 +38,14 @@ from statediff.contract.language.syntax import (
     Items,
     Node,
     Or,
+    Read,
     Variable,
     walk,
 )
 from statediff.contract.language.written import conjuncts
 from statediff.contract.lint.truth import conditions
 from statediff.errors import ContractError
-from statediff.evaluate.contracts import Scoped
+from statediff.kernel import context_of
 from statediff.meta.reference import Change
 from statediff.meta.world import (
     Fault,
@@ -61,12 +61,8 @@ from statediff.meta.world import (
 from statediff.model.batches import Row
 from statediff.model.delta import Op, key_name
 from statediff.model.schema import EntityType, Field
-from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Key, Observed, Value, same
 from statediff.model.verdict import Verdict
-from statediff.model.view import StateView
-from statediff.policy.matching import JudgingContext
-from statediff.resolve import resolve
 
 MAX_ROWS: Final = 200
 """Rows of a type that are asked for one that the clause covers."""
@@ -85,7 +81,8 @@ _VERBS: Final = {Op.UPDATE: "updates", Op.CREATE: "creates", Op.LINK: "links"}
 
 def permitted_changes(world: World) -> Iterator[Fault]:
     """What each allow clause that no reference needs lets through beside what it must."""
-    context = judging_context(world) if world.unused else None
+    run = world.reference
+    context = context_of(world.compiled, run.before, run.after) if world.unused else None
     for pattern in world.unused:
         if context is None or pattern.places or pattern.by is not None:
             world.leave(NEEDLESS, INSIDE if pattern.places else BY)
@@ -93,7 +90,7 @@ def permitted_changes(world: World) -> Iterator[Fault]:
         is_made = False
         for entity in (each for each in world.types if each.name in pattern.types):
             for operation in _operations(pattern, entity):
-                seeder = _Permitted(world, pattern, entity, operation, context)
+                seeder = _Permitted(world, pattern, entity, operation, context.eval_context)
                 edits = seeder.edits()
                 is_made |= bool(edits)
                 yield from seeder.faults(*edits[:1], others=edits[1:])
@@ -127,7 +124,7 @@ class _Permitted:
     pattern: Pattern
     entity: EntityType
     operation: Op
-    context: JudgingContext
+    fresh: Callable[[frozenset[Read]], EvalContext]
 
     def edits(self) -> tuple[_Edit, ...]:
         """A change that the clause covers and the contract lets pass, and another it covers."""
@@ -334,19 +331,13 @@ class _Permitted:
         return all(self._is_true(node, before, after) for node in every)
 
     def _is_true(self, node: Node, before: Row | None, after: Row | None) -> bool:
-        try:
-            return outcomes(node, self._context, self._env(before, after)) == TRUE
-        except TooCostly:
-            return False
+        return outcomes(node, self._context, self._env(before, after)) == TRUE
 
     def _value(self, node: Node, before: Row | None, after: Row | None) -> Observed:
         """What the expression is worth; absent where nobody can say."""
         if isinstance(node, Items):
             node = node.items[0] if node.items else node
-        try:
-            found = evaluate(node, self._context, self._env(before, after))
-        except TooCostly:
-            return ABSENT
+        found = evaluate(node, self._context, self._env(before, after))
         if isinstance(found, EntityRef):
             return found.key[0] if len(found.key) == 1 else ABSENT
         if isinstance(found, Unknown | Undefined | EntitySet):
@@ -366,20 +357,7 @@ class _Permitted:
     @property
     def _context(self) -> EvalContext:
         """A fresh one: each evaluation has steps of its own."""
-        return self.context.eval_context(self.pattern.reads)
-
-
-def judging_context(world: World) -> JudgingContext:
-    """What clauses read of the reference."""
-    run, compiled = world.reference, world.compiled
-    authority = {name: r.source for r in compiled.contract.evidence for name in r.authority}
-    pair = resolve(run.before, run.after, compiled.identities, authority).matchings[0]
-    before, after = (
-        StateView(state, Scoped(compiled.book, compiled.boundary, state.schema))
-        for state in (pair.before, pair.after)
-    )
-    unasked = NoAnswer("nothing has been asked yet")
-    return JudgingContext(before, after, world.judgement.deltas, (), unasked)
+        return self.fresh(self.pattern.reads)
 
 
 def _choices(node: Node) -> tuple[Node, ...]:

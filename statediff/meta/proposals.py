@@ -14,17 +14,16 @@ from typing import Any, Final
 
 from statediff.contract.authoring.inferring import Inferred, Run
 from statediff.contract.authoring.requiring import expression, path_key, yaml_value
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.contract.language.written import has_words, says_something
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError
-from statediff.evaluate import ContractFile, parse_contract
 from statediff.meta.reference import Reference
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.schema import EntityType, Kind, Schema
 from statediff.model.state import State
 from statediff.model.values import ABSENT, Observed, is_value
-from statediff.model.verdict import Judgement, Verdict
-from statediff.policy.frame import OF_COUNTERS
+from statediff.model.verdict import OF_COUNTERS, Judgement, Verdict
 
 MAX_KEYS: Final = 50
 MAX_MUTANTS: Final = 12
@@ -61,8 +60,7 @@ def with_proposal(file: ContractFile, text: str) -> ContractFile:
     value = {name: held for name, held in file.source.value.items() if name != "libraries"}
     for section, clauses in added.items():
         value[section] = [*(value.get(section) or ()), *clauses]
-    beside = file.recorded or b""
-    return parse_contract(_written(value).encode(), file.source.file, lambda _: beside)
+    return parse_contract(_written(value).encode(), file.source.file)
 
 
 def proven(

@@ -15,15 +15,15 @@ from typing import Final
 from statediff.contract.clauses.visibility import BoundAccess, Needed, Search
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import TRUE
-from statediff.evaluate.libraries import captured_of
 from statediff.evidence.documents import answer_map
+from statediff.kernel import context_of
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World
 from statediff.model.codes import FindingCode
 from statediff.model.trace import NO_REPLY, Action, ActionClass, NoAnswer, Trace, Turn
 from statediff.model.values import Map, Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
-from statediff.reads.captured import FETCH, SEARCH, CapturedArtifact
+from statediff.reads.captured import FETCH, SEARCH, Captured, CapturedArtifact
 from statediff.reads.gate import NOT_THERE
 
 _MOST: Final = 3
@@ -285,7 +285,8 @@ def _seeder(world: World) -> _ReadSeeder | None:
     reference = world.reference
     if access is None:
         return None
-    captured = captured_of(world.compiled, reference.before)
+    context = context_of(world.compiled, reference.before, reference.before)
+    captured = Captured(access, context.before, context.eval_context)
     answer = answer_map(reference.answer)
     needed: list[tuple[Search | Needed, tuple[str, ...]]] = []
     clauses: tuple[Search | Needed, ...] = (*access.searches, *access.needed)

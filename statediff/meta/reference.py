@@ -21,16 +21,18 @@ from pydantic import BaseModel, StrictBool, ValidationError
 from pydantic import Field as Described
 
 from statediff.capture.store import DiskChunks
+from statediff.contract.file import ContractFile
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import AdapterError, BundleError, InputError, StorageError, UsageError
-from statediff.evaluate import ContractFile, TrialFacts, judgement_of
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
+from statediff.evidence.disclosure.undisclosed import whole
 from statediff.evidence.package import Bundle, load
-from statediff.evidence.shapes import Count, Text, check_shape
+from statediff.evidence.shapes import Count, EndingShape, Text, check_shape
 from statediff.evidence.shapes import Key as KeyShape
 from statediff.evidence.states import states_from
 from statediff.evidence.traces import trace_from
+from statediff.kernel import TrialFacts, judgement_of
 from statediff.model.batches import Row
 from statediff.model.patch import patched
 from statediff.model.readings import (
@@ -51,7 +53,7 @@ from statediff.model.state import (
     Table,
     build_table,
 )
-from statediff.model.trace import NoAnswer, Trace
+from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import ABSENT, Key, Value, is_value, printable, same
 from statediff.model.verdict import Judgement, Verdict
 from statediff.trial_folder import trial_states, vault_of
@@ -327,7 +329,8 @@ def stored_trial(folder: Path, bundle: Bundle, file: ContractFile, run: Path) ->
     for document, store in trial_states(folder, run / "chunks", vault_of(run)):
         states |= _states(document, store)
     _check_captures(captures, states)
-    content = {name: bundle.document(name) for name in _READ}
+    judged = whole(bundle)
+    content = {name: judged.document(name) for name in _READ}
     for name in _READ:
         check_shape(content[name], name)
     return Reference(
@@ -356,6 +359,7 @@ class _Facts(BaseModel):
     seed: Annotated[Text, Described(pattern=r"^-?[0-9]{1,20}$")]
     receipt: dict[Text, Any]
     sources: list[Text]
+    ending: EndingShape | None = None
 
 
 def facts_from(document: Json) -> TrialFacts:
@@ -369,6 +373,7 @@ def facts_from(document: Json) -> TrialFacts:
         int(facts.seed),
         facts.receipt,
         tuple(facts.sources),
+        ending=None if facts.ending is None else RunEnding(**facts.ending.model_dump()),
     )
 
 

@@ -20,11 +20,12 @@ from math import isqrt
 from typing import Final
 
 from statediff.contract.clauses.patterns import Pattern
+from statediff.contract.file import parse_contract
 from statediff.errors import BundleError
-from statediff.evaluate import evaluate, parse_contract, replay
 from statediff.evidence.canonical import read, write
 from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.package import Bundle
+from statediff.kernel import evaluate, replay
 from statediff.meta.evidence_faults import (
     ALIKE,
     keyless_listing,
@@ -166,10 +167,9 @@ def digested_texts(world: World) -> Iterator[Fault]:
 
 
 def _with_rule(reference: Reference, on: str) -> Reference:
-    known = reference.contract
     rule = f"{{use: nfc@1, on: [{on}], because: one letter has several spellings}}"
-    data = known.data + f"\ncanonicalize: [{rule}]\n".encode()
-    file = parse_contract(data, "the contract with a rule", lambda _: known.recorded or b"")
+    data = reference.contract.data + f"\ncanonicalize: [{rule}]\n".encode()
+    file = parse_contract(data, "the contract with a rule")
     return replace(reference, contract=file)
 
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from statediff.errors import StatediffError
-from statediff.evaluate import TrialFacts
 from statediff.importers.recorded import (
     BadLine,
     NotARun,
@@ -34,6 +33,7 @@ from statediff.importers.recorded import (
 )
 from statediff.importers.rejudge import chunks, read_run, reasons
 from statediff.importers.workers import Workers
+from statediff.kernel import TrialFacts
 from statediff.meta.faults import extras, privileges, swaps
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World, drop, in_turn, is_privilege

@@ -14,7 +14,7 @@ from typing import Final
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.errors import UsageError
-from statediff.evaluate import compile_contract, schema_of
+from statediff.kernel import compile_contract, schema_of
 from statediff.meta.reference import MAX_ROWS, Change, Reference, Rows, differs, is_known
 from statediff.model.batches import Row
 from statediff.model.delta import key_name

@@ -151,19 +151,28 @@ def decode_column(array: pa.Array, form: str) -> list[Any]:
 
 def decode_cell(array: pa.Array, index: int, form: str) -> Any:
     """The observation in one cell of a column that is stored in a form."""
+    return decode_cells(array, (index,), form)[0]
+
+
+def decode_cells(array: pa.Array, indexes: Iterable[int], form: str) -> list[Any]:
+    """The observations in a few cells of a column, without decoding the others."""
     if form in _DECODED:
-        return decode_column(array.slice(index, 1), form)[0]
-    cell = array[index]
-    if form == _TIMESTAMP:
-        passed = cell.value  # the library looks a zone up for every one
-        return None if passed is None else _EPOCH + passed * _MICROSECOND
-    known = cell.as_py()
-    return Decimal(known) if form == _DECIMAL and known is not None else known
+        return decode_column(array.take(pa.array(indexes, pa.int64())), form)
+    found: list[Any] = []
+    for index in indexes:
+        cell = array[index]
+        if form == _TIMESTAMP:
+            passed = cell.value  # the library looks a zone up for every one
+            found.append(None if passed is None else _EPOCH + passed * _MICROSECOND)
+        else:
+            known = cell.as_py()
+            found.append(Decimal(known) if form == _DECIMAL and known is not None else known)
+    return found
 
 
 def form_of(batch: pa.RecordBatch, index: int) -> str:
     """How a column's cells are stored: a kind's name, `tagged` or `keyless`."""
-    return heads_of(batch.schema)[index].form
+    return layout_of(batch.schema).heads[index].form
 
 
 def batch_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> list[list[Any]]:
@@ -192,7 +201,7 @@ class BatchKeys(Sequence[Key]):
         self._is_keyless = entity_type.is_keyless
         self._count = batch.num_rows
         self._columns: list[tuple[pa.Array | None, str]] = []
-        heads = heads_of(batch.schema)
+        heads = layout_of(batch.schema).heads
         for name in entity_type.key or (KEYLESS_KEY,):
             index = batch.schema.get_field_index(name)
             column = None if index < 0 else batch.column(index)
@@ -240,10 +249,8 @@ def batch_rows(
         yield key, {name: column[at] for name, column in columns.items()}
 
 
-def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array | None:
-    """Which cells of a column are `Unobserved`, as booleans; None when none can be."""
-    if form_of(batch, index) != TAGGED:
-        return None
+def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array:
+    """Which cells of a tagged column are `Unobserved`, as booleans."""
     return pc.starts_with(batch.column(index), pattern=_UNOBSERVED_PREFIX)
 
 
@@ -272,16 +279,15 @@ def facts_of(batch: pa.RecordBatch) -> BatchFacts:
 
 def is_fully_observed(batch: pa.RecordBatch) -> bool:
     """Whether no cell of the batch is `Unobserved`."""
-    tagged = (at for at, head in enumerate(heads_of(batch.schema)) if head.form == TAGGED)
-    columns = (unobserved_cells(batch, index) for index in tagged)
-    return not any(cells is not None and pc.any(cells).as_py() for cells in columns)
+    tagged = layout_of(batch.schema).tagged
+    return not any(pc.any(unobserved_cells(batch, index)).as_py() for index in tagged)
 
 
 def batch_digest(batch: pa.RecordBatch) -> str:
     """BLAKE3 over names, forms and normalised buffers: the same rows give the same digest."""
     rows = batch.num_rows
     parts: list[bytes | memoryview] = []
-    for index, head in enumerate(heads_of(batch.schema)):
+    for index, head in enumerate(layout_of(batch.schema).heads):
         array = batch.column(index)
         parts.append(b"%b, %d, %d]" % (head.start, rows, array.null_count))
         for buffer in _normal_buffers(array, head):
@@ -308,20 +314,32 @@ class Head:
     """Of eight bytes."""
 
 
-_HEADS_KEPT: Final = 4
-_heads_seen: tuple[tuple[pa.Schema, tuple[Head, ...]], ...] = ()
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a batch are, in their order, and by index floats and tagged ones."""
+
+    heads: tuple[Head, ...]
+    floats: tuple[int, ...]
+    tagged: tuple[int, ...]
+
+
+_LAYOUTS_KEPT: Final = 16
+_layouts_seen: tuple[tuple[pa.Schema, Layout], ...] = ()
 """The last schemas asked about: mostly the next chunk is one of the same few tables."""
 
 
-def heads_of(schema: pa.Schema) -> tuple[Head, ...]:
+def layout_of(schema: pa.Schema) -> Layout:
     """The name, form and type of each column."""
-    global _heads_seen  # noqa: PLW0603 - replaced as a whole
-    for seen, heads in _heads_seen:
-        if schema.equals(seen, check_metadata=True):
-            return heads
-    heads = tuple(_head(each.name, each.metadata[_FORM], each.type) for each in schema)
-    _heads_seen = ((schema, heads), *_heads_seen[: _HEADS_KEPT - 1])
-    return heads
+    global _layouts_seen  # noqa: PLW0603 - replaced as a whole
+    for seen, layout in _layouts_seen:
+        if schema is seen or schema.equals(seen, check_metadata=True):
+            return layout
+    heads = tuple([_head(each.name, each.metadata[_FORM], each.type) for each in schema])
+    floats = tuple([at for at, each in enumerate(schema) if each.type == _FLOAT])
+    tagged = tuple([at for at, head in enumerate(heads) if head.form == TAGGED])
+    layout = Layout(heads, floats, tagged)
+    _layouts_seen = ((schema, layout), *_layouts_seen[: _LAYOUTS_KEPT - 1])
+    return layout
 
 
 @lru_cache(maxsize=4096)
@@ -363,7 +381,8 @@ def _normal_buffers(array: pa.Array, head: Head) -> list[memoryview]:
     return [*views, own.view(np.uint8).data, content[first:end]]
 
 
-_NUMBERS: Final = (pa.int64(), pa.float64())
+_FLOAT: Final = pa.float64()
+_NUMBERS: Final = (pa.int64(), _FLOAT)
 """Of eight bytes each."""
 _FIXED: Final = 2
 """Buffers of a column whose values are of one width."""

@@ -35,7 +35,7 @@ class Boundary:
         self, schema: Schema, excludes: Iterable[tuple[str, str]] = (), includes: Iterable[str] = ()
     ) -> None:
         self._types: dict[str, str] = {}
-        self._fields: dict[tuple[str, str], str] = {}
+        self._fields: dict[str, dict[str, str]] = {}
         included_types = frozenset(includes)
         defaults = {
             t.name: f"default: {t.name} ({t.outside})"
@@ -57,7 +57,7 @@ class Boundary:
             elif steps:
                 self._inside.setdefault(place, []).append((index, steps, rule))
             else:
-                self._fields[place] = rule
+                self._fields.setdefault(entity_type.name, {})[field.name] = rule
         self._types = defaults | self._types
 
     def excludes(self, type_name: str, path: str = "") -> str | None:
@@ -66,7 +66,14 @@ class Boundary:
         An empty `path` asks whether the whole type is outside.
         """
         whole = self._types.get(type_name)
-        return whole if whole is not None else self._fields.get((type_name, path))
+        return whole if whole is not None else self._fields.get(type_name, {}).get(path)
+
+    def excluded(self, type_name: str, fields: Iterable[str]) -> dict[str, str]:
+        """Those of the fields that are outside Ω, with the rule of each."""
+        whole, own = self._types.get(type_name), self._fields.get(type_name, {})
+        if whole is not None:
+            return dict.fromkeys(fields, whole)
+        return {name: own[name] for name in fields if name in own}
 
     def inside(self, type_name: str, field_name: str) -> tuple[tuple[Selection, str], ...]:
         """What is outside Ω inside the field's values, with the rule of each."""

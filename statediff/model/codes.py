@@ -194,22 +194,11 @@ class FindingCode(StrEnum):
         meaning="none of the ways that the contract accepts was taken",
         note="every branch of `any_of`, or every reading of `disputed`, fails; each says why",
     )
-    TRANSITION_DIFFERS = _violation(
-        "transition-differs",
-        Stage.REQUIRE,
-        meaning="the changes are not exactly the recorded ones",
-    )
     REQUIREMENT_FAILED = _violation(
         "requirement-failed",
         Stage.REQUIRE,
         meaning="the change is there, but it is not what was required",
         note="`that` fails of the entities, or a condition fails",
-    )
-    NOT_DISTINCT = _violation(
-        "not-distinct",
-        Stage.REQUIRE,
-        meaning="one change would have to count for two clauses",
-        is_omission=True,
     )
     INVARIANT_BROKEN = _violation(
         "invariant-broken",
@@ -266,7 +255,7 @@ class FindingCode(StrEnum):
             Truth.UNKNOWN: (Stage.FORBID,),
         },
         meaning="a computation with nothing, null or absent",
-        note="such a clause fails; in `forbid` and `allow` it decides nothing",
+        note="such a clause fails; in `forbid` and `allow` it decides nothing, if not by the run",
         origin=Origin.CONTRACT,
     )
     ANSWER_MISSING = _violation(
@@ -414,12 +403,6 @@ class FindingCode(StrEnum):
         "trace-unobserved",
         "capture",
         meaning="the clause asks for the agent's calls or turns, and the log may lack some",
-    )
-    COST_LIMIT = _question(
-        "cost-limit",
-        "policy",
-        meaning="the clause needs more steps than a clause may take",
-        origin=Origin.CONTRACT,
     )
 
     WRONG_ANSWER = _ruling(

@@ -23,26 +23,21 @@ from operator import is_
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from statediff.model.batches import (
     KEYLESS_KEY,
+    Head,
     Row,
+    batch_columns,
     batch_keys,
     batch_rows,
-    decode_cell,
+    decode_cells,
+    layout_of,
+    tagged_column,
     unobserved_cells,
-)
-from statediff.model.cells import (
-    Indexes,
-    Layouts,
-    Mask,
-    Matched,
-    as_mask,
-    bits,
-    comparable,
-    match_keys,
-    unequal,
 )
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkRef, ChunkStore, MemoryChunks, RowChange, Table
@@ -60,6 +55,14 @@ from statediff.model.values import (
 MAX_ROWS: Final = 16
 """Rows of one chunk up to which reading single cells beats a copy."""
 
+MAX_RUNS: Final = 16
+"""Runs of rows of one chunk up to which slices beat a copy."""
+_BITS: Final = pa.int64()
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Indexes: TypeAlias = npt.NDArray[np.int64]
+Runs: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Runs of neighbours that pair up: where one begins on each side, and its length."""
 _Rows: TypeAlias = list[tuple[Key, Row]]
 
 
@@ -68,12 +71,11 @@ def table_changes(
     after: Table,
     *,
     trust_digests: bool = True,
-    layouts: Layouts | None = None,
 ) -> Iterator[RowChange]:
     """Every entity whose raw rows may differ or that holds an `Unobserved` cell, in key order.
 
     Both tables have the same key fields. With `trust_digests` off, chunks with equal digests are
-    loaded and compared all the same. `layouts` are those that earlier comparisons met.
+    loaded and compared all the same.
     """
     if trust_digests and after.origin is not None and after.origin.leads(before, after):
         yield from after.origin.changes
@@ -83,23 +85,27 @@ def table_changes(
         if _are_cut_alike(before.partition, after.partition)
         else _merged(before, after, trust_digests)
     )
-    layouts = layouts or Layouts()
     for left, right in pairs:
-        yield from batch_changes(before.type, left, after.type, right, layouts)
+        found = batch_changes(before.type, left, after.type, right)
+        for key, was, row in found if len(found) <= MAX_ROWS else ():
+            for table, read in ((before, was), (after, row)):
+                if read is not None:
+                    table.keep(key_order(key), read)
+        yield from found
 
 
 def are_known_equal(before: Table, after: Table) -> bool:
     """Whether the digests of the chunks say that `table_changes` finds nothing, without loading."""
+    if before is after:
+        return before.is_fully_observed
     if after.origin is not None and after.origin.leads(before, after):
         return False
-    return (
-        before.chunks == after.chunks
-        and all(
-            _is_known_equal(left, right, trust_digests=True)
-            for left, right in zip(before.chunks, after.chunks, strict=True)
-        )
-        and _are_cut_alike(before.partition, after.partition)
-    )
+    if before.chunks != after.chunks or not _are_cut_alike(before.partition, after.partition):
+        return False
+    for left, right in zip(before.chunks, after.chunks, strict=True):
+        if left.rows and not (left.is_fully_observed or right.is_fully_observed):
+            return False
+    return True
 
 
 def batch_changes(
@@ -107,26 +113,24 @@ def batch_changes(
     before: pa.RecordBatch,
     after_type: EntityType,
     after: pa.RecordBatch,
-    layouts: Layouts | None = None,
 ) -> list[RowChange]:
     """The rows of two batches over one key range that may differ, in key order."""
-    layouts = layouts or Layouts()
-    matched = match_keys(before_type, before, after, layouts)
+    matched = match_keys(before_type, before, after)
     gone: _Rows = []
     new: _Rows = []
     if matched is None:
-        from_before = from_after = np.flatnonzero(_candidates(before, after, layouts))
+        from_before = from_after = _candidates(before, after).nonzero()[0]
     else:
-        candidates = _candidates_of_pairs(before, after, matched, layouts)
+        candidates = _candidates_of_pairs(before, after, matched)
         from_before, from_after = matched.before[candidates], matched.after[candidates]
-        gone = _rows_at(before_type, before, matched.only_before, layouts)
-        new = _rows_at(after_type, after, matched.only_after, layouts)
-    were = _rows_at(before_type, before, from_before, layouts)
-    are = _rows_at(after_type, after, from_after, layouts)
-    found = {
-        key_order(key): RowChange(key, was, row)
-        for (key, was), (_, row) in zip(were, are, strict=True)
-    }
+        gone = _rows_at(before_type, before, matched.only_before)
+        new = _rows_at(after_type, after, matched.only_after)
+    were = _rows_at(before_type, before, from_before)
+    are = _rows_at(after_type, after, from_after)
+    pairs = [RowChange(key, was, row) for (key, was), (_, row) in zip(were, are, strict=True)]
+    if not gone and not new:
+        return pairs
+    found = {key_order(pair.key): pair for pair in pairs}
     for key, was in gone:
         found[key_order(key)] = RowChange(key, was, None)
     for key, row in new:
@@ -134,27 +138,6 @@ def batch_changes(
         known = found.get(order)
         found[order] = RowChange(key, None if known is None else known.before, row)
     return [found[order] for order in sorted(found)]
-
-
-def batches_equal(
-    before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts | None = None
-) -> bool:
-    """Whether two batches have the same columns, forms and content, by comparing their memory."""
-    if before is after:
-        return True
-    if not before.schema.equals(after.schema, check_metadata=True):
-        return False
-    layout = (layouts or Layouts()).of(before)
-    if not layout.floats:
-        return bool(before.equals(after))
-    # Arrow takes 0.0 for -0.0 and NaN for unequal to itself, and is slow about it.
-    rest = list(layout.exact)
-    if not before.select(rest).equals(after.select(rest)):
-        return False
-    for index in layout.floats:
-        if not bits(before.column(index)).equals(bits(after.column(index))):
-            return False
-    return True
 
 
 # --- which parts of two tables belong together -------------------------------------------------
@@ -306,46 +289,43 @@ def _empty(table: Table) -> pa.RecordBatch:
 # --- which cells of two columns differ ---------------------------------------------------------
 
 
-def _candidates_of_pairs(
-    before: pa.RecordBatch, after: pa.RecordBatch, matched: Matched, layouts: Layouts
-) -> Mask:
+def _candidates_of_pairs(before: pa.RecordBatch, after: pa.RecordBatch, matched: Matched) -> Mask:
     """The pairs that may differ. Runs of neighbours are compared in place, others copied."""
     runs = matched.runs
     if runs is None:
         left, right = before.take(pa.array(matched.before)), after.take(pa.array(matched.after))
-        return _candidates(left, right, layouts)
+        return _candidates(left, right)
     masks = [
-        _candidates(before.slice(one, length), after.slice(two, length), layouts)
+        _candidates(before.slice(one, length), after.slice(two, length))
         for one, two, length in runs
     ]
     return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
 
 
-def _rows_at(
-    entity_type: EntityType, batch: pa.RecordBatch, indexes: Indexes, layouts: Layouts
-) -> _Rows:
+def _rows_at(entity_type: EntityType, batch: pa.RecordBatch, indexes: Indexes) -> _Rows:
     """The rows at `indexes`: copied out at once, or cell by cell if they are few."""
     if len(indexes) > MAX_ROWS:
         return list(batch_rows(entity_type, batch.take(pa.array(indexes)), None))
     if not len(indexes):
         return []
-    forms = layouts.of(batch).forms
-    columns = [(name, form, batch.column(at)) for at, (name, form) in enumerate(forms)]
-    names, key = list(entity_type.by_name), entity_type.key
-    rows: _Rows = []
-    for index in indexes.tolist():
-        cells = {name: decode_cell(column, index, form) for name, form, column in columns}
-        rows.append((
-            tuple([cells[name] for name in key]) or cells[KEYLESS_KEY],
-            {name: cells.get(name, ABSENT) for name in names},
-        ))  # fmt: skip
-    return rows
+    places = indexes.tolist()
+    columns = {
+        head.name: decode_cells(column, places, head.form)
+        for head, column in zip(layout_of(batch.schema).heads, batch.columns, strict=True)
+    }
+    absent = [ABSENT] * len(places)
+    names, parts = list(entity_type.by_name), [columns[name] for name in entity_type.key]
+    keys = zip(*parts, strict=True) if parts else columns[KEYLESS_KEY]
+    return [
+        (key, {name: columns.get(name, absent)[at] for name in names})
+        for at, key in enumerate(keys)
+    ]
 
 
-def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts) -> Mask:
+def _candidates(before: pa.RecordBatch, after: pa.RecordBatch) -> Mask:
     """The rows of two aligned batches that may differ or hold an `Unobserved` cell."""
     rows = np.zeros(before.num_rows, dtype=np.bool_)
-    one, two = layouts.of(before), layouts.of(after)
+    one, two = layout_of(before.schema), layout_of(after.schema)
     if one is two and not one.tagged:
         for at in range(before.num_columns):
             left, right = before.column(at), after.column(at)
@@ -354,7 +334,7 @@ def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts)
             if not left.equals(right):
                 rows |= unequal(left, right)
         return rows
-    forms = dict(one.forms), dict(two.forms)
+    forms = _forms(one.heads), _forms(two.heads)
     if forms[0].keys() != forms[1].keys():
         rows |= True
     for name in forms[0].keys() & forms[1].keys():
@@ -365,6 +345,171 @@ def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts)
         for index in layout.tagged:
             rows |= as_mask(unobserved_cells(batch, index))
     return rows
+
+
+def _forms(heads: tuple[Head, ...]) -> dict[str, str]:
+    return {head.name: head.form for head in heads}
+
+
+# --- which rows pair up, and which of their cells differ ----------------------------------------
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Row numbers of the pairs (`before[i]` with `after[i]`) and of the rows without a partner."""
+
+    before: Indexes
+    after: Indexes
+    only_before: Indexes
+    only_after: Indexes
+    runs: Runs | None
+    """The pairs once more, as runs; None if there are too many of them."""
+
+
+def match_keys(
+    entity_type: EntityType, before: pa.RecordBatch, after: pa.RecordBatch
+) -> Matched | None:
+    """How the rows pair up by key; None when row i pairs with row i throughout."""
+    names = entity_type.key or (KEYLESS_KEY,)
+    one, two = layout_of(before.schema), layout_of(after.schema)
+    if one is two:
+        columns = [(bits(before.column(name)), bits(after.column(name))) for name in names]
+    else:
+        forms = _forms(one.heads), _forms(two.heads)
+        columns = [comparable(before, after, name, forms) for name in names]
+    if before.num_rows == after.num_rows and all(left.equals(right) for left, right in columns):
+        return None
+    same_start, same_end = _shared_ends(columns, before.num_rows, after.num_rows)
+    if min(before.num_rows, after.num_rows) == same_start + same_end:
+        return _around(before.num_rows, after.num_rows, same_start, same_end)
+    middle = [
+        (
+            left.slice(same_start, len(left) - same_start - same_end),
+            right.slice(same_start, len(right) - same_start - same_end),
+        )
+        for left, right in columns
+    ]
+    codes = _codes(*middle[0])
+    for left, right in middle[1:]:
+        more = _codes(left, right)
+        # Both factors are below the number of rows, so the product stays far below 2**63.
+        combined = codes * (int(more.max(initial=0)) + 1) + more
+        codes = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+    size = len(middle[0][0])
+    first, second = codes[:size], codes[size:]
+    where = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
+    where[first] = np.arange(size)
+    partner = where[second]
+    has_partner = partner >= 0
+    only_before = np.ones(size, dtype=np.bool_)
+    only_before[partner[has_partner]] = False
+    start = np.arange(same_start)
+    end = np.arange(-same_end, 0)
+    paired = (
+        np.concatenate([start, partner[has_partner] + same_start, end + before.num_rows]),
+        np.concatenate([start, np.flatnonzero(has_partner) + same_start, end + after.num_rows]),
+    )
+    return Matched(
+        *paired,
+        np.flatnonzero(only_before) + same_start,
+        np.flatnonzero(~has_partner) + same_start,
+        _runs(*paired),
+    )
+
+
+def _runs(before: Indexes, after: Indexes) -> Runs | None:
+    is_break = (np.diff(before) != 1) | (np.diff(after) != 1)
+    starts = [0, *(np.flatnonzero(is_break) + 1).tolist()]
+    if len(starts) > MAX_RUNS:
+        return None
+    ends = [*starts[1:], len(before)]
+    return tuple(
+        (int(before[start]), int(after[start]), end - start)
+        for start, end in zip(starts, ends, strict=True)
+        if start < end
+    )
+
+
+def _around(before: int, after: int, same_start: int, same_end: int) -> Matched:
+    """All rows of the shorter side pair up at the two ends: one run came, or one went."""
+    start, end = np.arange(same_start), np.arange(-same_end, 0)
+    runs = (0, 0, same_start), (before - same_end, after - same_end, same_end)
+    return Matched(
+        np.concatenate([start, end + before]),
+        np.concatenate([start, end + after]),
+        np.arange(same_start, before - same_end),
+        np.arange(same_start, after - same_end),
+        tuple(run for run in runs if run[2]),
+    )
+
+
+def _shared_ends(
+    columns: list[tuple[pa.Array, pa.Array]], rows_before: int, rows_after: int
+) -> tuple[int, int]:
+    """How many rows have the same keys in the same order at the start, and then at the end."""
+    shorter = min(rows_before, rows_after)
+    differs = np.zeros(shorter, dtype=np.bool_)
+    for left, right in columns:
+        differs |= unequal(left.slice(0, shorter), right.slice(0, shorter))
+    start = int(differs.argmax()) if differs.any() else shorter
+    rest = shorter - start
+    differs = np.zeros(rest, dtype=np.bool_)
+    for left, right in columns:
+        differs |= unequal(left.slice(rows_before - rest), right.slice(rows_after - rest))
+    end = int(differs[::-1].argmax()) if differs.any() else rest
+    return start, end
+
+
+def _codes(left: pa.Array, right: pa.Array) -> Indexes:
+    """One number a row, equal exactly where the cells are, over both arrays one after the other."""
+    both = pa.concat_arrays([left, right]).dictionary_encode(null_encoding="encode")
+    codes: Indexes = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
+
+
+def comparable(
+    before: pa.RecordBatch,
+    after: pa.RecordBatch,
+    name: str,
+    forms: tuple[dict[str, str], dict[str, str]],
+) -> tuple[pa.Array, pa.Array]:
+    """The column on both sides in one form in which equal cells, and only they, are equal."""
+    left, right = before.column(name), after.column(name)
+    if forms[0][name] == forms[1][name] and left.type == right.type:
+        return bits(left), bits(right)
+    return _tagged(before, name), _tagged(after, name)
+
+
+def _tagged(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return tagged_column(batch_columns(batch, (name,))[0])
+
+
+def bits(array: pa.Array) -> pa.Array:
+    """Floats as integers, bit for bit, so that -0.0 is not 0.0 and NaN is itself."""
+    return array.view(_BITS) if isinstance(array, pa.DoubleArray) else array
+
+
+def unequal(left: pa.Array, right: pa.Array) -> Mask:
+    """Where two columns of one form and length differ; null is equal to null only."""
+    has_null = bool(left.null_count or right.null_count)
+    if not has_null and left.type == right.type == _BITS:
+        known: Mask = left.to_numpy() != right.to_numpy()
+        return known
+    cells = pc.not_equal(left, right)
+    if not has_null:
+        return as_mask(cells)
+    is_null = as_mask(left.is_null()), as_mask(right.is_null())
+    differs: Mask = as_mask(pc.fill_null(cells, False)) | (is_null[0] != is_null[1])
+    return differs
+
+
+def as_mask(array: pa.Array) -> Mask:
+    """Arrow booleans without nulls as a numpy mask."""
+    mask: Mask = array.to_numpy(zero_copy_only=False)
+    return mask
+
+
+# --- rows without a key ---
 
 
 MAX_COMPARISONS: Final = 1_000_000

@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 from statediff.model.paths import Steps, render
-from statediff.model.schema import EntityType, Purpose
+from statediff.model.schema import Purpose
 from statediff.model.values import Key, Observed, Value, encode, printable
 
 MAX_NAME: Final = 60
@@ -86,7 +86,7 @@ class Delta:
     @property
     def place(self) -> str:
         """The field and the place inside it, as a path is written."""
-        return render(self.path, self.steps)
+        return render(self.path, self.steps) if self.steps else self.path
 
     @cached_property
     def id(self) -> str:
@@ -95,13 +95,14 @@ class Delta:
         return name if self.transaction is None else f"{name} @ {self.transaction}"
 
 
-def default_label(op: Op, entity_type: EntityType) -> Label:
-    """ℓ where no contract says otherwise (docs/design.md §3, Numbers).
+@cache
+def default_label(op: Op, purpose: Purpose | None) -> Label:
+    """ℓ of rows for that purpose where no contract says otherwise (docs/design.md §3, Numbers).
 
     Deletion, permission change, outgoing message and rewritten history are irreversible, all else
     conditional: an `unlink` too, for the row of an association is its key and can be linked again.
     """
-    is_final = op in _FINAL.get(entity_type.purpose, (Op.DELETE,))
+    is_final = op in _FINAL.get(purpose, (Op.DELETE,))
     return Label.IRREVERSIBLE if is_final else Label.CONDITIONAL
 
 
@@ -119,8 +120,7 @@ def delta_id(type_name: str, key: Key, path: str) -> str:
 
 def key_name(key: Key) -> str:
     """The key as ids write it: short where it can be, and different for every different key."""
-    parts = [_part_name(part) for part in key]
-    return parts[0] if len(parts) == 1 else "(" + ", ".join(parts) + ")"
+    return _part_name(key[0]) if len(key) == 1 else f"({', '.join(map(_part_name, key))})"
 
 
 def _part_name(part: Value) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from statediff.errors import InputError
 from statediff.model.codes import FindingCode
+from statediff.model.values import Digested, Key, Map, Observed, Unobserved, encode
 
 Argument: TypeAlias = "str | int | bool | Explanation | tuple[Argument, ...]"
 
@@ -38,7 +39,6 @@ CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
     "contradiction": FindingCode.EVIDENCE_CONTRADICTORY,
     PARTED: FindingCode.EVIDENCE_CONTRADICTORY,
     "ambiguous identity": FindingCode.IDENTITY_AMBIGUOUS,
-    "too costly": FindingCode.COST_LIMIT,
     "unrecorded": FindingCode.TRACE_UNOBSERVED,
     "no history": FindingCode.HISTORY_UNOBSERVED,
     BY_AGENT: FindingCode.UNOBSERVED,
@@ -79,6 +79,9 @@ class Reason(StrEnum):
     ENTITIES = "entities", "entities more"
     KEYS = "keys", "entity_type"
     UNOBSERVED = "unobserved", "causes"
+    AT_LEAST = "at-least", "least"
+    AT_MOST = "at-most", "greatest"
+    BETWEEN = "between", "least greatest"
     NO_VALUE = "no-value", "reason"
     CHANGE = "change", "operation entity_type key"
     UPDATE = "update", "entity_type key path before after"
@@ -120,7 +123,6 @@ class Reason(StrEnum):
     ENOUGH = "enough"
     AS_REQUIRED = "as-required"
     FIELD_KEPT = "field-kept"
-    AS_RECORDED = "as-recorded", "number"
     BRANCHES_HOLD = "branches-hold", "names"
     IN_ALL_STATES = "in-all-states", "number"
     AT_EACH_CALL = "at-each-call", "number"
@@ -152,13 +154,7 @@ class Reason(StrEnum):
     NOT_CHANGED = "not-changed", "entity more"
     THAT_FAILS = "that-fails", "over"
     THAT_UNDEFINED = "that-undefined", "over"
-    COUNTED_TWICE = "counted-twice", "clause others"
     WRONG_FIELD = "wrong-field", "entity because"
-    OTHER_NUMBER = "other-number", "number recorded"
-    OTHER_CHANGES = "other-changes", "missing extra more"
-    EXPECTED = "expected", "operation entity_type key path"
-    NEW_KEY = "new-key", "name"
-    NO_NAMING = "no-naming"
     NO_BRANCH = "no-branch", "branches"
     NOT_BRANCH = "not-branch", "clause what"
     READINGS_DIFFER = "readings-differ", "right wrong because"
@@ -172,6 +168,7 @@ class Reason(StrEnum):
     CALL_OUTSIDE = "call-outside", "call action_class more"
     NOT_REPAIRED = "not-repaired", "call attempt most"
     NO_ANSWER = "no-answer", "words"
+    NO_ENDING = "no-ending"
     ANSWER_LACKS = "answer-lacks", "name"
     ANSWER_KIND = "answer-kind", "name kind"
     INVALIDLY_REACHED = "invalidly-reached", "codes"
@@ -201,7 +198,7 @@ class Reason(StrEnum):
     NO_ABSOLUTE = "no-absolute"
     NO_LENGTH = "no-length"
     NO_TEST = "no-test", "function"
-    NO_JOIN = "no-join", "function"
+    NO_JOIN = "no-join"
     NO_INDEX = "no-index"
     NO_EMPTY_PART = "no-empty-part"
     NO_INSTANT = "no-instant", "function"
@@ -219,6 +216,7 @@ class Reason(StrEnum):
     ELEMENT_MAY_BE_UNDEFINED = "element-may-be-undefined"
     CONDITION_UNDEFINED = "condition-undefined"
     CLAUSE_UNDEFINED = "clause-undefined"
+    UNDEFINED_BY_RUN = "undefined-by-run", "because"
 
     # Why something is not known.
     NEEDED = "needed", "cause clause"
@@ -229,7 +227,6 @@ class Reason(StrEnum):
     FIELD = "field", "entity_type field side cause"
     EXCLUDED = "excluded", "entity_type field rule"
     OF_CHANGE = "of-change", "change cause"
-    TOO_COSTLY = "too-costly", "", FindingCode.COST_LIMIT
     SOME_VALUE = "some-value"
     SOME_CONDITION = "some-condition"
     ROW_UNKNOWN = "row-unknown"
@@ -332,25 +329,14 @@ def is_by_agent(of: Argument) -> bool:
 
     Others may stand before it: where it is, and what was tried (`shop: caused by the run: …`).
     """
-    return _says(of, _OF_AGENT)
-
-
-def is_parted(of: Argument) -> bool:
-    """Whether readings that parted in the run are in the explanation."""
-    return _says(of, _PARTED)
+    if isinstance(of, Explanation):
+        if of.reason is Reason.RECORDED:
+            return not _OF_AGENT.isdisjoint(_said(of).split(": "))
+        return any(map(is_by_agent, of.arguments))
+    return isinstance(of, tuple) and any(map(is_by_agent, of))
 
 
 _OF_AGENT: Final = frozenset({BY_AGENT, BY_RUN, PARTED})
-_PARTED: Final = frozenset({PARTED})
-
-
-def _says(of: Argument, words: frozenset[str]) -> bool:
-    """Whether one of the words begins a recorded cause in it, or a part of one."""
-    if isinstance(of, Explanation):
-        if of.reason is Reason.RECORDED:
-            return not words.isdisjoint(_said(of).split(": "))
-        return any(_says(part, words) for part in of.arguments)
-    return isinstance(of, tuple) and any(_says(part, words) for part in of)
 
 
 def _said(recorded: Explanation) -> str:
@@ -421,6 +407,12 @@ def _json(part: Argument) -> Any:
     return [_json(each) for each in part] if isinstance(part, tuple) else part
 
 
+NEEDS_CONTENT: Final = "needs the content"
+"""How a cause ends where a rule of ν had a digest to work on."""
+ANOTHER_KEY: Final = "the key changed from"
+"""How the cause begins where the sides tell a type's entities apart by other fields."""
+
+
 def explanation_from(document: Any) -> Explanation:
     """What `Explanation.document` turned into this JSON; `InputError` for anything else."""
     if isinstance(document, str):
@@ -444,3 +436,35 @@ def _argument(name: str, part: Any) -> Argument:
         raise TypeError(f"no argument: {part!r}")
     argument: Argument = part
     return argument
+
+
+_CUT: Final = 61
+"""Characters of a text that an explanation keeps; reports show no more of a value."""
+_ITEMS: Final = 7
+
+
+def shown(observed: Observed, cut: int = _CUT) -> Explanation:
+    """An observation as an argument, cut to what a report can show of it."""
+    if isinstance(observed, bytes):
+        return Reason.BYTES(size=len(observed))
+    return Reason.VALUE(value=frozen(encode(_bounded(observed, cut))))
+
+
+def _bounded(observed: Observed, cut: int) -> Observed:
+    """The observation cut so that a short rendering of it comes out the same."""
+    match observed:
+        case str():
+            return observed[:cut]
+        case Unobserved(cause) if not isinstance(observed, Digested):
+            return Unobserved(cause[:cut])
+        case tuple():
+            return tuple(_bounded(item, cut) for item in observed[:_ITEMS])  # type: ignore[misc]  # a bounded value is one
+        case Map(items):
+            return Map(tuple((n, _bounded(v, cut)) for n, v in items[:_ITEMS]))  # type: ignore[misc]  # a bounded value is one
+        case _:
+            return observed
+
+
+def shown_key(key: Key) -> tuple[Explanation, ...]:
+    """A key as an argument."""
+    return tuple(shown(part) for part in key)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import Final, TypeAlias, cast
 
-from statediff.model.paths import Item, Step, Steps, at, members
+from statediff.model.json_values import as_nested
+from statediff.model.paths import Indexes, Item, Step, Steps, at, members
 from statediff.model.values import (
     ABSENT,
     Absent,
@@ -29,6 +30,18 @@ from statediff.model.values import (
 
 Side = Value | Absent
 """A value, or absent: the key or the index is not there."""
+
+
+class CapturedValue:
+    """A value as captured, which is read once, however many places inside it are asked for."""
+
+    def __init__(self, raw: Observed) -> None:
+        self.value = as_nested(raw)
+        self._indexes: Indexes = {}
+
+    def at(self, steps: Steps) -> Observed:
+        """The value at the place; absent where there is none."""
+        return at(self.value, steps, self._indexes)
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ def differences(before: Side, after: Side) -> tuple[Change, ...]:
 def _differences(before: Side, after: Side, steps: Steps) -> Iterator[Change]:
     if isinstance(before, Map) and isinstance(after, Map):
         left, right = dict(before.items), dict(after.items)
-        for name in sorted(left.keys() | right.keys()):
+        for name in sorted({**left, **right}):  # both are in order: this is a merge
             yield from _differences(left.get(name, ABSENT), right.get(name, ABSENT), (*steps, name))
     elif isinstance(before, Unordered) and isinstance(after, Unordered) and before.key:
         items, others = dict(members(before)), dict(members(after))
@@ -93,23 +106,26 @@ def hidden_differences(before: Forms, after: Forms, steps: Steps = ()) -> Iterat
     The sides of each change are those under ν.
     """
     values = (*before, *after)
+    known: Indexes = {}
     (one, plain), (other, changed) = before, after
     if same(plain, changed):
         return
     if all(isinstance(value, Map) for value in values):
         for name in sorted({name for value in values if isinstance(value, Map) for name in value}):
-            yield from _hidden_at(values, (name,), steps)
+            yield from _hidden_at(values, (name,), steps, known)
     elif isinstance(one, Unordered) and isinstance(other, Unordered):
         yield from _hidden_in_list((one, plain), (other, changed), steps)
     elif all(_has_indexes(value) for value in values):
         for index in range(min(len(value) for value in values if isinstance(value, tuple))):
-            yield from _hidden_at(values, (index,), steps)
+            yield from _hidden_at(values, (index,), steps, known)
     elif same(one, other):
         yield Change(steps, cast(Side, one), cast(Side, other))
 
 
-def _hidden_at(values: Sequence[Observed], inner: Steps, steps: Steps) -> Iterator[Change]:
-    one, plain, other, changed = (at(value, inner) for value in values)
+def _hidden_at(
+    values: Sequence[Observed], inner: Steps, steps: Steps, known: Indexes
+) -> Iterator[Change]:
+    one, plain, other, changed = (at(value, inner, known) for value in values)
     yield from hidden_differences((one, plain), (other, changed), (*steps, *inner))
 
 
@@ -122,14 +138,15 @@ def _hidden_in_list(
         if same(one, other):
             yield Change(steps, one, other)
         return
+    known: Indexes = {}
     common = dict(members(one)).keys() & dict(members(other)).keys()
     for step in sorted(common, key=step_order):
-        if ABSENT in [at(value, (step,)) for value in (*before, *after)]:
+        if ABSENT in [at(value, (step,), known) for value in (*before, *after)]:
             # A rule spells the key itself.
-            key = cast(Side, at(one, (step, one.key)))
+            key = cast(Side, at(one, (step, one.key), known))
             yield Change((*steps, step, one.key), key, key)
         else:
-            yield from _hidden_at((*before, *after), (step,), steps)
+            yield from _hidden_at((*before, *after), (step,), steps, known)
     orders = [
         [found for item in items if (found := Item.at(one.key, item)) and found in common]
         for items in (before[1], after[1])

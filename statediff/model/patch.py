@@ -25,7 +25,7 @@ from statediff.model.batches import (
     batch_rows,
     encode_column,
     encode_rows,
-    heads_of,
+    layout_of,
 )
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkRef, ChunkStore, Origin, RowChange, Table, row_digest
@@ -68,7 +68,7 @@ def patched(
     origin = Origin(
         before=table.chunks,
         after=patch.after,
-        changes=tuple(_change(removed.get(order), added.get(order)) for order in orders),
+        changes=tuple([_change(removed.get(order), added.get(order)) for order in orders]),
         touched=tuple(sorted(places)),
         is_fully_observed=are_observed,
     )
@@ -140,7 +140,7 @@ def _encoded(
     """Each part in normal form: all at once, unless a value would decide how others are stored."""
     whole = encode_rows(entity_type, [entry for part in parts for entry in part], without)
     kinds = {f.name: f.kind for f in entity_type.fields}
-    if any(h.form == TAGGED and kinds[h.name] in NATIVE for h in heads_of(whole.schema)):
+    if any(h.form == TAGGED and kinds[h.name] in NATIVE for h in layout_of(whole.schema).heads):
         return [encode_rows(entity_type, part, without) for part in parts]
     found, start = [], 0
     for part in parts:
@@ -152,7 +152,7 @@ def _encoded(
 def _keyed(entity_type: EntityType, rows: Iterable[Row]) -> _Entries:
     found: _Entries = {}
     for row in rows:
-        key: Key = tuple(row[name] for name in entity_type.key)  # type: ignore[misc]  # keys are values
+        key: Key = tuple([row[name] for name in entity_type.key])  # type: ignore[misc]  # keys are values
         order = key_order(key)
         if order in found:
             raise ValueError(f"duplicate key {key!r} in {entity_type.name}")
@@ -216,8 +216,8 @@ def _cut_and_joined(
             raise ValueError(f"duplicate key {key!r} in {entity_type.name}")
         places.setdefault(at, []).append(number)
     pieces = _pieces(len(keys), dropped, places)
-    schema, heads = batch.schema, heads_of(batch.schema)
-    encoded = {head.name: (at, head.form) for at, head in enumerate(heads_of(new.schema))}
+    schema, heads = batch.schema, layout_of(batch.schema).heads
+    encoded = {head.name: (at, head.form) for at, head in enumerate(layout_of(new.schema).heads)}
     arrays = []
     for index, head in enumerate(heads):
         if head.name not in encoded:
@@ -274,4 +274,4 @@ def _pieces(
 
 
 def _equal(one: Row, other: Row) -> bool:
-    return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    return one.keys() == other.keys() and all(map(same, one.values(), map(other.get, one)))

@@ -319,13 +319,20 @@ def members(value: Observed) -> Iterator[tuple[Step, Value]]:
         yield from enumerate(value)
 
 
-def at(value: Observed, steps: Steps) -> Observed:
-    """What is at the place; absent where the way to it ends, or no one item is meant."""
+Indexes: TypeAlias = dict[tuple[int, str], dict[Item, int | None]]
+"""By a list, as its id, and a member of its items: item → its index; None where several are it."""
+
+
+def at(value: Observed, steps: Steps, known: Indexes | None = None) -> Observed:
+    """The value at the place; absent where the way to it ends, or no one item is meant.
+
+    `known` serves many places of one value, which its caller keeps: each list is read through once.
+    """
     for step in steps:
         if isinstance(value, Map) and isinstance(step, str):
             value = value.get(step)
         elif isinstance(value, tuple) and isinstance(step, Item):
-            index = _index(value, step)
+            index = _index(value, step, {} if known is None else known)
             value = ABSENT if index is None else value[index]
         elif isinstance(value, tuple) and isinstance(step, int) and 0 <= step < len(value):
             value = value[step]
@@ -343,9 +350,14 @@ def is_ambiguous(value: Observed, step: Step) -> bool:
     )
 
 
-def _index(items: tuple[Value, ...], step: Item) -> int | None:
-    found = [index for index, item in enumerate(items) if Item.at(step.key, item) == step]
-    return found[0] if len(found) == 1 else None
+def _index(items: tuple[Value, ...], step: Item, known: Indexes) -> int | None:
+    found = known.get((id(items), step.key))
+    if found is None:
+        found = known[id(items), step.key] = {}
+        for index, item in enumerate(items):
+            if (name := Item.at(step.key, item)) is not None:
+                found[name] = None if name in found else index
+    return found.get(step)
 
 
 def places(value: Observed, selection: Selection, steps: Steps = ()) -> Iterator[Steps]:
@@ -355,7 +367,7 @@ def places(value: Observed, selection: Selection, steps: Steps = ()) -> Iterator
         return
     wanted, rest = selection[0], selection[1:]
     if isinstance(wanted, Item):
-        if isinstance(value, tuple) and (index := _index(value, wanted)) is not None:
+        if isinstance(value, tuple) and (index := _index(value, wanted, {})) is not None:
             yield from places(value[index], rest, (*steps, wanted))
         return
     for step, inner in members(value):
@@ -376,7 +388,7 @@ def replaced(value: Value, selection: Selection, change: Callable[[Value], Value
             )
         )
     if isinstance(value, tuple):
-        only = _index(value, wanted) if isinstance(wanted, Item) else None
+        only = _index(value, wanted, {}) if isinstance(wanted, Item) else None
         return tuple(
             replaced(inner, rest, change) if index == only or _is(wanted, index) else inner
             for index, inner in enumerate(value)

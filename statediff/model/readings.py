@@ -7,10 +7,11 @@ correctness [SSD §VII].
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeAlias
 
 from statediff.later import Later
 from statediff.model.state import State
@@ -48,7 +49,7 @@ class Reading(Later):
     acknowledgement: bool = False
     """A system's word that it did something, rather than a look at its state."""
 
-    @property
+    @cached_property
     def was_read(self) -> bool:
         """Whether there is a state of which it has the digest."""
         return self.is_later("digest") or self.digest is not None
@@ -106,6 +107,12 @@ class History:
 NO_HISTORY: Final = History()
 
 
+PathFact: TypeAlias = tuple[int, int, int] | None
+"""Mode with kind, owner and group of what is at a path; None of what cannot be looked at."""
+PathFacts: TypeAlias = tuple[tuple[str, PathFact], ...]
+"""((path, fact), …), from the top."""
+
+
 @dataclass(frozen=True)
 class SourceCapture:
     """What one source delivered: its state and the one reading behind it."""
@@ -114,6 +121,10 @@ class SourceCapture:
     state: State
     spoiled: tuple[str, ...] = ()
     """What the content of the source keeps from being read, though it was read before the run."""
+    place: PathFacts = field(default=(), compare=False, repr=False)
+    """What the paths were that the source was read at before the run; empty where it has none."""
+    seconds: float | None = field(default=None, compare=False, repr=False)
+    """Of the processor, that reading it took before the run; None where nobody measured it."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,7 @@ class Capture:
     history: History = NO_HISTORY
     """What happened since the capture before; of a capture after only."""
 
-    @property
+    @cached_property
     def readings(self) -> tuple[Reading, ...]:
         return tuple(part.reading for part in self.parts)
 

@@ -183,8 +183,23 @@ class Schema:
     def by_name(self) -> dict[str, EntityType]:
         return {t.name: t for t in self.types}
 
+    @cached_property
+    def is_in_order(self) -> bool:
+        """Whether it has names, and its types, sources and what these deliver are sorted."""
+        named = [[t.name for t in self.types], [source for source, _ in self.sources]]
+        named += [list(types) for _, types in self.sources]
+        return bool(self.name and self.version) and all(n == sorted(set(n)) for n in named)
+
+    @cached_property
+    def _sources_by_type(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for source, types in self.sources:
+            for name in dict.fromkeys(types):
+                found[name] = (*found.get(name, ()), source)
+        return found
+
     def sources_of(self, type_name: str) -> tuple[str, ...]:
-        return tuple(source for source, types in self.sources if type_name in types)
+        return self._sources_by_type.get(type_name, ())
 
 
 _ALIVE: Final = frozenset({"", "0", "false"})
@@ -218,10 +233,19 @@ COUNT = "value"
 
 
 def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
-    """One schema over several sources; sources of one type must agree on its key."""
+    """One schema over several sources; sources of one type must agree on its key.
+
+    Schemas that are all the same and in order are that one.
+    """
+    distinct: list[Schema] = []
+    for schema in schemas:
+        if schema not in distinct:
+            distinct.append(schema)
+    if len(distinct) == 1 and distinct[0].is_in_order:
+        return distinct[0]
     types: dict[str, EntityType] = {}
     sources: dict[str, set[str]] = {}
-    for schema in schemas:
+    for schema in distinct:
         for entity_type in schema.types:
             known = types.setdefault(entity_type.name, entity_type)
             if known.key != entity_type.key:

@@ -257,17 +257,6 @@ def _not_changed(entity: Any, more: int) -> str:
     return f"{_words(entity)}{_more(more)} not changed as required"
 
 
-def _other_changes(missing: Any, extra: Any, more: int) -> str:
-    parts = [f"missing: {_words(each)}" for each in missing]
-    parts += [f"not recorded: {_words(each)}" for each in extra]
-    return "; ".join(parts) + _and_more(more)
-
-
-def _expected(operation: str, entity_type: str, key: Any, path: str) -> str:
-    parts = ", ".join(_words(part) for part in key)
-    return f"{operation} {entity_type} {parts} {path}".rstrip()
-
-
 def _call_number(number: int) -> str:
     return f"{number or 'no'} call{'s' * (number > 1)} {'match' if number > 1 else 'matches'}"
 
@@ -375,6 +364,9 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.ENTITIES: lambda entities, more: _words(entities) + _more(more),
     Reason.KEYS: '"keys of {entity_type}"',
     Reason.UNOBSERVED: _unobserved,
+    Reason.AT_LEAST: "at least {least}",
+    Reason.AT_MOST: "at most {greatest}",
+    Reason.BETWEEN: "{least} to {greatest}",
     Reason.NO_VALUE: "undefined ({reason})",
     Reason.CHANGE: _change,
     Reason.UPDATE: _update,
@@ -419,7 +411,6 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.ENOUGH: "enough",
     Reason.AS_REQUIRED: "as required",
     Reason.FIELD_KEPT: "the field is kept",
-    Reason.AS_RECORDED: "exactly the {number} recorded changes",
     Reason.BRANCHES_HOLD: "all of {names} holds",
     Reason.IN_ALL_STATES: "in all {number} states of the run",
     Reason.AT_EACH_CALL: "at each of {number} such calls",
@@ -447,13 +438,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.NOT_CHANGED: _not_changed,
     Reason.THAT_FAILS: lambda over: f"`that` fails over {_words(over) or 'nothing'}",
     Reason.THAT_UNDEFINED: lambda over: f"`that` is undefined over {_words(over) or 'nothing'}",
-    Reason.COUNTED_TWICE: "one change would have to count for both {clause} and {others}",
     Reason.WRONG_FIELD: "{entity}: {because}",
-    Reason.OTHER_NUMBER: "{number} changes, {recorded} recorded",
-    Reason.OTHER_CHANGES: _other_changes,
-    Reason.EXPECTED: _expected,
-    Reason.NEW_KEY: "new {name}",
-    Reason.NO_NAMING: "no naming of the new entities makes the changes the recorded ones",
     Reason.NO_BRANCH: lambda branches: "; ".join(map(_words, branches)),
     Reason.NOT_BRANCH: "not {clause}: {what}",
     Reason.READINGS_DIFFER: "right by {right}, but {wrong}; {because}",
@@ -465,6 +450,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.CALL_OUTSIDE: _call_judged("is not among what is allowed"),
     Reason.NOT_REPAIRED: "{call} failed at attempt {attempt} and was not repaired within {most}",
     Reason.NO_ANSWER: "there is no answer: {words}",
+    Reason.NO_ENDING: "nobody recorded how the run ended (`run.ended`, `run.exit_code`)",
     Reason.ANSWER_LACKS: "the answer lacks `{name}`",
     Reason.ANSWER_KIND: "`{name}` of the answer is not {kind}",
     Reason.INVALIDLY_REACHED: "what was asked for is right, and was not validly reached: {codes}",
@@ -494,7 +480,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.NO_LENGTH: "len of null, absent or a value without length",
     Reason.NO_TEST: "{function}(…) of null, absent or another kind of value",
     Reason.ANSWER_UNCLEAR: "{words}",
-    Reason.NO_JOIN: "{function} joins texts or lists, and this is null, absent or another value",
+    Reason.NO_JOIN: "+ joins texts or lists, and this is null, absent or another value",
     Reason.NO_INDEX: "an index that is no whole number",
     Reason.NO_EMPTY_PART: "count of the empty text",
     Reason.NO_INSTANT: "{function}(…) of a text that is not in its form",
@@ -512,6 +498,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.ELEMENT_MAY_BE_UNDEFINED: "an element may be undefined",
     Reason.CONDITION_UNDEFINED: "an undefined condition",
     Reason.CLAUSE_UNDEFINED: "a condition of the clause is undefined",
+    Reason.UNDEFINED_BY_RUN: lambda because: f"the run left it undefined: {_words(because)}",
     Reason.NEEDED: _needed,
     Reason.RECORDED: _recorded,
     Reason.ALL_OF: lambda causes: "; ".join(map(_words, causes)),
@@ -520,7 +507,6 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.FIELD: "{entity_type}.{field} {side}: {cause}",
     Reason.EXCLUDED: "{entity_type}.{field} is excluded: {rule}",
     Reason.OF_CHANGE: "{change}: {cause}",
-    Reason.TOO_COSTLY: "too costly: the clause needs too many steps",
     Reason.SOME_VALUE: "a value the clause needs",
     Reason.SOME_CONDITION: "a condition of the clause",
     Reason.ROW_UNKNOWN: "its row is not known",

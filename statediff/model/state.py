@@ -9,11 +9,11 @@ digests mean equal rows. Chunks live in a `ChunkStore`; a `Table` holds only the
 
 from __future__ import annotations
 
-import bisect
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
@@ -77,13 +77,38 @@ class Enumeration:
     cause: str = ""
     explanation: Explanation | None = None
     """Why a view shows none of it, where the judgement itself says so; never stored."""
+    below: tuple[str, ...] = ()
+    """Beginnings of the keys of all entities that may be missing; empty where any may be.
+
+    Sorted, and none begins with another.
+    """
 
     @property
     def is_complete(self) -> bool:
         return self.coverage is Coverage.COMPLETE
 
+    def may_miss(self, key: Key) -> bool:
+        """Whether an entity of this key may be there without having been enumerated."""
+        if self.is_complete or not self.below:
+            return not self.is_complete
+        first = key[0] if key else None
+        if not isinstance(first, str):
+            return True
+        at = bisect_right(self.below, first)
+        return at > 0 and first.startswith(self.below[at - 1])
+
+
+def beginnings(texts: Iterable[str]) -> tuple[str, ...]:
+    """The texts as `Enumeration.below` has them: sorted, without those that begin with another."""
+    found: list[str] = []
+    for text in sorted(texts):
+        if not found or not text.startswith(found[-1]):
+            found.append(text)
+    return tuple(found)
+
 
 COMPLETE: Final = Enumeration(Coverage.COMPLETE)
+NOT_DELIVERED: Final = Enumeration(Coverage.UNOBSERVED, "no source delivered it")
 
 
 @dataclass(frozen=True)
@@ -165,13 +190,14 @@ _SPARE: Final = 1.25
 """How much more memory than its own a batch may hold while it lies in a store."""
 
 
-_PLAIN: Final = frozenset({int, str, bytes, bool, Decimal, type(None)})
+_PLAIN: Final = frozenset({int, str, bytes, bool, date, Decimal, type(None)})
 
 
 def _comes_back(value: Observed) -> bool:
     """Whether a chunk is known to give back just the value that was put into it."""
-    is_instant = isinstance(value, datetime) and value.tzinfo in (None, UTC)
-    return type(value) in _PLAIN or is_instant
+    if type(value) is float:
+        return value == value  # noqa: PLR0124 - a NaN comes back as another one
+    return type(value) in _PLAIN or (isinstance(value, datetime) and value.tzinfo in (None, UTC))
 
 
 KeyedRow = tuple[tuple[Any, ...], Key, Mapping[str, Observed]]
@@ -210,7 +236,7 @@ class Origin:
 
     def change_of(self, key: Key) -> RowChange | None:
         """What changed of the entity; None where nothing did."""
-        at = bisect.bisect_left(self.changes, key_order(key), key=lambda c: key_order(c.key))
+        at = bisect_left(self.changes, key_order(key), key=lambda c: key_order(c.key))
         found = self.changes[at] if at < len(self.changes) else None
         return found if found is not None and found.key == key else None
 
@@ -251,22 +277,26 @@ class Table(Later):
             return dict(known)
         if self.is_later("chunks") and (change := self._own_change(key)) is not None:
             return self._row_of(change)
-        ref = self._chunks_with(key)[bisect.bisect_right(self.cuts, order)]
+        ref = self._chunks_with(key)[bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
         if self._asked.get(ref.digest, 0) < FEW_ASKED:
             self._asked[ref.digest] = self._asked.get(ref.digest, 0) + 1
             at = BatchKeys(self.type, batch).find(key)
         else:
             orders = self._orders(ref, batch)
-            place = bisect.bisect_left(orders, order)
+            place = bisect_left(orders, order)
             at = place if place < len(orders) and orders[place] == order else None
         if at is None:
             return None
         found = self._row_at(ref, batch, at)
+        self.keep(order, found)
+        return dict(found)
+
+    def keep(self, order: tuple[Any, ...], row: Row) -> None:
+        """The row, for when it is asked for: it was read of this table, whose key has the order."""
         if len(self._rows_seen) >= ROWS_KEPT:
             self._rows_seen.clear()
-        self._rows_seen[order] = found
-        return dict(found)
+        self._rows_seen[order] = row
 
     def _row_at(self, ref: ChunkRef, batch: pa.RecordBatch, at: int) -> Row:
         """A row of a chunk. Where many of its rows are asked for, all are decoded at once."""
@@ -289,7 +319,7 @@ class Table(Later):
         if change is not None:
             return self._row_of(change)
         chunks = self._chunks_with(key)
-        batch = self.store.get(chunks[bisect.bisect_right(self.cuts, key_order(key))])
+        batch = self.store.get(chunks[bisect_right(self.cuts, key_order(key))])
         at = BatchKeys(self.type, batch).find(key)
         return None if at is None else next(batch_rows(self.type, batch.slice(at, 1), None))[1]
 

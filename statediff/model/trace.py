@@ -9,8 +9,11 @@ import hashlib
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
+from statediff.errors import UsageError
+from statediff.model.explanation import is_unread
 from statediff.model.values import Map, Unobserved, Value
 
 
@@ -101,8 +104,53 @@ class NoAnswer:
 
     cause: str
 
+    @property
+    def is_unread(self) -> bool:
+        """The agent is no reason: there may be an answer, and claims about it are UNKNOWN."""
+        return is_unread(self.cause)
+
 
 NO_REPLY: Final = NoAnswer("no reply was recorded in this turn")
+
+BY_ITSELF: Final = "by-itself"
+CRASHED: Final = "crashed"
+KILLED: Final = "killed"
+TIMED_OUT: Final = "timed-out"
+ENDINGS: Final = {
+    BY_ITSELF: "ended by itself",
+    CRASHED: "crashed",
+    KILLED: "was killed",
+    TIMED_OUT: "timed out",
+}
+"""How a run can end, in the word of a contract and in that of a sentence.
+
+It ended by itself with exit code 0, a value or a last message; it crashed with another exit code,
+an exception or a refused request; a signal killed it, or it ended the process that watches over it;
+it timed out when its time or its number of turns was over, and was stopped.
+"""
+
+
+@dataclass(frozen=True)
+class RunEnding:
+    """How a run ended, as the one who ran the agent saw it."""
+
+    how: str
+    """One of `ENDINGS`."""
+    exit_code: int | None = None
+    """What a program returned; None where it was stopped, or is no program."""
+
+    @staticmethod
+    def named(how: str) -> RunEnding:
+        """The ending that somebody names. `UsageError` where there is none like it."""
+        if how not in ENDINGS:
+            raise UsageError(f"no run ends {how!r}; expected one of {', '.join(ENDINGS)}")
+        return RunEnding(how)
+
+
+ENDED_BY_ITSELF: Final = RunEnding(BY_ITSELF)
+ENDED_IN_CRASH: Final = RunEnding(CRASHED)
+ENDED_BY_TIMEOUT: Final = RunEnding(TIMED_OUT)
+ENDED_BY_KILL: Final = RunEnding(KILLED)
 
 
 @dataclass(frozen=True)
@@ -144,14 +192,18 @@ class Trace:
         """The harness spoke for the user: the turns are its own record, whatever the calls are."""
         return any(turn.gate is not None for turn in self.turns or ())
 
-    @property
+    @cached_property
     def told(self) -> tuple[Action, ...]:
         """Who may have made a change, by nobody's word but the harness's and the systems'."""
         return self.observed if self.is_agent_influenced else (*self.actions, *self.observed)
 
-    @property
+    @cached_property
     def gap(self) -> str | None:
         """Why there may be calls that the log does not hold; None where there are none."""
         if self.is_agent_influenced:
             return f"forgeable: {self.cause or 'the agent could have written the log'}"
         return None if self.is_complete else f"unrecorded: {self.cause}"
+
+
+NO_TRACE: Final = Trace()
+NO_ANSWER: Final = NoAnswer("none was given")

@@ -18,10 +18,13 @@ import hashlib
 import json
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final, Self, TypeAlias
 
 from statediff.errors import InputError
@@ -41,9 +44,9 @@ class Map:
         return Map(tuple(sorted(mapping.items())))
 
     def get(self, key: str) -> Observed:
-        for name, value in self.items:
-            if name == key:
-                return value
+        place = bisect_left(self.items, key, key=itemgetter(0))
+        if place < len(self.items) and self.items[place][0] == key:
+            return self.items[place][1]
         return ABSENT
 
     def __iter__(self) -> Iterator[str]:
@@ -276,7 +279,10 @@ def _decode(tagged: Any, depth: int) -> Observed:
         case ["list", list(items)]:
             return tuple(_value(decode(item, depth + 1)) for item in items)
         case ["map", list(items)]:
-            return Map(tuple((str(name), _value(decode(item, depth + 1))) for name, item in items))
+            members = tuple((str(name), _value(decode(item, depth + 1))) for name, item in items)
+            if any(one >= other for (one, _), (other, _) in pairwise(members)):
+                raise ValueError("the members of a map are not in order")
+            return Map(members)
         case _:
             pass
     raise ValueError("unknown tag")
@@ -327,7 +333,12 @@ def order_key(value: Value) -> tuple[Any, ...]:
 
 def key_order(key: Key) -> tuple[Any, ...]:
     """The order in which entities of a type are stored and reported."""
-    return (order_key(key[0]),) if len(key) == 1 else tuple([order_key(part) for part in key])
+    if len(key) == 1:
+        part = key[0]
+        if type(part) is int:  # as most are
+            return ((2, part, "i"),)
+        return ((4, part),) if type(part) is str else (order_key(part),)
+    return tuple([order_key(part) for part in key])
 
 
 def show(observed: Observed, limit: int = 60) -> str:

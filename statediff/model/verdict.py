@@ -1,13 +1,14 @@
-"""Truth, findings, verdicts and the numbers beside them (docs/design.md §3)."""
+"""Truth, findings, verdicts, the numbers beside them, how a run stands (docs/design.md §3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum, StrEnum
 from fractions import Fraction
+from functools import cached_property
+from typing import Final
 
-from statediff.later import Later
 from statediff.model.codes import FindingCode, Stage, Truth, check_code
 from statediff.model.delta import Delta, Doubt, HiddenDelta
 from statediff.model.explanation import Explanation
@@ -15,28 +16,48 @@ from statediff.model.sentences import sentence
 from statediff.model.values import Key, Observed
 
 __all__ = [
+    "FOR_GOOD",
     "RESULT_OF_STAGE",
+    "SO_FAR",
     "ClauseTruth",
     "Comparison",
+    "Decision",
+    "Explained",
     "Finding",
     "Judgement",
     "Metrics",
+    "Moment",
     "Result",
+    "SoFar",
     "Stage",
     "Truth",
     "Verdict",
     "Witness",
     "WitnessRow",
+    "is_own",
     "leading_failure",
+    "own_name",
 ]
 
 
 class Verdict(StrEnum):
-    """The answer to a trial; see `policy.judge.fold`. Each equals its name as text."""
+    """The answer to a trial; see `kernel.policy.fold`. Each equals its name as text."""
 
     MATCH = "MATCH"
     DIVERGE = "DIVERGE"
     INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Decision(StrEnum):
+    """What a guard does about a run that is not over, by its net change so far.
+
+    DENY: something is forbidden, or nothing explains it. HOLD: an effect lacks its authorization,
+    an irreversible change has none at all, or something is not decided. Else ALLOW.
+    """
+
+    ALLOW = "allow"
+    HOLD = "hold"
+    DENY = "deny"
 
 
 class Result(Enum):
@@ -89,7 +110,7 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Finding(Later):
+class Finding:
     """What a clause yielded.
 
     `code` is stable (docs/findings.md); `holds` where nothing is wrong. `causes` names each
@@ -149,14 +170,32 @@ class ClauseTruth:
     is_about_calls: bool = False
     """Whether a step is about the calls alone, so that it tells of the tools, not of the world."""
 
-    @property
+    @cached_property
     def result(self) -> Result:
         """The one of the three results that the clause belongs to."""
         return Result.TOOL if self.is_about_calls else RESULT_OF_STAGE[self.stage]
 
 
+MAX_CALLS_SHOWN: Final = 50
+"""Calls of which one clause has a finding each."""
+OF_COUNTERS: Final = "frame/counter"
+"""What explains a counter that follows the rows: no clause of a contract."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Judgement(Later):
+class Explained:
+    """What explains a judgement."""
+
+    findings: tuple[Finding, ...]
+    metrics: Metrics
+    explained_by: tuple[tuple[str, tuple[str, ...]], ...]
+    """(delta id, clauses that explain it), in delta order."""
+    during: tuple[Delta, ...]
+    """What single transactions changed, as far as findings name it; no part of the net deltas."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judgement:
     """Everything policy decided about one trial."""
 
     verdict: Verdict
@@ -165,15 +204,56 @@ class Judgement(Later):
     outcome: Verdict | None
     """None where the contract has no clause of that result."""
     clauses: tuple[ClauseTruth, ...]
-    findings: tuple[Finding, ...]
-    metrics: Metrics
     deltas: tuple[Delta, ...]
-    explained_by: tuple[tuple[str, tuple[str, ...]], ...] = field(default_factory=tuple)
-    """(delta id, clauses that explain it), in delta order."""
-    hidden: tuple[HiddenDelta, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-    during: tuple[Delta, ...] = ()
-    """What single transactions changed, as far as findings name it; no part of the net deltas."""
+    hidden: tuple[HiddenDelta, ...]
+    doubts: tuple[Doubt, ...]
+    explain: Callable[[], Explained] = field(repr=False)
+    explain_open: Callable[[], tuple[Finding, ...]] | None = field(default=None, repr=False)
+    """Makes the findings that do not hold, where that takes less work than all of them."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Judgement) and self._all == other._all
+
+    def __hash__(self) -> int:
+        return hash(self.clauses)
+
+    @property
+    def _all(self) -> tuple[object, ...]:
+        decided = self.verdict, self.tool, self.task, self.outcome, self.clauses, self.deltas
+        return *decided, self.hidden, self.doubts, self.explained
+
+    @cached_property
+    def explained(self) -> Explained:
+        """What explains it, worked out when it is first read."""
+        return self.explain()
+
+    @cached_property
+    def open(self) -> tuple[Finding, ...]:
+        """Of the findings those that do not hold."""
+        if self.explain_open is not None:
+            return self.explain_open()
+        return tuple(each for each in self.findings if each.truth is not Truth.HOLDS)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.explained.findings
+
+    @property
+    def metrics(self) -> Metrics:
+        return self.explained.metrics
+
+    @property
+    def explained_by(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return self.explained.explained_by
+
+    @property
+    def during(self) -> tuple[Delta, ...]:
+        return self.explained.during
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The clauses that do not hold, in report order."""
+        return tuple(entry.clause for entry in self.clauses if entry.truth is not Truth.HOLDS)
 
     def truth_of(self, clause: str) -> Truth:
         for entry in self.clauses:
@@ -183,12 +263,73 @@ class Judgement(Later):
 
 
 def leading_failure(findings: Iterable[Finding]) -> Finding | None:
-    """The failing finding to read first: a near miss of what is required goes before the frame.
-
-    A witness is worked out when somebody asks, so nothing but a frame that fails first asks.
-    """
+    """The failing finding to read first: a near miss of what is required goes before the frame."""
     fails = [finding for finding in findings if finding.truth is Truth.FAILS]
     if not fails or fails[0].stage is not Stage.FRAME:
         return fails[0] if fails else None
     near = (f for f in fails if f.stage is Stage.REQUIRE and f.witness.comparisons)
     return next(near, fails[0])
+
+
+# ---------------------------------------------------------------- a run that is not over
+
+FOR_GOOD: Final = "for good/"
+"""Begins the id of a clause about what no end of the run can make good."""
+SO_FAR: Final = "so far/"
+"""Begins the id of the alternatives without what their branches require."""
+
+
+def is_own(clause: str) -> bool:
+    """Whether it is a clause of the contract, as it stands there."""
+    return not clause.startswith((SO_FAR, FOR_GOOD))
+
+
+def own_name(clause: str) -> str:
+    """The clause as the contract calls it."""
+    return clause.removeprefix(FOR_GOOD).removeprefix(SO_FAR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoFar:
+    """How a run stands that is not over."""
+
+    decision: Decision
+    is_lost: bool
+    """No continuation of the run can be MATCH."""
+    is_right: bool
+    """The states are as the contract wants them at the end."""
+    held: tuple[Delta, ...]
+    """Irreversible changes that no satisfied `authorized_by` covers."""
+    judgement: Judgement
+    deciding: tuple[str, ...]
+    """The clauses that decide it, those violated for good first; none where only `held` does."""
+
+    @property
+    def finding(self) -> Finding | None:
+        """The finding that decides, under its clause's own name; None where only `held` does."""
+        if not self.deciding:
+            return None
+        first = next(f for f in self.judgement.open if f.clause == self.deciding[0])
+        return replace(first, clause=own_name(first.clause))
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The clauses of the contract that the states violate, as they are."""
+        entries = self.judgement.clauses
+        return tuple(e.clause for e in entries if e.truth is Truth.FAILS and is_own(e.clause))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """How a run stood after one of its transactions."""
+
+    source: str
+    number: int
+    """Which of the source's transactions, from 1."""
+    position: str
+    """What the source calls it."""
+    is_right: bool
+    broken: tuple[str, ...]
+    """The clauses that the states violated then."""
+    lost: tuple[str, ...]
+    """The clauses that no end could make good any more."""

@@ -1,39 +1,84 @@
 """Views of a state: what the judging stages read, row by row, without loading whole tables.
 
-A `StateView` shows one state under one canonicalizer. A `RecordingView` notes every look, so that
+A `StateView` shows one state under ν and Ω (`Scoped`). A `RecordingView` notes every look, so that
 the bundle can hold exactly what the decision read. Replay uses a view over a bundle's fragments.
+A `ComparisonView` shows rows of one type as a comparison sees them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
 from statediff.model.batches import Row
-from statediff.model.paths import Selection
+from statediff.model.boundary import Boundary
+from statediff.model.delta import Entity
+from statediff.model.paths import Selection, Steps, covers, may_meet, replaced
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import Coverage, Enumeration, State
-from statediff.model.values import Key, key_order
+from statediff.model.state import NOT_DELIVERED, Coverage, Enumeration, State
+from statediff.model.values import ABSENT, Absent, Excluded, Key, Map, Observed, key_order
 
-LASTING_ROWS: Final = 4096
-"""Entities that a lasting view keeps."""
+Made = TypeVar("Made")
 
 
-class Canonicalizer(Protocol):
-    """ν as a row-local function. `row` returns a new row and never changes its argument."""
+class RowTransform(Protocol):
+    """What a view makes of captured rows, each by itself."""
 
-    def row(self, type_name: str, row: Mapping[str, object]) -> Row: ...
-
-    def touches(self, type_name: str) -> bool: ...
+    def row(self, type_name: str, row: Row) -> Row:
+        """The row as it is shown: another one where anything is changed, else the same."""
 
     def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
         """Whether these fields of the type stay as they are, whatever the rest of a row holds."""
 
+
+class Canonicalizer(RowTransform, Protocol):
+    """ν as a row-local function, and its rules."""
+
+    def ruled(self, type_name: str) -> Collection[str]:
+        """The fields of the type that a rule is on."""
+
     def inside(self, type_name: str, field_name: str) -> tuple[tuple[Selection, str, bool], ...]:
         """The rules inside the field's values: where, their text, whether they remove the place."""
+
+    def rules_on(self, type_name: str, field_name: str) -> tuple[str, ...]:
+        """The texts of the rules on a field, in the order they apply."""
+
+
+class Scoped:
+    """ν and Ω as one row transform: excluded fields show as excluded, for every viewer."""
+
+    def __init__(self, book: Canonicalizer, boundary: Boundary, schema: Schema) -> None:
+        self._book = book
+        self._boundary = boundary
+        self._types = schema.by_name
+        self._excluded: dict[str, dict[str, Excluded]] = {}
+
+    def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
+        named = tuple(fields)
+        excluded = self._outside(type_name)
+        return self._book.leaves(type_name, named) and excluded.keys().isdisjoint(named)
+
+    def row(self, type_name: str, row: Row) -> Row:
+        canonical = self._book.row(type_name, row)
+        excluded = self._excluded.get(type_name)
+        if excluded is None:
+            excluded = self._outside(type_name)
+        if not excluded:
+            return canonical
+        return canonical | {name: sign for name, sign in excluded.items() if name in canonical}
+
+    def _outside(self, type_name: str) -> dict[str, Excluded]:
+        """Fields of the type that are outside Ω, with their rules; looked up when it is viewed."""
+        found = self._excluded.get(type_name)
+        if found is None:
+            names = self._types[type_name].by_name if type_name in self._types else ()
+            rules = self._boundary.excluded(type_name, names)
+            found = self._excluded[type_name] = {n: Excluded(rule) for n, rule in rules.items()}
+        return found
 
 
 class View(Protocol):
@@ -74,109 +119,45 @@ class StateView:
     def __init__(
         self,
         state: State,
-        canonicalizer: Canonicalizer | None = None,
-        unobserved: Mapping[str, str] | None = None,
+        transform: RowTransform | None = None,
     ) -> None:
         self._state = state
-        self._canonicalizer = canonicalizer
-        self._unobserved = dict(unobserved or {})
+        self._transform = transform
 
     @property
     def schema(self) -> Schema:
         return self._state.schema
 
     def enumeration(self, type_name: str) -> Enumeration:
-        if type_name in self._unobserved:
-            return Enumeration(Coverage.UNOBSERVED, self._unobserved[type_name])
         table = self._state.tables.get(type_name)
-        if table is None:
-            return Enumeration(Coverage.UNOBSERVED, "no source delivered it")
-        return table.enumeration
+        return NOT_DELIVERED if table is None else table.enumeration
 
     def row(self, type_name: str, key: Key) -> Row | None:
-        if self.enumeration(type_name).coverage is Coverage.UNOBSERVED:
+        table = self._state.tables.get(type_name)
+        if table is None or table.enumeration.coverage is Coverage.UNOBSERVED:
             return None
-        row = self._state.tables[type_name].row(key)
-        return None if row is None else self._canonical(type_name, row)
+        row = table.row(key)
+        if row is None or self._transform is None:
+            return row
+        return self._transform.row(type_name, row)
 
     def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
-        if self.enumeration(type_name).coverage is Coverage.UNOBSERVED:
+        table = self._state.tables.get(type_name)
+        if table is None or table.enumeration.coverage is Coverage.UNOBSERVED:
             return
-        table = self._state.tables[type_name]
-        if self._is_raw(type_name, fields):
+        if self._transform is None or self._transform.leaves(type_name, fields):
             yield from table.rows(fields)
             return
         for key, row in table.rows():
-            yield key, self._canonical(type_name, row)
+            yield key, self._transform.row(type_name, row)
 
     def columns(self, type_name: str, fields: tuple[str, ...]) -> Columns | None:
-        if self.enumeration(type_name).coverage is Coverage.UNOBSERVED:
+        table = self._state.tables.get(type_name)
+        if table is None or table.enumeration.coverage is Coverage.UNOBSERVED:
             return None
-        if not self._is_raw(type_name, fields):
+        if self._transform is not None and not self._transform.leaves(type_name, fields):
             return None
-        table = self._state.tables[type_name]
         return Columns(table.type, table.row_count, table.batches())
-
-    def _is_raw(self, type_name: str, fields: tuple[str, ...]) -> bool:
-        return self._canonicalizer is None or self._canonicalizer.leaves(type_name, fields)
-
-    def _canonical(self, type_name: str, row: Row) -> Row:
-        if self._canonicalizer is None or not self._canonicalizer.touches(type_name):
-            return row
-        return self._canonicalizer.row(type_name, row)
-
-
-class LastingView(StateView):
-    """A view that outlives one judgement: entities that were asked for stay in its hand."""
-
-    def __init__(self, state: State, canonicalizer: Canonicalizer | None = None) -> None:
-        super().__init__(state, canonicalizer)
-        self._rows: dict[tuple[str, tuple[Any, ...]], Row | None] = {}
-
-    def row(self, type_name: str, key: Key) -> Row | None:
-        place = type_name, key_order(key)
-        try:
-            return self._rows[place]
-        except KeyError:
-            pass
-        found = super().row(type_name, key)
-        if len(self._rows) >= LASTING_ROWS:
-            self._rows.clear()
-        self._rows[place] = found
-        return found
-
-
-class ChangedView(StateView):
-    """The state that a run left, seen beside the one before it.
-
-    `changed` has the rows, as captured, of the entities of a type that may differ, None for one
-    that is gone; of types that are not in it nothing differs. `apart` are types of which the two
-    states cannot be seen together.
-    """
-
-    def __init__(
-        self,
-        state: State,
-        canonicalizer: Canonicalizer | None,
-        before: LastingView,
-        changed: Mapping[str, Mapping[tuple[Any, ...], Row | None]],
-        apart: frozenset[str],
-    ) -> None:
-        super().__init__(state, canonicalizer)
-        self._before = before
-        self._changed = changed
-        self._apart = apart
-
-    def row(self, type_name: str, key: Key) -> Row | None:
-        if type_name in self._apart:
-            return super().row(type_name, key)
-        rows = self._changed.get(type_name)
-        if rows is not None:
-            order = key_order(key)
-            if order in rows:
-                row = rows[order]
-                return None if row is None else self._canonical(type_name, row)
-        return self._before.row(type_name, key)
 
 
 @dataclass(frozen=True)
@@ -202,22 +183,74 @@ class Scan:
     fields: tuple[str, ...]
 
 
+@dataclass
+class Reads:
+    """What was read once, for any number of clauses."""
+
+    looks: frozenset[Look] = frozenset()
+    scans: frozenset[Scan] = frozenset()
+
+
 class Ledger:
     """What was read on behalf of each clause; `clause` "" is what all of them share."""
 
     def __init__(self) -> None:
         self.clause = ""
-        self.looks: dict[str, set[Look]] = {}
+        self._looks: dict[str, set[Look]] = {}
+        self._shared: dict[str, dict[int, frozenset[Look]]] = {}
         self.scans: dict[str, set[Scan]] = {}
         self.heard: dict[str, set[str]] = {}
         """What was read beside the states, named as in a bundle: of the trace, of the answer."""
+
+    @property
+    def looks(self) -> Mapping[str, set[Look]]:
+        """The entities that were looked at, by clause."""
+        clauses = dict.fromkeys((*self._looks, *self._shared))
+        return {
+            clause: self._looks.get(clause, set()).union(*self._shared.get(clause, {}).values())
+            for clause in clauses
+        }
 
     def begin(self, clause: str) -> None:
         """From now on, what is read is read for `clause`."""
         self.clause = clause
 
     def look(self, look: Look) -> None:
-        self.looks.setdefault(self.clause, set()).add(look)
+        self._looks.setdefault(self.clause, set()).add(look)
+
+    def noting(self, work: Callable[[], Made]) -> tuple[Made, frozenset[Look]]:
+        """What the work comes to, and what it looks at, which counts for no clause yet."""
+        known, self._looks = self._looks, {}
+        try:
+            made = work()
+            return made, frozenset(self._looks.get(self.clause, ()))
+        finally:
+            self._looks = known
+
+    def note(self, looks: frozenset[Look]) -> None:
+        """The clause looked at all of them; to keep the same ones for many clauses costs little."""
+        self._shared.setdefault(self.clause, {})[id(looks)] = looks
+
+    @contextmanager
+    def reading_once(self) -> Iterator[Reads]:
+        """What is read while it lasts, for the clause at hand; `again` reads it for others."""
+        found = Reads()
+        looks, shared, scans = self._looks, self._shared, self.scans
+        self._looks, self._shared, self.scans = {}, {}, {}
+        try:
+            yield found
+        finally:
+            found.looks = frozenset(self.looks.get(self.clause, ()))
+            found.scans = frozenset(self.scans.get(self.clause, ()))
+            self._looks, self._shared, self.scans = looks, shared, scans
+            self.again(found)
+
+    def again(self, reads: Reads) -> None:
+        """The same is read for the clause at hand."""
+        if reads.looks:
+            self.note(reads.looks)
+        if reads.scans:
+            self.scans.setdefault(self.clause, set()).update(reads.scans)
 
     def hear(self, names: Iterable[str]) -> None:
         self.heard.setdefault(self.clause, set()).update(names)
@@ -233,6 +266,10 @@ class RecordingView:
         self._view = view
         self._side = side
         self._ledger = ledger
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
 
     @property
     def schema(self) -> Schema:
@@ -256,3 +293,117 @@ class RecordingView:
         if found is not None:
             self._ledger.scan(Scan(self._side, type_name, fields))
         return found
+
+
+_Places: TypeAlias = tuple[tuple[Selection, str], ...]
+
+
+class ComparisonView:
+    """`fields` are those of both schemas; `excluded` maps the fields outside Ω to their rules.
+
+    `outside` is the rule that puts the whole type outside Ω, None when it is inside; single fields
+    are then not excluded once more.
+    """
+
+    def __init__(
+        self,
+        type_name: str,
+        fields: Iterable[str],
+        canonicalizer: Canonicalizer | None,
+        boundary: Boundary | None,
+    ) -> None:
+        self.type_name = type_name
+        self.fields = tuple(dict.fromkeys(fields))
+        self._names = frozenset(self.fields)
+        ruled = () if canonicalizer is None else canonicalizer.ruled(type_name)
+        self.ruled = frozenset(ruled)
+        """The fields that ν may change."""
+        self._nu = canonicalizer if ruled else None
+        self._rules = {n: self._nu.rules_on(type_name, n) for n in ruled} if self._nu else {}
+        self._removed: dict[str, tuple[_Places, _Places]] = {}
+        """By field: what Ω and what ν removes inside its values, with the rule of each."""
+        self.ruled_inside: set[str] = set()
+        """The fields with a rule that changes places inside their values."""
+        for name in self.fields:
+            inside = self._nu.inside(type_name, name) if self._nu and name in ruled else ()
+            outside = () if boundary is None else boundary.inside(type_name, name)
+            ignored = tuple((where, rule) for where, rule, is_removal in inside if is_removal)
+            if outside or ignored:
+                self._removed[name] = (outside, ignored)
+            if len(inside) > len(ignored):
+                self.ruled_inside.add(name)
+        self.outside = boundary.excludes(type_name) if boundary else None
+        self.excluded: dict[str, str] = {}
+        if boundary is not None and self.outside is None:
+            self.excluded = boundary.excluded(type_name, self.fields)
+
+    def whole(self, row: Row) -> Row:
+        """The row with every field of both schemas; one that its own schema lacks is absent."""
+        if row.keys() == self._names:
+            return row
+        return {name: row.get(name, ABSENT) for name in self.fields}
+
+    def canonical(self, row: Row) -> Row:
+        """The row under ν, inside Ω and out."""
+        return row if self._nu is None else self._nu.row(self.type_name, row)
+
+    def is_read_as_json(self, name: str) -> bool:
+        """Whether the field's texts are compared by what they say as JSON."""
+        return any(rule.startswith("json@") for rule in self._rules.get(name, ()))
+
+    def is_removed_inside(self, name: str) -> bool:
+        """Whether Ω or ν removes places inside the field's values."""
+        return name in self._removed
+
+    def why_removed(
+        self, name: str, steps: Steps, before: Observed, after: Observed
+    ) -> tuple[str, bool] | None:
+        """The rules that remove all that is at the place; whether it is Ω alone. None for others.
+
+        What Ω does not remove by itself, forbid clauses see.
+        """
+        outside, ignored = self._removed.get(name, ((), ()))
+        for rules in (outside, (*outside, *ignored)):
+            if rules and covers([where for where, _ in rules], steps, before, after):
+                texts = [rule for where, rule in rules if may_meet(where, steps)]
+                return "; ".join(dict.fromkeys(texts)), rules is outside
+        return None
+
+    def compared(self, row: Row) -> Row:
+        """What a comparison sees of the row: the canonical values within Ω.
+
+        Of what is removed inside a value, only that it is there.
+        """
+        seen = self.canonical(self.whole(row))
+        seen = {name: seen[name] for name in self.fields if name not in self.excluded}
+        for name, (outside, ignored) in self._removed.items():
+            for where, _ in (*outside, *ignored):
+                if isinstance(cell := seen.get(name), Map | tuple):
+                    seen[name] = replaced(cell, where, lambda _: None)
+        return seen
+
+    def entity(self, row: Row | None) -> Entity | Absent:
+        """The entity in canonical form, with excluded fields shown as such."""
+        if row is None:
+            return ABSENT
+        cells = self.canonical(row) | {
+            name: Excluded(rule) for name, rule in self.excluded.items() if name in row
+        }
+        return Entity(tuple(cells.items()))
+
+    def why_hidden(self, names: Iterable[str]) -> tuple[str, bool]:
+        """The rules that hide raw differences in these fields; whether Ω is among them."""
+        rules: list[str] = []
+        by_boundary = False
+        for name in names:
+            if name in self.excluded:
+                by_boundary = True
+                rules.append(self.excluded[name])
+            else:
+                rules += self._rules.get(name, ())
+        return "; ".join(dict.fromkeys(rules)) or "canonicalization", by_boundary
+
+
+def raw_entity(row: Row | None) -> Entity | Absent:
+    """The entity as captured."""
+    return ABSENT if row is None else Entity(tuple(row.items()))

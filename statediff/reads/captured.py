@@ -14,7 +14,6 @@ from typing import Final
 
 from statediff.contract.clauses.visibility import BoundAccess, Holding, Shelf
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
-from statediff.contract.evaluation.ranges import not_enumerated
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -22,6 +21,7 @@ from statediff.contract.language.context import (
     EntityRef,
     EvalContext,
     Unknown,
+    not_enumerated,
 )
 from statediff.contract.language.syntax import Node, Read
 from statediff.model.explanation import Cause, Reason
@@ -72,21 +72,18 @@ class Captured:
         return self._known[name]
 
     def _room(self, reads: frozenset[Read]) -> EvalContext:
-        """A world that has seen nothing yet; its steps count on, over all artifacts."""
+        """A world whose trail is empty."""
         world = self._worlds.get(reads)
         if world is None:
             world = self._worlds[reads] = self.world(reads)
-        world.seen.clear()
-        world.causes.clear()
-        world.undefined.clear()
-        return world
+        return world.apart()
 
     def _look_up(self, holding: Holding, key: Key) -> CapturedArtifact | None:
         row = self.view.row(holding.type, key)
         if row is not None:
             return self._classify(holding, EntityRef("before", holding.type, key, row))
         enumeration = self.view.enumeration(holding.type)
-        if enumeration.is_complete:
+        if not enumeration.may_miss(key):
             return None
         cause = not_enumerated(holding.type, "before", enumeration)
         thing = EntityRef("before", holding.type, key, None, cause)
@@ -175,7 +172,7 @@ class Captured:
             found |= undefined
         if found != TRUE | FALSE:
             return found, frozenset()
-        why = world.causes | set(world.undefined)
+        why = {*world.causes, *world.undefined}
         return found, frozenset(why or {Reason.CONDITION_OF_IT()})
 
     def _by_then(

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from statediff.contract.authoring.changes import Comparison, Touches
 from statediff.contract.authoring.explain import Explanation, Role, TypeBox
-from statediff.evaluate.affected import Affected
 from statediff.model.values import printable
+from statediff.suite.affected import Affected
 
 WIDTH: Final = 100
 _MARKS: Final = {

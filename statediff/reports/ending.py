@@ -5,6 +5,7 @@ It is no evidence and changes no verdict: it says why a run may have done nothin
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from statediff.reports.said import said
 
 LAST_LINES: Final = 5
 _LINE: Final = 200
+_COMMAND: Final = 1_000
 _OUTPUT: Final = 8_000
 """Characters of an output that a page shows, from its end."""
 
@@ -57,6 +59,8 @@ class AgentRecord:
     outputs: tuple[tuple[str, str, str], ...] = ()
     """(name, the end of it, how much there was), of those that are not empty."""
     ending: Ending | None = None
+    command: str = ""
+    """The program and its arguments, as a shell takes them."""
 
 
 UNKNOWN: Final = AgentRecord()
@@ -77,7 +81,14 @@ def agent_record(document: Any) -> AgentRecord:
         tokens=", ".join(f"{n:,} {word}" for word, n in counts if type(n) is int),
         outputs=tuple(_outputs(document)),
         ending=ending_from(document),
+        command=_command(document.get("command")),
     )
+
+
+def _command(words: Any) -> str:
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return ""
+    return said(shlex.join(words), _COMMAND)
 
 
 def _outputs(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

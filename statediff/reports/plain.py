@@ -20,8 +20,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 from statediff.errors import BundleError, InputError, Problem
-from statediff.evaluate.origins import origins_in
-from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.documents import fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Delta, Diff, Doubt, Entity, HiddenDelta
@@ -35,11 +33,13 @@ from statediff.model.values import (
     decode,
     encode,
 )
+from statediff.reports.wording.origins import origins_in
+from statediff.reports.wording.worded import worded_judgement
 from statediff.suite.spans import spans
 
 Json = Any
 JUDGEMENT: Final = "statediff/judgement/1"
-DIFF: Final = "statediff/diff/1"
+DIFF: Final = "statediff/kernel/diff/1"
 _RESERVED: Final = frozenset({"absent", "excluded", "unobserved", "bytes", "map"})
 _EXACT: Final = 2**53
 

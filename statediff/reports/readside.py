@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from statediff.contract.file import parse_contract
 from statediff.errors import ContractError
-from statediff.evaluate.contracts import parse_contract
 from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, Unobserved, Value, decode, show
-from statediff.model.verdict import Stage
-from statediff.policy.access import MAX_SHOWN
+from statediff.model.verdict import MAX_CALLS_SHOWN, Stage
 from statediff.reads.captured import FETCH, SEARCH, WINDOW
 from statediff.reports.said import said
 
@@ -104,7 +103,7 @@ def read_side(
     others = len(trace["actions"]) - len(reads)
     return ReadSide(
         actor=f"For {said(access.actor, _NAME)}{as_of}",
-        tally=_tally(calls, others, len(outside) >= MAX_SHOWN),
+        tally=_tally(calls, others, len(outside) >= MAX_CALLS_SHOWN),
         calls=tuple(calls[:MAX_CALLS]),
         more_calls=_more(calls, MAX_CALLS, "calls"),
         cited=tuple(
@@ -194,7 +193,7 @@ def _tally(calls: list[ReadCall], others: int, is_cut: bool) -> str:
         else "No call read anything."
     )
     if is_cut:
-        told += f" Only the first {MAX_SHOWN} calls outside of the cone are marked."
+        told += f" Only the first {MAX_CALLS_SHOWN} calls outside of the cone are marked."
     return told + (f" {others:,} {_calls(others)} of other tools." if others else "")
 
 

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
-from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.documents import answer_from, fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Entity
@@ -21,6 +20,8 @@ from statediff.model.values import Key, Observed, Value, decode, show, show_both
 from statediff.reports.plain import reading as reading  # noqa: PLC0414 - had from here, too
 from statediff.reports.plain import side_of
 from statediff.reports.said import said as said  # noqa: PLC0414 - it is had from here, too
+from statediff.reports.wording.course import course_lines
+from statediff.reports.wording.worded import worded_judgement
 
 Json = Any
 VALUE_LIMIT: Final = 60
@@ -77,6 +78,10 @@ def reservations(trial: Json) -> list[str]:
     if earlier := receipt.get("at_large"):
         first = said(str(earlier[0]), VALUE_LIMIT)
         found.append(f"a program of an earlier trial ({first}) may have acted in this one")
+    if refused := receipt.get("refused"):
+        asked = said(str(refused[0]), VALUE_LIMIT)
+        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+        found.append(f"the agent asked for {asked}{more}, which --network does not name")
     return found
 
 
@@ -90,6 +95,11 @@ class Record:
     @cached_property
     def judgement(self) -> Json:
         return self._bundle.worded
+
+    @property
+    def course(self) -> tuple[str, ...]:
+        """The sentences about the states between the two ends."""
+        return course_lines(self._bundle)
 
     @property
     def contract(self) -> bytes:

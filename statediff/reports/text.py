@@ -20,7 +20,7 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, same
 from statediff.reports.attribution import Makers, listing
-from statediff.reports.ending import Ending
+from statediff.reports.ending import UNKNOWN, AgentRecord
 from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
 from statediff.reports.readside import read_side
@@ -52,14 +52,18 @@ MAX_FIELDS: Final = 12
 
 
 def trial_report(
-    bundle: Bundle, where: str = "the bundle", ending: Ending | None = None, *, whole: bool = False
+    bundle: Bundle,
+    where: str = "the bundle",
+    agent: AgentRecord | None = None,
+    *,
+    whole: bool = False,
 ) -> Group:
-    """The report, every clause that holds named where it is `whole`.
+    """The report, every clause that holds named where it is `whole`; `agent` ran the trial.
 
     `BundleError` if the bundle contradicts itself.
     """
     with reading(where):
-        return Group(*_report(Record(bundle), ending, whole=whole))
+        return Group(*_report(Record(bundle), agent or UNKNOWN, whole=whole))
 
 
 def verdict_text(verdict: str) -> Text:
@@ -94,7 +98,7 @@ def _count(clauses: Json, truth: str) -> int:
     return sum(clause["truth"] == truth for clause in clauses)
 
 
-def _report(record: Record, ending: Ending | None, *, whole: bool) -> Iterator[RenderableType]:
+def _report(record: Record, agent: AgentRecord, *, whole: bool) -> Iterator[RenderableType]:
     judged = record.judgement
     manifest, trial = record.manifest, record.trial
     head = verdict_text(judged["verdict"])
@@ -107,7 +111,7 @@ def _report(record: Record, ending: Ending | None, *, whole: bool) -> Iterator[R
     makers = Makers(judged, record.trace, record.history)
     if who := makers.first():
         yield Text(f"Done by: {who}.")
-    yield from _ended(ending)
+    yield from _ended(agent)
     yield Text()
     yield _results(judged["results"])
     if told := disagreement(judged["clauses"]):
@@ -117,6 +121,7 @@ def _report(record: Record, ending: Ending | None, *, whole: bool) -> Iterator[R
     yield from _section("Findings", _findings(problems, deltas, makers))
     yield from _section("Clauses", _clauses(judged["clauses"], whole=whole))
     yield from _section("Changes", _changes(record, makers))
+    yield from _section("On the way", map(Text, record.course))
     if makers.is_told:
         yield from _section("What was done", _doings(makers))
     yield from _section("Each call", _calls(makers))
@@ -168,10 +173,12 @@ _ENDS: Final = {
 }
 
 
-def _ended(ending: Ending | None) -> Iterator[Text]:
-    if ending is not None:
-        yield Text(f"The agent failed: {ending.error}", style="bold")
-        yield from (Text(f"  {line}", style="dim") for line in ending.lines)
+def _ended(agent: AgentRecord) -> Iterator[Text]:
+    if agent.command:
+        yield Text(f"Program: {agent.command}")
+    if agent.ending is not None:
+        yield Text(f"The agent failed: {agent.ending.error}", style="bold")
+        yield from (Text(f"  {line}", style="dim") for line in agent.ending.lines)
 
 
 def _clauses(clauses: Json, *, whole: bool) -> Iterator[RenderableType]:

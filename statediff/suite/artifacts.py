@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.atomic import sync_below, sync_folder
 from statediff.errors import BundleError, StatediffError, StorageError, UsageError
 from statediff.evidence.canonical import MAX_BYTES
-from statediff.evidence.package import FILES, OPTIONAL, ROOTS, Bundle, load
+from statediff.evidence.package import BESIDE, FILES, OPTIONAL, ROOTS, Bundle, load
 from statediff.model.values import printable
 
 MAX_FILES: Final = 1_000_000
@@ -133,7 +134,9 @@ class CopyPlace:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(data)
                     total += len(data)
+            sync_below(whole)
             whole.rename(folder)
+            sync_folder(folder.parent)
         trials = {name.split("/")[1] for name in sizes if name.startswith("trials/")}
         return CopyCounts(len(trials), len(sizes), total)
 
@@ -274,11 +277,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Every regular file below, no link followed, what is hidden left out."""
+    """Every regular file below, no link followed; what is hidden, or not to be shown, left out."""
     for entry in _entries(folder):
         if entry.is_dir(follow_symlinks=False):
             yield from _files(Path(entry.path))
-        elif entry.is_file(follow_symlinks=False):
+        elif entry.is_file(follow_symlinks=False) and not entry.name.endswith(BESIDE):
             yield Path(entry.path)
 
 

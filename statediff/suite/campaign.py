@@ -22,16 +22,14 @@ reaper removes it and ends the agents in it should this process be killed (see
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
-    BrokenExecutor,
     CancelledError,
     Executor,
     Future,
@@ -45,17 +43,27 @@ from multiprocessing import util
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from statediff.errors import AdapterError, HarnessError, SandboxError, StorageError, UsageError
+from statediff.errors import (
+    AdapterError,
+    HarnessError,
+    SandboxError,
+    StorageError,
+    UnprovenBase,
+    UsageError,
+)
 from statediff.harness import AT_LARGE
 from statediff.model.values import printable
-from statediff.packs import sandbox_pack
+from statediff.packs import SandboxPack, sandbox_pack
 from statediff.parallel import Inline, Processes, Start
 from statediff.systems.base.folders import clear
 from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.reaper import Reaper
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.total import in_any_case
 
 IDLE_SECONDS: Final = 30.0
+MOST_FAILURES: Final = 3
+"""So often a sandbox may fail to start, one time after the other, before nobody tries it again."""
 _SandboxKey = tuple[str, str]
 """A sandbox's name and variant."""
 
@@ -68,26 +76,50 @@ class SandboxPool:
         self._free: dict[_SandboxKey, list[EmbeddedSandbox]] = {}
         self._root: Path | None = None
         self._reaper: Reaper | None = None
+        self._lost: dict[_SandboxKey, tuple[type[SandboxError], str]] = {}
+        """Those whose base is gone, or that do not start, with the cause; nobody waits for them."""
+        self._failures: Counter[_SandboxKey] = Counter()
         self._made = 0
         self._leased = 0
         self._idle_since = time.monotonic()
 
     @contextmanager
-    def lease(self, name: str, variant: str) -> Iterator[EmbeddedSandbox]:
-        """A running sandbox that nobody else has, as its last user left it."""
+    def lease(
+        self, name: str, variant: str, expected: str | None = None
+    ) -> Iterator[EmbeddedSandbox]:
+        """A running sandbox that nobody else has, as its last user left it.
+
+        `expected` is the digest of its files; `UnprovenBase` where they, or the base, are others.
+        """
         with self._lock:
+            if (lost := self._lost.get((name, variant))) is not None:
+                raise lost[0](lost[1])
             self._leased += 1
             free = self._free.get((name, variant))
             sandbox = free.pop() if free else None
         is_sound, at_large = False, len(AT_LARGE)
+        is_started = sandbox is not None
         try:
             if sandbox is None:
-                sandbox = EmbeddedSandbox(sandbox_pack(name, variant), self._place())
+                pack = sandbox_pack(name, variant)
+                _require_unchanged(pack, expected)
+                sandbox = EmbeddedSandbox(pack, self._place())
                 sandbox.start()
+                self._failures[(name, variant)] = 0
+                is_started = True
             yield sandbox
             is_sound = len(AT_LARGE) == at_large  # what may run still knows where this one is
         except (AdapterError, StorageError):
             is_sound = True  # nothing is wrong with the sandbox
+            raise
+        except UnprovenBase as error:
+            self._lost[(name, variant)] = UnprovenBase, str(error)
+            raise
+        except SandboxError as error:
+            if not is_started:
+                self._failures[(name, variant)] += 1
+                if self._failures[(name, variant)] >= MOST_FAILURES:
+                    self._lost[(name, variant)] = SandboxError, str(error)
             raise
         finally:
             # After an interrupt, for one, nobody knows what is half done in it.
@@ -106,6 +138,8 @@ class SandboxPool:
                 return False
             ended = [sandbox for free in self._free.values() for sandbox in free]
             self._free.clear()
+            self._lost.clear()
+            self._failures.clear()
             root, self._root = self._root, None
             reaper, self._reaper = self._reaper, None
         for sandbox in ended:
@@ -126,9 +160,20 @@ class SandboxPool:
             return self._root / str(self._made)
 
 
+def _require_unchanged(pack: SandboxPack, expected: str | None) -> None:
+    """The files of the sandbox are those that a run began with. `UnprovenBase`."""
+    from statediff.suite.pins import pack_digest  # noqa: PLC0415 - it loads git
+
+    if expected is not None and pack_digest(pack) != expected:
+        raise UnprovenBase(
+            f"{pack.title}: {pack.file}, or a file that it names, has changed since the run was "
+            "begun; undo that, or begin a new run"
+        )
+
+
 def _stop(sandbox: EmbeddedSandbox) -> None:
-    with contextlib.suppress(SandboxError):  # it failed already; `clear` has the rest
-        sandbox.stop()
+    # It failed already, or nobody waits for it; `clear` has the rest.
+    in_any_case(sandbox.stop, lambda _: None)
 
 
 POOL = SandboxPool()
@@ -170,8 +215,6 @@ class Workers:
     """How many trials it makes at once, as of now."""
     halt: Callable[[], None]
     """What runs is asked to end, and has ended where that can be waited for."""
-    lost: tuple[type[BaseException], ...] = ()
-    """What a future raises whose worker ended."""
 
 
 @contextmanager
@@ -204,7 +247,7 @@ def processes(number: int, preload: Sequence[str] = ()) -> Iterator[Workers]:
 
     try:
         with unreadable_memory():  # as the workers' is, while their agents run
-            yield Workers(executor, lambda: number, end, (BrokenExecutor,))
+            yield Workers(executor, lambda: number, end)
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
@@ -239,7 +282,7 @@ def on_cluster(
     try:
         import dask  # noqa: PLC0415 - an extra
         from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra, and slow
-        from distributed.scheduler import KilledWorker  # noqa: PLC0415 - as above
+        from distributed.security import Security  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--scheduler needs {error.name}; get it with `pip install statediff[cluster]`"
@@ -249,7 +292,10 @@ def on_cluster(
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set({_SETTING: 0}):
         if address == LOCAL:
+            # A scheduler runs programs for all who reach it: here for this command only.
             cluster = LocalCluster(  # type: ignore[no-untyped-call]  # it has no annotations
+                security=Security.temporary(),  # type: ignore[no-untyped-call]  # as above
+                protocol="tls",
                 n_workers=number,
                 threads_per_worker=1,
                 processes=True,
@@ -260,7 +306,7 @@ def on_cluster(
             )
             try:
                 with Client(cluster) as client:  # type: ignore[no-untyped-call]  # dask has no types
-                    yield _cluster_workers(client, (KilledWorker,), tell)
+                    yield _cluster_workers(client, tell)
             finally:
                 # All that has a verdict is on the disk: nobody waits for ever for workers to end.
                 # Those that have not are killed when this process ends, and reapers clean up.
@@ -268,14 +314,14 @@ def on_cluster(
                     cluster.close(timeout=CLOSE_SECONDS)
             return
         with _connect(Client, address) as client:
-            yield _cluster_workers(client, (KilledWorker,), tell)
+            yield _cluster_workers(client, tell)
 
 
 def _connect(client: Any, address: str) -> Any:
     if "://" not in address:
         raise UsageError(
             f"--scheduler {printable(address)[:80]!r}: expected `{LOCAL}`, or the address of a "
-            "scheduler such as tcp://host:8786"
+            "scheduler such as tls://host:8786"
         )
     try:
         found = client(address, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -299,14 +345,12 @@ def _failures_allowed(dask_scheduler: Any) -> int:
     return int(dask_scheduler.allowed_failures)
 
 
-def _cluster_workers(
-    client: Any, lost: tuple[type[BaseException], ...], tell: Callable[[str], None]
-) -> Workers:
+def _cluster_workers(client: Any, tell: Callable[[str], None]) -> Workers:
     room = _ClusterRoom(client, tell)
     executor = client.get_executor(pure=False, retries=0, resources={RESOURCE: 1})
     # What is at work on another machine cannot be ended from here; it ends by itself, and counts.
     # None is handed over ahead: Dask takes what waits at a lost worker for lost, too.
-    return Workers(executor, room, lambda: executor.shutdown(wait=False), lost)
+    return Workers(executor, room, lambda: executor.shutdown(wait=False))
 
 
 class _ClusterRoom:
@@ -396,7 +440,7 @@ def carry_out(episodes: Iterable[E], workers: Workers, rules: CampaignRules[E, O
             rules.looked()
             for future in done:
                 episode = running.pop(future)
-                outcome = _outcome(future, episode, workers, rules)
+                outcome = _outcome(future, episode, rules)
                 other = rules.again(episode, outcome)
                 if other is None:
                     yield outcome
@@ -442,10 +486,11 @@ def _fill(
     return False
 
 
-def _outcome(future: Future[O], episode: E, workers: Workers, rules: CampaignRules[E, O]) -> O:
+def _outcome(future: Future[O], episode: E, rules: CampaignRules[E, O]) -> O:
     # Asked for before it is raised: an interrupt of ours is none of the worker's.
     error = CancelledError() if future.cancelled() else future.exception()
-    if error is not None and isinstance(error, (*workers.lost, CancelledError)):
+    # What an episode itself raises is for the caller of the run; all else befell its worker.
+    if error is not None and isinstance(error, Exception) and not isinstance(error, UsageError):
         return rules.lost(episode, error)
     return future.result()
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from statediff.atomic import write_atomically
+from statediff.atomic import sync_folder, write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.statements import open_statement, sign_statement
 from statediff.evidence.verify import Signer
@@ -62,7 +62,6 @@ _LABEL: Final = (
     "stage",
 )
 _LOOK: Final = tuple(sorted((*_LABEL, "shown")))
-_FIRST: Final = tuple(name for name in _LABEL if name != "failures")
 """What a label of the first form says; it is still read."""
 _FLAGGED: Final = ("at", "because", "bundle", "form", "is_unreliable")
 _RESOLVED: Final = ("at", "because", "bundle", "form", "label", "settles")
@@ -269,7 +268,8 @@ def keep_signed(folder: Path, data: bytes) -> Path:
     path = folder / FOLDER / f"{hashlib.sha256(data).hexdigest()[:16]}.json"
     try:
         path.parent.mkdir(exist_ok=True)
-        write_atomically(path, data + b"\n", exclusive=True)
+        write_atomically(path, data + b"\n", exclusive=True, durable=True)
+        sync_folder(folder)
     except OSError as error:
         raise StorageError(f"{path}: the label cannot be kept: {error.strerror}") from error
     return path
@@ -359,8 +359,8 @@ def _signed_from(payload: Mapping[str, Json], at: datetime, name: str, digest: s
         return _flag_from(payload, name, at)
     label = Label(payload["label"])
     match payload.get("form"), tuple(sorted(payload)):
-        case "statediff/label/1" | "statediff/label/2" | "statediff/label/3" as form, keys if (
-            keys == {LOOK: _LOOK, LABEL: _LABEL}.get(form, _FIRST)
+        case "statediff/label/2" | "statediff/label/3" as form, keys if (
+            keys == {LOOK: _LOOK, LABEL: _LABEL}[form]
         ):
             given = _review_from(payload, label)
             return Labelled(digest, bundle, name, at, given)
@@ -393,7 +393,7 @@ def _review_from(payload: Mapping[str, Json], label: Label) -> Review:
     shown = payload.get("shown")
     if "shown" in payload and not isinstance(shown, str):
         raise TypeError("the evaluator that was shown is named by a text")
-    failures = payload.get("failures", [])
+    failures = payload["failures"]
     if not isinstance(failures, list):
         raise TypeError("kinds of failure are a list")
     given = Review(

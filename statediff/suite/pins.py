@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.resources
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,8 +38,13 @@ def pin_code(folder: Path) -> tuple[dict[str, Any], bytes]:
     return {**found, "repository": repository}, patch
 
 
-def pin_sandboxes(named: Iterable[str], variant: str) -> dict[str, dict[str, str]]:
-    """By name: version, variant, and the digest of all its files, seeds and recipes too."""
+def pin_sandboxes(
+    named: Iterable[str], variant: str, bases: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, Any]]:
+    """By name: version, variant, and the digest of all its files, seeds and recipes too.
+
+    `bases` are, by what `sandbox_pack` takes, the digests of what no file of it makes.
+    """
     from statediff.packs import sandbox_pack  # noqa: PLC0415 - it reads YAML, and takes a while
 
     found = {}
@@ -48,12 +53,13 @@ def pin_sandboxes(named: Iterable[str], variant: str) -> dict[str, dict[str, str
         found[name if pack.name in found else pack.name] = {
             "version": pack.version,
             "variant": variant,
-            "digest": _pack_digest(pack),
+            "digest": pack_digest(pack),
+            **({"bases": dict(bases[name])} if bases.get(name) else {}),
         }
     return found
 
 
-def _pack_digest(pack: SandboxPack) -> str:
+def pack_digest(pack: SandboxPack) -> str:
     """Of all files of a pack; of a project's sandbox, of its file and of those that it names."""
     from statediff.packs import PACK_FILE  # noqa: PLC0415 - as above
 

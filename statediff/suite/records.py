@@ -23,18 +23,20 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from statediff.atomic import write_atomically
+from statediff.atomic import sync_folder, write_atomically
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import (
     AdapterError,
     BundleError,
     HarnessError,
-    InputError,
     SandboxError,
+    StatediffError,
     StorageError,
+    UnprovenBase,
 )
 from statediff.evidence.package import Bundle
 from statediff.model.explanation import Reason
@@ -310,13 +312,11 @@ def judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     try:
         return _judged_trial(planned, bundle, stamp)
     except (
-        BundleError,
-        InputError,
-        KeyError,
+        StatediffError,
+        LookupError,
         TypeError,
         ValueError,
         AttributeError,
-        IndexError,
         OverflowError,
         RecursionError,
     ) as error:
@@ -336,7 +336,8 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
         raise ValueError("its manifest and its judgement have different verdicts")
     found = _identity(manifest, trial)
     _require_planned(planned, found)
-    results = judgement["results"]
+    results = ((name, judgement["results"][name]) for name in ("tool", "task", "outcome"))
+    named: Any = {name: None if each is None else text(each) for name, each in results}
     loose = {
         Loose(text(f["clause"]), text(f["code"]), text(f["stage"]), text(f["truth"]))
         for f in judgement["findings"]
@@ -357,9 +358,7 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
         digest=found["digest"],
         kernel=text(manifest["kernel"]),
         agent=text(trial["agent"]),
-        tool=_optional(results["tool"]),
-        task=_optional(results["task"]),
-        outcome=_optional(results["outcome"]),
+        **named,
         started_at=None if started is None else started.isoformat(),
         agent_microseconds=None if taken is None else taken // timedelta(microseconds=1),
         bundle=bundle.digest,
@@ -444,10 +443,6 @@ def _share_nano(share: Any) -> int | None:
     return nanos
 
 
-def _optional(result: Any) -> str | None:
-    return None if result is None else text(result)
-
-
 def _split_contract(name: str) -> tuple[str, str]:
     contract, at, version = name.rpartition("@")
     if not at or not contract or not version:
@@ -470,6 +465,7 @@ class FaultKind(StrEnum):
 
     ENVIRONMENT = "environment"
     """A sandbox, or a system in it, did not start, reset, or stay up."""
+    BASE = "base"  # a system is not in the base that its trials began with, and stays so
     WORKER = "worker-lost"
     """Who made the attempt ended in the middle of it."""
     ADAPTER = "adapter"
@@ -488,6 +484,7 @@ class FaultKind(StrEnum):
 def fault_kind(error: HarnessError) -> FaultKind:
     """By the error's type, never by its words."""
     kinds = (
+        (UnprovenBase, FaultKind.BASE),
         (SandboxError, FaultKind.ENVIRONMENT),
         (AdapterError, FaultKind.ADAPTER),
         (StorageError, FaultKind.STORAGE),
@@ -527,7 +524,7 @@ def attempt_folder(run: Path, trial: str) -> Path:
 def write_attempt(folder: Path, attempt: Attempt) -> None:
     """The folder of the attempt says what is known of it."""
     document = json.dumps(attempt.as_json(), sort_keys=True)
-    write_atomically(folder / ATTEMPT_FILE, document.encode("ascii"))
+    write_atomically(folder / ATTEMPT_FILE, document.encode("ascii"), durable=True)
 
 
 def read_attempt(folder: Path) -> Attempt:
@@ -563,6 +560,11 @@ def keep_attempt(attempt: Path, run: Path, trial: str) -> bool:
         if final.is_dir():
             return False
         raise StorageError(f"{final} cannot be written: {error.strerror}") from error
+    try:
+        for folder in (final.parent, run, attempt.parent):
+            sync_folder(folder)
+    except OSError as error:
+        raise StorageError(f"{final} cannot be synced: {error.strerror}") from error
     _tidy(attempt.parent)
     return True
 
@@ -570,14 +572,14 @@ def keep_attempt(attempt: Path, run: Path, trial: str) -> bool:
 def set_aside(run: Path, trial: str) -> int:
     """No attempt counts for the trial; how many there were that counted once."""
     final, kept = run / "trials" / trial, run / "attempts" / trial
-    number = 1
-    while (kept / str(number)).exists():
-        number += 1
+    number = next(each for each in count(1) if not (kept / str(each)).exists())
     if not final.is_dir():
         return number - 1
     try:
         kept.mkdir(parents=True, exist_ok=True)
         final.rename(kept / str(number))
+        for folder in (kept, kept.parent, final.parent):
+            sync_folder(folder)
     except OSError as error:
         raise StorageError(f"{final} cannot be moved to {kept}: {error.strerror}") from error
     return number

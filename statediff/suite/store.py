@@ -36,7 +36,7 @@ from sqlalchemy import (
 from statediff.errors import StorageError, UsageError
 from statediff.suite.records import Ended, Loose, Run, Trial
 
-HEAD: Final = "0007"
+HEAD: Final = "0001"
 """The newest migration."""
 METADATA: Final = MetaData()
 
@@ -435,7 +435,7 @@ def _prepare_connection(connection: sqlite3.Connection, _record: object) -> None
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA trusted_schema=OFF")
-    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA synchronous=FULL")
     until = time.monotonic() + BUSY_SECONDS
     # Two who switch at once would wait for each other; SQLite tells one of them without waiting.
     while True:
@@ -472,8 +472,8 @@ def _migrate(engine: sa.Engine, name: str) -> None:
         found = _version(connection)
         if found is not None and found not in {each.revision for each in scripts.walk_revisions()}:
             raise UsageError(
-                f"{name}: the store was made by a newer statediff (its tables are {found!r}); "
-                "use that one, or name another store"
+                f"{name}: the store was made by another statediff (its tables are {found!r}); "
+                "use that one, or move the store away and index again"
             )
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

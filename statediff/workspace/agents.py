@@ -6,7 +6,6 @@ Exactly one way in is named. An option that only another way understands is refu
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from statediff.agents.commandline import CommandLine, named_apart
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from statediff.agents.trial import Agent, Budget
 
 SECONDS: Final = 600.0
-_TITLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +46,11 @@ class AgentOptions:
     image: str | None = None
     record_http: bool = False
     title: str | None = None
-    """What its program is called; None for its command line."""
+    """What its program is called; None for its script's name."""
     isolation: str | None = None
     """What keeps a program from the evaluator, demanded; None: the strongest that there is."""
+    network: tuple[str, ...] = ()
+    """`HOST:PORT` of what a program reaches beside the trial's own endpoints."""
     trust_trace: bool = False
     user_url: str | None = None
     user_model: str | None = None
@@ -66,7 +67,7 @@ class AgentOptions:
 
         A secret in a command line or a URL is not kept.
         """
-        from statediff.agents.veil import NAME_VEIL
+        from statediff.evidence.disclosure.rules import NAME_VEIL
 
         given = NAME_VEIL.value({**asdict(self), "key_env": None, "user_key_env": None})
         given |= {"key_env": self.key_env, "user_key_env": self.user_key_env}
@@ -74,12 +75,12 @@ class AgentOptions:
         given["timeout_seconds"] = (
             None if self.timeout_seconds is None else str(self.timeout_seconds)
         )
-        return {name: value for name, value in given.items() if value not in (None, False)}
+        return {name: value for name, value in given.items() if value not in (None, False, [], ())}
 
     @staticmethod
     def read(given: Mapping[str, Any]) -> AgentOptions:
         """The options that `as_json` wrote; `UsageError` if it cannot have been that."""
-        from statediff.agents.veil import MARK
+        from statediff.evidence.disclosure.rules import MARK
 
         if any(isinstance(each, str) and f"{MARK}…" in each for each in given.values()):
             raise UsageError(
@@ -90,6 +91,7 @@ class AgentOptions:
             return replace(
                 found,
                 mcp_config=None if found.mcp_config is None else Path(found.mcp_config),
+                network=tuple(map(str, found.network)),
                 timeout_seconds=(
                     None if found.timeout_seconds is None else float(found.timeout_seconds)
                 ),
@@ -130,8 +132,9 @@ class AgentOptions:
             raise UsageError("--mcp-config goes with --agent-mcp")
         if self.record_http and (self.image or not (self.command or self.named)):
             raise UsageError("--record-http goes with --agent-cmd or --agent, and no --agent-image")
-        if self.isolation is not None and (self.image or self.base_url or self.model):
-            raise UsageError("--isolation is for programs that run on this machine")
+        if (self.isolation or self.network) and (self.image or self.base_url or self.model):
+            option = "--isolation" if self.isolation else "--network"
+            raise UsageError(f"{option} is for programs that run on this machine")
         if self.base_url is not None or self.model is not None:
             return self._model()
         of_models = {
@@ -164,19 +167,23 @@ class AgentOptions:
             return self._in_image(self.image, limit)
         if self.command is not None and self.named is None:
             made = CommandAgent.parse(self.command, limit, self.title or "")
-            return replace(made, isolation=self._isolation())
+            return self._apart(made)
         if self.named is None or self.command is not None:
             raise UsageError("give the agent as either --agent-cmd or --agent")
         if ":" not in self.named:
-            packed = packed_agent(contract.parent, self.named, limit)
-            return replace(packed, isolation=self._isolation())
+            return self._apart(packed_agent(contract.parent, self.named, limit))
         if "" not in sys.path:
             sys.path.insert(0, "")  # as `python -m` would: the module may be in the current folder
-        return NamedFunctionAgent.named(self.named, self._isolation(), limit)
+        named = NamedFunctionAgent.named(self.named, self._isolation(), limit)
+        return replace(named, network=self.network)
+
+    def _apart(self, program: CommandAgent) -> CommandAgent:
+        return replace(program, isolation=self._isolation(), network=self.network)
 
     def _isolation(self) -> str:
-        from statediff.agents.isolation import isolation
+        from statediff.agents.isolation import endpoints, isolation
 
+        endpoints((), self.network)  # what is wrong with it is said before a sandbox starts
         return isolation(self.isolation)
 
     def _in_image(self, image: str, limit: float) -> Agent:
@@ -189,7 +196,8 @@ class AgentOptions:
                 f"--agent-image needs {error.name}; get it with `pip install statediff[docker]`"
             ) from error
         try:
-            return ImageAgent(image, tuple(shlex.split(self.command or "")), limit)
+            words = tuple(shlex.split(self.command or ""))
+            return ImageAgent(image, words, limit, self.title or "")
         except ValueError as error:
             raise UsageError(
                 f"the agent command {self.command!r} cannot be split: {error}"
@@ -201,10 +209,11 @@ class AgentOptions:
         require_agents_extra("mcp", "--agent-mcp")
         from statediff.agents.mcp_agent import McpAgent
 
-        program = CommandAgent.parse(self.mcp or "", self.timeout_seconds or SECONDS)
-        program = replace(program, isolation=self._isolation())
+        limit = self.timeout_seconds or SECONDS
+        program = CommandAgent.parse(self.mcp or "", limit, self.title or "")
+        program = self._apart(program)
         if self.mcp_config is not None:
-            from statediff.agents.mcp_config import servers_by_name
+            from statediff.agents.mcp_proxy import servers_by_name
 
             servers_by_name(
                 self.mcp_config
@@ -245,11 +254,15 @@ def each_agent(
     options: AgentOptions, commands: list[str], named: list[str], models: list[str]
 ) -> list[AgentOptions]:
     """One of each agent that was named, in order; `options` hold what is said of all of them."""
+    lines = named_apart(commands, is_elsewhere=options.image is not None)
     found = [
-        *(replace(options, command=each) for each in commands),
-        *(_named(options, each) for each in named),
+        *(replace(options, command=each.text, title=each.name) for each in lines),
+        *(replace(options, named=each) for each in named),
         *(replace(options, model=each) for each in models),
     ]
+    if options.mcp is not None:
+        line = CommandLine.parse(options.mcp)
+        options = replace(options, mcp=line.text, title=line.name)
     ways = (commands or named or options.image, options.mcp, models or options.base_url)
     if sum(bool(way) for way in ways) > 1 or (commands and named):
         raise UsageError(
@@ -259,14 +272,6 @@ def each_agent(
     if len(set(found)) < len(found):
         raise UsageError("an agent is given twice; say with -k how often each is to be tried")
     return found or [options]
-
-
-def _named(options: AgentOptions, text: str) -> AgentOptions:
-    """The agent that `--agent` names: a function, one of the contract's folder, or NAME=CMD."""
-    title, sign, command = text.partition("=")
-    if not sign or not _TITLE.fullmatch(title):
-        return replace(options, named=text)
-    return replace(options, command=command, title=title)
 
 
 def endpoint_of(

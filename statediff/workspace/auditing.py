@@ -21,8 +21,9 @@ from types import EllipsisType
 from typing import Any, Final
 
 from statediff.contract.authoring.drafting import draft_contract
+from statediff.contract.file import ContractFile, load_contract, parse_contract
 from statediff.errors import InputError, StatediffError, UsageError
-from statediff.evaluate import ContractFile, TrialFacts, load_contract, parse_contract
+from statediff.kernel import TrialFacts
 from statediff.meta.audit import files
 from statediff.meta.audit.holes import Holes
 from statediff.meta.audit.suites import Effort, audit_from
@@ -236,6 +237,14 @@ def audit_task(effort: Effort, seconds: float, task: FileTask) -> TaskAudit:
     make = lambda: [_audit(effort, seconds, task)]  # noqa: E731 - said once
     (found,) = checkpoint(effort.keep, task.name, asked, make, form)
     return found
+
+
+def audit_or_fault(effort: Effort, seconds: float, task: FileTask) -> TaskAudit:
+    """Audit a task of several, or say why it could not be; the others have their figures."""
+    try:
+        return audit_task(effort, seconds, task)
+    except StatediffError as error:
+        return TaskAudit(task.domain or task.name, task.name, fault=str(error))
 
 
 def _own_files(verifier: str) -> Iterator[Path]:

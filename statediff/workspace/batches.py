@@ -22,18 +22,28 @@ from statediff._version import __version__
 from statediff.atomic import write_atomically
 from statediff.capture.bounds import bound_captures
 from statediff.capture.store import DiskChunks
+from statediff.contract.file import ContractFile
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
-from statediff.evaluate import KERNEL, ContractFile, Evaluated, TrialFacts, contract_in, evaluate
-from statediff.evaluate.judging_modules import modules_digest
-from statediff.evaluate.replaying import require_kernel
 from statediff.evidence.batches import records as rec
 from statediff.evidence.batches import sealing as sealed
 from statediff.evidence.canonical import read, write
+from statediff.evidence.disclosure.rules import Disclosure
+from statediff.evidence.disclosure.undisclosed import whole, withheld
+from statediff.evidence.documents import answer_document
 from statediff.evidence.keys import load_key
 from statediff.evidence.merkle import log_root
-from statediff.evidence.package import LIBRARIES, TRANSITION, load
+from statediff.evidence.package import UNDISCLOSED, Bundle, beside_contract, load
 from statediff.evidence.roots import Roots
 from statediff.evidence.verify import Signer
+from statediff.kernel import (
+    KERNEL,
+    Evaluated,
+    TrialFacts,
+    contract_in,
+    evaluate,
+    modules_digest,
+    require_kernel,
+)
 from statediff.model.readings import Capture
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value, printable
@@ -41,7 +51,7 @@ from statediff.model.verdict import Judgement, Verdict
 from statediff.workspace.folders import keep_bundle
 
 Json = Any
-CHUNKS, WHOLE = "chunks", "whole"
+CHUNKS, WHOLE, ANSWER = "chunks", "whole", "answer.json"
 MOST_WHOLE: Final = 1000
 """Bundles of a batch that are kept whole; of more, the records are there all the same."""
 RARE_SHARE: Final = 0.05
@@ -49,8 +59,6 @@ RARE_OF: Final = 20
 """A verdict is rare where fewer than that share of at least so many rollouts have it."""
 _KEPT: Final = 32
 """States before of which a process remembers the document."""
-OFFLINE: Final = TrialFacts("offline", agent="unknown", isolation="unknown")
-"""What is known of a trial of which two states were handed over."""
 
 Asked = float | Collection[int] | Callable[[int, Any], bool]
 
@@ -88,6 +96,8 @@ class Written:
     before: str
     """The digest of the document of its state before."""
     content: Mapping[str, Json]
+    answer: Json = None
+    """The document of the answer that was judged, where `content` does not show all of it."""
     captured: Capture | None = None
     """The state before, in the process that judged it."""
 
@@ -117,13 +127,16 @@ class Recorder:
         """What is written of a judged run."""
         digest, root = self.before(before)[:2]
         roots = Roots.of(*bound_captures(before, after), self.secret).by_side
+        judged = answer_document(answer)
+        shown = answer_document(Disclosure().value(answer))
         content = {
             "after": rec.after_document(before, after, self.store),
-            "answer": rec.answer_document(answer),
+            "answer": shown,
             "roots": [None if roots["before"] == root else roots["before"], roots["after"]],
             **rec.decision(judgement),
         }
-        return Written(before=digest, content=content, captured=before)
+        hidden = None if shown == judged else judged
+        return Written(before=digest, content=content, answer=hidden, captured=before)
 
     def before(self, capture: Capture) -> tuple[str, str, bytes | None]:
         """The digest of the document of a state before, its root, and the document if it is new."""
@@ -161,6 +174,8 @@ class Book:
             "statediff": __version__,
         }
         self.recorder = Recorder(secret, self._folder)
+        self._withheld: dict[int, bytes] = {}
+        self._withheld_secret = sealed.secret_of(self._key, head, b"undisclosed\x00")
         self._befores: dict[str, bytes] = {}
         self._hashes: list[bytes] = []
         self._ends: list[int] = [0]
@@ -196,6 +211,7 @@ class Book:
             record |= {**rec.UNREAD, "unread": score.why[: rec.MOST_WORDS]}
         else:
             record |= {**written.content, "before": self._before(written, captured)}
+            record |= self._withhold(number, written)
         data, digest = sealed.frame(record, list(self._befores.values()))
         self._write(data)
         self._hashes.append(digest)
@@ -204,6 +220,19 @@ class Book:
         self._decided.append((record["verdict"], record["reward"], expected))
         if self._is_asked(number, score):
             self._asked.add(number)
+
+    def _withhold(self, number: int, written: Written) -> Json:
+        """The record's facts about an answer that it does not show; its file gets the rest."""
+        if written.answer is None:
+            return {}
+        hidden = withheld(
+            {ANSWER: written.answer}, {ANSWER: written.content["answer"]}, _trial(number),
+            self._withheld_secret,
+        )  # fmt: skip
+        if hidden is None:
+            return {}
+        facts, self._withheld[number] = hidden
+        return {UNDISCLOSED: facts}
 
     def _expected(self, number: int) -> str | None:
         given = self._evidence.expected
@@ -243,6 +272,9 @@ class Book:
             raise UsageError("expected: there are not as many rewards as rollouts")
         self.close()
         shutil.rmtree(self._folder / CHUNKS / ".leases", ignore_errors=True)  # of ended processes
+        hidden = sealed.Withheld(secret=self._withheld_secret, rollouts=self._withheld)
+        if self._withheld:
+            self._put(sealed.WITHHELD, hidden.data())
         self._put(sealed.SECRET, self.recorder.secret)
         for name, data in self._files.items():
             self._put(name, data)
@@ -262,11 +294,11 @@ class Book:
             "files": digests,
             "whole": [],
         }
-        manifest["whole"] = list(self._kept_whole(manifest))
+        manifest["whole"] = list(self._kept_whole(manifest, hidden))
         for name, data in sealed.sign_batch(manifest, self._key).items():
             self._put(name, data)
 
-    def _kept_whole(self, manifest: Mapping[str, Json]) -> Iterator[Json]:
+    def _kept_whole(self, manifest: Mapping[str, Json], hidden: sealed.Withheld) -> Iterator[Json]:
         """[rollout, digest of its bundle, why] of each bundle that is kept whole."""
         counts = Counter(verdict for verdict, _, _ in self._decided)
         reasons = {
@@ -285,7 +317,7 @@ class Book:
         batch = sealed.Batch(
             folder=self._folder, manifest=manifest, signer="", secret=self.recorder.secret,
             files=self._files, records=sealed.read_records(data, [*self._befores.values()]),
-            hashes=tuple(self._hashes),
+            hashes=tuple(self._hashes), withheld=hidden,
         )  # fmt: skip
         opener = Opener.of(batch)
         for number in sorted(chosen[:MOST_WHOLE]):
@@ -345,8 +377,9 @@ class Opener:
     def judged(self, number: int) -> Evaluated:
         """The rollout, judged again from its record, with its bundle.
 
-        `NotReplayable` where its state was not read, or another kernel judged it; `BundleError`
-        where the record says anything else than what comes out.
+        `NotReplayable` where its state was not read, its answer is not shown and not at hand, or
+        another kernel judged it; `BundleError` where the record says anything else than what comes
+        out.
         """
         require_kernel(self.batch.manifest["kernel"])
         record = self.batch.records.record(number)
@@ -355,16 +388,17 @@ class Opener:
         try:
             return self._judged(number, record)
         except BundleError as error:
-            raise BundleError(f"rollout {number}: {error}") from error
+            raise type(error)(f"rollout {number}: {error}") from error
         except (UsageError, StorageError, LookupError, TypeError, ValueError) as error:
             raise BundleError(f"rollout {number}: it cannot be judged again: {error}") from error
 
     def _judged(self, number: int, record: Mapping[str, Json]) -> Evaluated:
         before, root = self.before(record["before"])
         after = rec.after_from(record["after"], before, self.store)
-        answer = rec.answer_from(record["answer"])
-        says = [rec.after_document(before, after, None), rec.answer_document(answer)]
-        if write(says) != write([record["after"], record["answer"]]):
+        judged = self._answer(number, record)
+        answer = rec.answer_from(judged)
+        says = [rec.after_document(before, after, None), answer_document(answer)]
+        if write(says) != write([record["after"], judged]):
             raise BundleError("its states or its answer are written in another way than by us")
         roots = Roots.of(*bound_captures(before, after), self.batch.secret)
         found = [None if roots.by_side["before"] == root else roots.by_side["before"]]
@@ -375,7 +409,9 @@ class Opener:
             before,
             after,
             answer=answer,
-            facts=replace(OFFLINE, id=f"rollout-{number}", secret=self.batch.secret),
+            facts=replace(
+                TrialFacts.offline(), id=_trial(number), secret=self.batch.withheld.secret
+            ),
             roots=roots,
         )
         decided = rec.decision(done.judgement)
@@ -383,6 +419,12 @@ class Opener:
             if record[name] != value:
                 raise BundleError(f"judged again, its {name} is another: {value}")
         return done
+
+    def _answer(self, number: int, record: Mapping[str, Json]) -> Json:
+        """The document of the answer that was judged."""
+        manifest = {"trial": _trial(number), UNDISCLOSED: record.get(UNDISCLOSED)}
+        hidden = self.batch.withheld.rollouts.get(number)
+        return whole(Bundle(manifest, {ANSWER: write(record["answer"])}, hidden)).document(ANSWER)
 
     def before(self, number: int) -> tuple[Capture, str]:
         """A state before, under the root that its document says. `BundleError`."""
@@ -425,11 +467,14 @@ def open_batch(folder: Path, trust: Sequence[Signer]) -> Opener:
 
 
 def _contract_files(file: ContractFile) -> dict[str, bytes]:
-    beside = {TRANSITION: file.recorded, LIBRARIES: file.libraries}
     return {
         "contract.yaml": file.data,
-        **{name: data for name, data in beside.items() if data is not None},
+        **{name: data for name, data in beside_contract(file).items() if data is not None},
     }
+
+
+def _trial(number: int) -> str:
+    return f"rollout-{number}"
 
 
 def _digest(data: bytes) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.evidence.seal import Sealed
     from statediff.evidence.vault import Kept
+    from statediff.evidence.verify import Verified
     from statediff.suite.artifacts import CopyPlace
     from statediff.suite.store import Store
 
@@ -35,9 +36,15 @@ _BELOW: Final = (
 
 
 def load_bundle(
-    path: Path, trust: Path | None = None, vault: Path | None = None
+    path: Path,
+    trust: Path | None = None,
+    vault: Path | None = None,
+    identity: Path | None = None,
 ) -> tuple[Bundle, Path]:
-    """The bundle at a path that a user named, and its folder; a sealed copy is verified first."""
+    """The bundle at a path that a user named, and its folder; a sealed copy is verified first.
+
+    With an auditor's `identity` of age, what the copy does not show is at hand too.
+    """
     from statediff.errors import BundleError, InputError, UsageError
     from statediff.evidence.package import load
     from statediff.evidence.seal import is_sealed
@@ -50,9 +57,11 @@ def load_bundle(
             f"{printable(str(path))}: many rollouts; `statediff batch open` makes a bundle of one"
         )
     if is_sealed(path):
-        return _unsealed(path, trust, vault), path
-    if trust is not None or vault is not None:
-        raise UsageError(f"{printable(str(path))}: is not sealed, as --trust and --vault say")
+        return _unsealed(path, trust, vault, identity), path
+    if (trust, vault, identity) != (None, None, None):
+        raise UsageError(
+            f"{printable(str(path))}: is not sealed, as --trust, --vault and --identity say"
+        )
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
         raise UsageError(f"{printable(str(path))}: expected a bundle's folder, found {found}")
@@ -107,10 +116,9 @@ def is_batch(path: Path) -> bool:
     return (path / "rollouts").is_file()
 
 
-def _unsealed(path: Path, trust: Path | None, vault: Path | None) -> Bundle:
+def _unsealed(path: Path, trust: Path | None, vault: Path | None, identity: Path | None) -> Bundle:
     from statediff.errors import BundleError, UsageError
     from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import opened
     from statediff.evidence.verify import Rejected, verify
     from statediff.model.values import printable
 
@@ -118,9 +126,27 @@ def _unsealed(path: Path, trust: Path | None, vault: Path | None) -> Bundle:
     if trust is None:
         raise UsageError(f"{name}: a sealed copy; say with --trust FILE whose keys count")
     try:
-        return opened(verify(load_copy(path, vault).files, load_trust(trust)))
+        return unseal(verify(load_copy(path, vault).files, load_trust(trust)), identity)
     except Rejected as error:
         raise BundleError(f"{name}: INVALID: {error}") from error
+
+
+def unseal(found: Verified, identity: Path | None) -> Bundle:
+    """The bundle of a verified copy; with what it does not show, for an identity of an auditor."""
+    from dataclasses import replace
+
+    from statediff.errors import UsageError
+    from statediff.evidence.raw import UNDISCLOSED, decrypted
+    from statediff.evidence.seal import opened
+
+    bundle = opened(found)
+    if identity is None:
+        return bundle
+    for leaf in found.leaves:
+        if leaf.tag == UNDISCLOSED:
+            told = read_file(identity).decode("utf-8", errors="replace")
+            return replace(bundle, undisclosed=decrypted(leaf, told)[1])
+    raise UsageError("--identity: this copy has nothing that is encrypted to auditors to replay by")
 
 
 def load_copy(path: Path, vault: Path | None) -> Sealed:
@@ -137,23 +163,30 @@ def load_copy(path: Path, vault: Path | None) -> Sealed:
     return kept.copy if vault is None else restored(kept, Vault(vault))
 
 
-def raw_pieces(files: list[Path], recipients: list[str]) -> list[Piece]:
-    """The pieces that carry these files, encrypted. `UsageError` for one that cannot be."""
+def raw_pieces(bundle: Bundle, files: list[Path], recipients: list[str]) -> list[Piece]:
+    """The pieces that carry these files and what the bundle does not show, encrypted.
+
+    `UsageError` for a file that cannot be.
+    """
     import secrets
 
     from statediff.errors import UsageError
-    from statediff.evidence.raw import encrypted
+    from statediff.evidence.raw import encrypted, withheld_piece
 
-    if recipients and not files:
-        raise UsageError("--raw-to: nothing to encrypt; name the raw captures with --raw")
+    if recipients and not files and bundle.undisclosed is None:
+        raise UsageError(
+            "--raw-to: nothing to encrypt: the bundle shows all; name raw captures with --raw"
+        )
     names = [path.name for path in files]
     if any(name.startswith(".") for name in names):
         raise UsageError("--raw: a name that begins with a point would hide what is handed over")
     if len(set(names)) != len(names):
         raise UsageError("--raw: two files have one name")
-    return [
-        encrypted(path.name, read_file(path), recipients, secrets.token_bytes) for path in files
-    ]
+    fresh = secrets.token_bytes
+    found = [encrypted(path.name, read_file(path), recipients, fresh) for path in files]
+    if bundle.undisclosed is not None:
+        found.append(withheld_piece(bundle.undisclosed, recipients, fresh))
+    return found
 
 
 def load_kept(path: Path) -> Kept:

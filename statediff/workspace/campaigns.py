@@ -21,7 +21,7 @@ from statediff.workspace.agents import AgentOptions
 
 if TYPE_CHECKING:
     from statediff.capture.guard import Scans
-    from statediff.evaluate import ContractFile
+    from statediff.contract.file import ContractFile
     from statediff.suite.campaign import Workers
     from statediff.suite.records import Run
     from statediff.suite.store import Store
@@ -90,9 +90,12 @@ class Campaign:
     """By the name of the trial."""
     variant: str
     scans: Scans
+    sandboxes: Mapping[str, str]
+    """The digests of the files of a project's sandboxes, by what `sandbox_pack` takes."""
 
     def episode(self, trial: Trial, *, is_retried: bool, max_cost: str | None) -> Episode:
         """The next attempt at the trial; what there was of it is set aside."""
+        from statediff.packs import sandbox_of
         from statediff.suite.records import set_aside
         from statediff.workspace.episodes import Episode
         from statediff.workspace.trials import TrialRequest
@@ -112,6 +115,7 @@ class Campaign:
                 agent=options,
                 variant=self.variant,
                 scans=self.scans,
+                sandbox_digest=self.sandboxes.get(sandbox_of(entry.file) or ""),
             ),
             attempt=before + 1,
             is_retried=is_retried,
@@ -159,6 +163,7 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
         for number in range(1, run.times + 1)
     }
     settings = facts["settings"]
+    variant = str(settings.get("sandbox", "embedded"))
     rate = settings.get("scans", "0")
     return Campaign(
         folder=folder.absolute(),
@@ -166,11 +171,23 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
         planned=scheduled_trials(run),
         entries={entry.name: entry for entry in entries},
         agents=by_trial,
-        variant=str(settings.get("sandbox", "embedded")),
+        variant=variant,
+        sandboxes=_project_sandboxes(entries, variant),
         scans=Scans(
             1.0 if rate == "always" else float(rate), by_pages=settings.get("scan") == "pages"
         ),
     )
+
+
+def _project_sandboxes(entries: Sequence[Entry], variant: str) -> dict[str, str]:
+    """The digests of the sandboxes' files, of those that do not come with statediff."""
+    from statediff.packs import sandbox_of, sandbox_pack
+    from statediff.suite.pins import pack_digest
+
+    names = {sandbox_of(entry.file) or "" for entry in entries}
+    return {
+        name: pack_digest(sandbox_pack(name, variant)) for name in names if Path(name).is_absolute()
+    }
 
 
 @contextmanager
@@ -243,8 +260,8 @@ def carry_out(
             contextlib.closing(carry_out(begun, workers, rules)) as results,
         ):
             for played in results:
-                batch.add(played.record)
                 report.add(played)
+                batch.add(played.record)
     except KeyboardInterrupt:
         report.is_interrupted = True
     finally:
@@ -334,12 +351,13 @@ class _Batch:
     def flush(self) -> None:
         """What waits is in the store; if that fails, it is read from the folder another time."""
         from statediff.errors import StorageError
+        from statediff.total import twice
 
         waiting, self._waiting = self._waiting, []
         self._since = time.monotonic()
         try:
-            self._store.put_trials(waiting)
-        except StorageError as error:
+            twice(lambda: self._store.put_trials(waiting))
+        except (StorageError, OSError) as error:
             self._tell(f"not in the store yet: {error}")
         self._copies.trials([trial.name for trial in waiting if trial.ended is not Ended.NOT_RUN])
 
@@ -354,14 +372,15 @@ def cases_in(path: Path, file: ContractFile, chosen: Chosen) -> list[Entry]:
     return [Entry(path, file, case.name, text) for case, text in texts_of(file, found)]
 
 
-def require_runnable(entries: Sequence[Entry], variant: str) -> None:
+def require_runnable(entries: Sequence[Entry], variant: str) -> dict[str, str]:
     """Every contract fits the base state of its sandbox, which stands from then on.
 
     Of the cases of one contract the first `CHECKED_CASES` are tried; a trial tries its own again.
-    `UsageError`, or `ContractError` with every problem found.
+    Returns the sandboxes that cannot be started, with the cause; where no other one can,
+    `SandboxError`. `UsageError`, or `ContractError` with every problem found.
     """
-    from statediff.errors import UsageError
-    from statediff.packs import sandbox_of
+    from statediff.errors import SandboxError, UsageError
+    from statediff.packs import sandbox_of, sandbox_pack
     from statediff.suite.campaign import POOL
     from statediff.workspace.trials import base_state, contract_as_read, require_sound
 
@@ -377,25 +396,60 @@ def require_runnable(entries: Sequence[Entry], variant: str) -> None:
     for name, count in Counter(entry.name for entry in entries).items():
         if count > 1:
             raise UsageError(f"{name}: {count} contracts have this name and version; name one")
+    failed: dict[str, str] = {}
     for name, members in names.items():
-        with POOL.lease(name, variant) as sandbox:
-            base = base_state(sandbox)
+        try:
+            with POOL.lease(name, variant) as sandbox:
+                base = base_state(sandbox)
+        except SandboxError as error:
+            failed[sandbox_pack(name, variant).title] = str(error)
+            if len(failed) == len(names):
+                raise
+            continue
         tried: Counter[Path] = Counter()
         for entry in members:
             tried[entry.path] += 1
             if tried[entry.path] <= CHECKED_CASES:
                 require_sound(contract_as_read(entry.path, entry.text, entry.file), base)
+    return failed
+
+
+def bases_of(entries: Sequence[Entry], variant: str) -> dict[str, dict[str, str]]:
+    """By sandbox, as `sandbox_pack` takes it: the digests of the bases that no file of it makes.
+
+    Without those that cannot be started now.
+    """
+    from statediff.errors import SandboxError
+    from statediff.packs import sandbox_of, sandbox_pack
+    from statediff.suite.campaign import POOL
+
+    found: dict[str, dict[str, str]] = {}
+    for name in sorted({sandbox_of(entry.file) or "" for entry in entries}):
+        if sandbox_pack(name, variant).is_outside:
+            with contextlib.suppress(SandboxError), POOL.lease(name, variant) as sandbox:
+                found[name] = sandbox.bases()
+    return found
+
+
+def forget_bases(entries: Sequence[Entry], variant: str) -> None:
+    """Take the systems of the contracts' sandboxes, as the next start finds them, as their base."""
+    from statediff.packs import sandbox_of, sandbox_pack
+    from statediff.systems.base import known_bases
+
+    for name in sorted({sandbox_of(entry.file) or "" for entry in entries} - {""}):
+        known_bases.forget_bases(sandbox_pack(name, variant))
 
 
 def servers_of(entries: Sequence[Entry], variant: str) -> dict[str, str]:
     """Source → what its server is and runs in, of the contracts' sandboxes in a variant."""
+    from statediff.errors import SandboxError
     from statediff.packs import EMBEDDED, sandbox_of
     from statediff.suite.campaign import POOL
 
     found: dict[str, str] = {}
     if variant != EMBEDDED:
         for name in sorted({sandbox_of(entry.file) or "" for entry in entries}):
-            with POOL.lease(name, variant) as sandbox:
+            with contextlib.suppress(SandboxError), POOL.lease(name, variant) as sandbox:
                 found |= sandbox.served_by()
     return found
 

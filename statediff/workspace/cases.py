@@ -20,10 +20,9 @@ from statediff.contract.authoring.cases import (
     input_of_text,
 )
 from statediff.contract.document.load import besides, read_beside, read_bytes
+from statediff.contract.file import ContractFile, load_contract, parse_contract
 from statediff.contract.yaml.reader import Document, read_document
 from statediff.errors import InputError, UsageError
-from statediff.evaluate import ContractFile, load_contract
-from statediff.evaluate.contracts import parse_contract
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.values import printable
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statediff.contract.authoring.versions import FILE, Release, Releases, identifier, read_releases
 from statediff.contract.document.load import read_bytes
+from statediff.contract.file import ContractFile, load_contract
 from statediff.contract.lint.subject import remark
 from statediff.errors import ContractError, InputError, Problem, UsageError
-from statediff.evaluate import ContractFile, load_contract
 from statediff.model.values import printable
 from statediff.packs import (
     CONTRACT_FILE,
@@ -198,7 +198,7 @@ class Checked:
 def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
     from statediff.contract.lint import in_order
-    from statediff.evaluate.linting import lint as linted
+    from statediff.kernel import lint as linted
 
     name, against = "", "shape"
     try:
@@ -210,7 +210,8 @@ def check(path: Path, states: States) -> Checked:
         feeds = states.histories(file)
         found = linted(file, schema, base, feeds, states.tools(file))
         cases = _wrong_cases(path, file)
-        problems = in_order((*found, *cases, *review_remarks(path, file)))
+        later = states.remarks(file)
+        problems = in_order((*found, *cases, *later, *review_remarks(path, file)))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)
@@ -236,6 +237,7 @@ class States:
         self._known: dict[Path | str | None, Capture] = {}
         self._histories: dict[str, frozenset[str]] = {}
         self._tools: dict[str, Mapping[str, Mapping[str, Any]]] = {}
+        self._remarks: dict[str, tuple[tuple[str, str], ...]] = {}
         self.missing: dict[str, str] = {}
         """Sandbox → what `pip install` gets its servers with, of those that were not started."""
 
@@ -272,6 +274,7 @@ class States:
         if sandbox not in self._known:
             with open_sandbox(sandbox) as running:
                 self._known[sandbox] = base_state(running)
+                self._remarks[sandbox] = running.remarks
                 self._histories[sandbox] = frozenset(feed.source for feed in running.feeds())
                 access = running.access()
                 own = declared_tools(access.tools, access.urls)
@@ -279,6 +282,11 @@ class States:
                 every = chain(own, *theirs)
                 self._tools[sandbox] = {tool.name: tool.schema() for tool in every}
         return None, self._known[sandbox]
+
+    def remarks(self, file: ContractFile) -> Iterator[Problem]:
+        """The later work that an agent can read in the contract's sandbox."""
+        for source, text in self._remarks.get(known_sandbox(file) or "", ()):
+            yield remark(file.source, "later-work", ("sandbox",), f"in {source}, {text}")
 
     def tools(self, file: ContractFile) -> Mapping[str, Mapping[str, Any]] | None:
         """The tools of the contract's sandbox with their arguments; None if it was not started."""

@@ -9,8 +9,7 @@ from statediff.contract.authoring.drafting import Seen, draft_schema
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.errors import UsageError
-from statediff.evaluate import schema_of
-from statediff.evaluate.comparing import comparison
+from statediff.kernel import comparison, schema_of
 from statediff.model.readings import Capture
 from statediff.model.state import Coverage, State
 from statediff.model.values import printable

@@ -59,6 +59,8 @@ class Played:
     checks: tuple[SourceCheck, ...] = ()
     is_new: bool = True
     """Whether it was made now: it may have been there."""
+    not_kept: tuple[str, ...] = ()
+    """What could not be written of it, and why; the verdict is what it is all the same."""
 
     @property
     def verdict(self) -> Ended | None:
@@ -87,6 +89,7 @@ class Played:
             **document,
             "verdict": self.verdict.value,
             **self.document,
+            **({"not_kept": list(self.not_kept)} if self.not_kept else {}),
             "bundle": shown(self.folder),
         }
 
@@ -120,23 +123,43 @@ def unforeseen(error: BaseException) -> str:
 
 def _play(tell: Tell, episode: Episode) -> Played:
     from statediff.suite.indexing import stamp_of
-    from statediff.suite.records import attempt_folder, discard_attempt, keep_attempt
+    from statediff.suite.records import attempt_folder
+    from statediff.total import in_any_case, words_of
     from statediff.workspace.pages import keep_trial_report
 
     folder = attempt_folder(episode.run, episode.planned.name)
     played, bundle = _attempt(episode, folder)
+    if bundle is None:
+        return _kept(episode, folder, played)
+
+    def not_kept(error: Exception) -> Played:
+        return replace(played, not_kept=(*played.not_kept, f"its folder: {words_of(error)}"))
+
+    # There is a verdict: nothing that fails from here on takes it away.
+    played = in_any_case(lambda: _kept(episode, folder, played), not_kept)
+    place = played.folder
+    if place is None or not played.is_new:
+        return played
+    try:
+        if not place.is_dir():
+            return played
+        keep_trial_report(bundle, place, tell)
+    except Exception as error:  # noqa: BLE001 - the verdict is there; only its page is not
+        tell(error)
+    stamp = in_any_case(lambda: stamp_of(place.parent), lambda _: "")
+    return replace(played, record=replace(played.record, stamp=stamp))
+
+
+def _kept(episode: Episode, folder: Path, played: Played) -> Played:
+    """The attempt in the folder counts, or that of somebody who was faster."""
+    from statediff.suite.records import discard_attempt, keep_attempt
+
     if not folder.is_dir():  # not even that could be written
         return played
     if not keep_attempt(folder, episode.run, episode.planned.name):
         discard_attempt(folder)  # somebody else was faster; one of a trial counts
         return find_played(episode) or played
-    if bundle is None or played.folder is None:
-        return played
-    try:
-        keep_trial_report(bundle, played.folder, tell)
-    except Exception as error:  # noqa: BLE001 - the verdict is there; only its page is not
-        tell(error)
-    return replace(played, record=replace(played.record, stamp=stamp_of(played.folder.parent)))
+    return played
 
 
 def find_played(episode: Episode) -> Played | None:
@@ -162,9 +185,13 @@ def find_played(episode: Episode) -> Played | None:
 
 
 def lose(episode: Episode, error: BaseException) -> Played:
-    """The attempt whose worker ended: nothing is known of it but that."""
+    """The attempt whose worker ended: its verdict may be there already; else that is all."""
     from statediff.suite.records import FaultKind
+    from statediff.total import in_any_case
 
+    there = in_any_case(lambda: find_played(episode), lambda _: None)
+    if there is not None:
+        return replace(there, is_new=True)
     why = f"its worker ended while it was at this trial ({type(error).__name__})"
     return _failed(episode, FaultKind.WORKER, why)
 
@@ -191,6 +218,7 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     from statediff.errors import HarnessError, UsageError
     from statediff.suite.campaign import close_when_idle
     from statediff.suite.records import FaultKind, fault_kind
+    from statediff.total import twice
     from statediff.trial_folder import destroy_keys, retained_chunks, vault_of
     from statediff.workspace.trials import make_trial, read_contract
 
@@ -204,7 +232,7 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
         retain = {source: rules.retain for source, rules in named.items() if rules.retain}
         store = retained_chunks(chunks, retain, vault)
         done = make_trial(episode.request, plan, store)
-        return _record_verdict(episode, folder, done)
+        return twice(lambda: _record_verdict(episode, folder, done))
     except UsageError:
         destroy_keys(store, vault)
         raise
@@ -240,10 +268,15 @@ def _record_verdict(
 ) -> tuple[Played, Bundle | None]:
     from statediff.reports.record import parsed
     from statediff.suite.records import Attempt, judged_trial, nano, write_attempt
+    from statediff.total import in_any_case, words_of
 
     usage = done.observed.run.usage
     known = Attempt(episode.attempt, episode.is_retried, nano(usage.cost if usage else None))
-    write_attempt(folder, known)
+    not_kept: list[str] = []
+    in_any_case(
+        lambda: write_attempt(folder, known),
+        lambda error: not_kept.append(f"attempt is not kept: {words_of(error)}"),
+    )
     bundle = parsed(done.evaluated.bundle)
     record = replace(
         judged_trial(episode.planned, bundle, ""),
@@ -253,7 +286,10 @@ def _record_verdict(
     )
     played = _played(episode, record, bundle, folder)
     return replace(
-        played, sandbox=done.observed.receipt.sandbox, checks=done.observed.checks
+        played,
+        sandbox=done.observed.receipt.sandbox,
+        checks=done.observed.checks,
+        not_kept=(*done.not_kept, *not_kept),
     ), bundle
 
 
@@ -274,6 +310,7 @@ def _played(episode: Episode, record: Trial, bundle: Bundle, folder: Path) -> Pl
     """How the attempt in `folder` ended."""
     from statediff.reports.line import trial_line
     from statediff.reports.plain import brief_findings
+    from statediff.total import in_any_case
     from statediff.workspace.runfolders import ending_of
 
     results = bundle.document("judgement.json")["results"]
@@ -281,7 +318,7 @@ def _played(episode: Episode, record: Trial, bundle: Bundle, folder: Path) -> Pl
         **{name: results[name] for name in ("tool", "task", "outcome")},
         "findings": brief_findings(bundle),
     }
-    ending = ending_of(folder / "bundle")
+    ending = in_any_case(lambda: ending_of(folder / "bundle"), lambda _: None)
     if ending is not None:
         document["agent_error"] = ending.sentence
     return Played(

@@ -9,11 +9,12 @@ import contextlib
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from statediff.atomic import write_atomically
+from statediff.atomic import sync_below, sync_folder, write_atomically
 from statediff.errors import StorageError, UsageError
 from statediff.model.values import printable
 
@@ -65,20 +66,29 @@ def require_free(folder: Path) -> None:
 def keep_bundle(bundle: Bundle, folder: Path) -> None:
     """The bundle lies in `folder`, whole. The same bundle may lie there already."""
     from statediff.errors import BundleError
-    from statediff.evidence.package import load, save
+    from statediff.evidence.package import load, save, save_undisclosed
 
     with contextlib.suppress(BundleError):
-        if folder.is_dir() and load(folder).manifest == dict(bundle.manifest):
+        if folder.is_dir() and (there := load(folder)).manifest == dict(bundle.manifest):
+            if there.undisclosed not in (None, bundle.undisclosed):
+                raise UsageError(
+                    f"{printable(str(folder))}: a bundle that shows the same was judged by other "
+                    "values, and nothing is overwritten; choose another folder with --out"
+                )
+            save_undisclosed(bundle, folder)
             return
     require_free(folder)
     if folder.parent == BUNDLES:
         make_own(BUNDLES.parent)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
-        save(bundle, part)
+        save(replace(bundle, undisclosed=None), part)
+        sync_below(part)
         if folder.is_dir():
             shutil.rmtree(folder)  # a torn one: a sound one was refused or is the same
+        save_undisclosed(bundle, folder)
         part.replace(folder)
+        sync_folder(folder.parent)
     except OSError as error:
         raise StorageError(
             f"{printable(str(folder))}: the bundle could not be written: {error.strerror}"
@@ -94,13 +104,14 @@ def write_file(
     option: str = "--out",
     exclusive: bool = False,
     durable: bool = False,
+    mode: int | None = None,
 ) -> None:
     """The file holds the content, or is as it was.
 
     `StorageError` says why not, and that `option` names another place.
     """
     try:
-        write_atomically(path, content, exclusive=exclusive, durable=durable)
+        write_atomically(path, content, exclusive=exclusive, durable=durable, mode=mode)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(
             f"{printable(str(path))}: cannot be written: there is no folder "

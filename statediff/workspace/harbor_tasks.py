@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from statediff._version import __version__
+from statediff.contract.file import load_contract
 from statediff.errors import StatediffError, UsageError
-from statediff.evaluate import load_contract
 from statediff.packs import CONTRACT_FILE, SandboxPack, packs_folder, sandbox_of, sandbox_pack
 from statediff.systems.base.tool import url_variable
 from statediff.workspace.cases import Chosen, load_case

@@ -55,7 +55,7 @@ class Keeper:
 
     def begin(self) -> None:
         """The folder is made, with every task's contract and each domain's state schema."""
-        from statediff.harness import write_run
+        from statediff.trial_folder import write_run
 
         suite = self.cases.open()
         tasks = [t for t in suite.tasks() if self.asked.domain in (None, t.domain)]
@@ -75,8 +75,8 @@ class Keeper:
 
     def _write_schema(self, suite: Suite, domain: str, tasks: Iterable[TaskId]) -> None:
         """One schema for the domain: that of a task whose state before shows the most types."""
-        from statediff.evaluate import schema_of
         from statediff.importers.states import schema_yaml
+        from statediff.kernel import schema_of
 
         schemas = [schema_of(trial.before) for _, trial in _possible(suite.still, tasks)]
         if not schemas:
@@ -86,6 +86,7 @@ class Keeper:
 
     def keep(self, judged: RejudgedRun) -> None:
         """The run's bundle, or why it has none."""
+        from statediff.atomic import sync_below, sync_folder
         from statediff.evidence.package import save
         from statediff.workspace.runfolders import FAULT_NAME
 
@@ -98,6 +99,8 @@ class Keeper:
         save(judged.bundle, folder / "bundle")
         for name, content in judged.states:
             _write(folder / file_name(f"{name}.json"), content)
+        sync_below(folder)
+        sync_folder(folder.parent)
 
     def _new(self, run_id: str) -> Path:
         """A folder of its own, even for a run that is in the file twice."""

@@ -93,6 +93,23 @@ def leftovers(what: Sought, folders: Sequence[Path], copies: Iterable[str]) -> L
     )
 
 
+def withheld_files(found: Verified, folders: Sequence[Path]) -> tuple[Path, ...]:
+    """The files with what the bundle does not show, beside the copies of it below these folders."""
+    from statediff.evidence.canonical import write
+    from statediff.evidence.package import BESIDE
+
+    manifests = [write(leaf.value[0]) for leaf in found.leaves if leaf.path == "manifest.json#"]
+
+    def is_of_bundle(path: Path) -> bool:
+        try:
+            manifest = path.with_name(path.name.removesuffix(BESIDE)) / "manifest.json"
+            return path.name.endswith(BESIDE) and manifest.read_bytes() in manifests
+        except OSError:
+            return False
+
+    return tuple(sorted({path.resolve() for path in _regular(folders) if is_of_bundle(path)}))
+
+
 def known_places(store: Store, digest: str) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """The folders of the runs with the bundle of that digest, and where they were copied to."""
     from statediff.suite.indexing import folder_of

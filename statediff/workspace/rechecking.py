@@ -32,11 +32,10 @@ def unbound(found: Verified) -> list[str]:
     Sorted; empty where all that its clauses can have read of states is bound.
     """
     from statediff.errors import StatediffError
-    from statediff.evaluate import compile_contract, contract_in
-    from statediff.evaluate.along import followed
     from statediff.evidence.canonical import write
     from statediff.evidence.documents import schema_from
     from statediff.evidence.package import LIBRARIES
+    from statediff.kernel import compile_contract, contract_in
 
     if found.states is None:
         return ["the states"]
@@ -51,7 +50,7 @@ def unbound(found: Verified) -> list[str]:
         return ["the states, for this version does not read the contract"]
     return [
         *(f"{each}, which several sources have" for each, n in sorted(sources.items()) if n > 1),
-        *(f"what {each} was between the ends" for each in sorted(followed(contract))),
+        *(f"what {each} was between the ends" for each in sorted(contract.followed)),
     ]
 
 
@@ -65,11 +64,12 @@ def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None
     """
     from statediff.capture.bounds import bound_captures
     from statediff.errors import BundleError, UsageError
-    from statediff.evaluate import TrialFacts, contract_in, evaluate
     from statediff.evidence import documents as doc
+    from statediff.evidence.disclosure.undisclosed import whole
     from statediff.evidence.roots import Roots
     from statediff.evidence.traces import trace_from
     from statediff.evidence.vault import Vault
+    from statediff.kernel import TrialFacts, contract_in, evaluate
     from statediff.trial_folder import vault_of
     from statediff.workspace.runfolders import run_secret
 
@@ -86,15 +86,19 @@ def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None
     if dict(roots.by_side) != expected:
         raise BundleError(f"captures.json: the state roots are not those of the chunks of {run}")
     trial = bundle.document("trial.json")
-    facts = TrialFacts(
-        **{**trial, "seed": int(trial["seed"]), "sources": tuple(trial["sources"])}, secret=secret
-    )
+    known = {
+        "seed": int(trial["seed"]),
+        "sources": tuple(trial["sources"]),
+        "ending": doc.ending_from(trial.get("ending")),
+    }
+    facts = TrialFacts(**{**trial, **known}, secret=secret)
+    judged = whole(bundle)
     again = evaluate(
         contract_in(bundle.files),
         before,
         after,
-        trace=trace_from(bundle.document("trace.json")),
-        answer=doc.answer_from(bundle.document("answer.json")),
+        trace=trace_from(judged.document("trace.json")),
+        answer=doc.answer_from(judged.document("answer.json")),
         timeline=doc.timeline_from(bundle.document("timeline.json")),
         facts=facts,
         roots=roots,

@@ -16,7 +16,7 @@ from statediff.packs import EMBEDDED
 
 if TYPE_CHECKING:
     from statediff.agents.command import CommandAgent
-    from statediff.evaluate import ContractFile
+    from statediff.contract.file import ContractFile
     from statediff.evidence.package import Bundle
     from statediff.meta.cases import Recordings
     from statediff.meta.metatest import MetaCase
@@ -100,13 +100,12 @@ def recorded_run(
 
     A trace is taken for every call there was: a reference is a run that is known to be right.
     """
-    from statediff.evaluate import TrialFacts
+    from statediff.kernel import TrialFacts
     from statediff.meta.reference import Reference
     from statediff.packs import known_sandbox
     from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
 
     first, last = capture_pair(before, after, refinements(schema, known_sandbox(file)), ())
-    facts = TrialFacts("offline", agent="unknown", isolation="unknown")
     calls = trace_from(trace, is_complete=trace is not None)
     return Reference(
         "recorded",
@@ -116,7 +115,7 @@ def recorded_run(
         trace=calls,
         answer=answer_from(answer, file.content.answer.form),
         timeline=None,
-        facts=facts,
+        facts=TrialFacts.offline(),
     )
 
 
@@ -161,7 +160,7 @@ def whole_trial(folder: Path, bundle: Bundle) -> Reference | None:
     `BundleError` where the states cannot be read, or are not those that the bundle judged.
     """
     from statediff.errors import AdapterError, BundleError, InputError, StorageError
-    from statediff.evaluate import contract_in
+    from statediff.kernel import contract_in
     from statediff.meta.reference import stored_trial
     from statediff.model.values import printable
 
@@ -258,6 +257,16 @@ def pieces_of(paths: Sequence[Path], wanted: Wanted) -> Iterator[Piece]:
             yield Piece(path, is_faulty=True)
 
 
+def cases_or_fault(wanted: Wanted, piece: Piece) -> tuple[MetaCase, ...] | str:
+    """The cases of one piece of several, or why there are none: the others have theirs."""
+    from statediff.errors import StatediffError
+
+    try:
+        return cases_of(wanted, piece)
+    except StatediffError as error:
+        return str(error)
+
+
 def cases_of(wanted: Wanted, piece: Piece) -> tuple[MetaCase, ...]:
     """The cases of one piece; as they are kept, where they are."""
     from statediff.meta.checkpoint import Form, checkpoint, contract_digest, digest_of
@@ -284,7 +293,7 @@ def cases_of(wanted: Wanted, piece: Piece) -> tuple[MetaCase, ...]:
 
 
 def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
-    from statediff.evaluate import load_contract
+    from statediff.contract.file import load_contract
     from statediff.meta.cases import read_cases, recordings
     from statediff.meta.corpus import replay_corpus
     from statediff.meta.metatest import faulty_agent_cases, metatest

@@ -163,6 +163,7 @@ def pin_base(pack: SandboxPack) -> tuple[str, ...]:
 
     `UsageError` where none of them has one. A base that was pinned before counts no more.
     """
+    from statediff.systems.base.known_bases import forget_bases
     from statediff.systems.base.sandbox import EmbeddedSandbox
     from statediff.systems.external.sandbox import ExternalSystem, base_document
 
@@ -171,6 +172,7 @@ def pin_base(pack: SandboxPack) -> tuple[str, ...]:
         raise UsageError(
             f"{pack.name}: no source has a `base:`; add `base: base.json` to an external one"
         )
+    forget_bases(pack)
     unpinned = tuple(
         replace(s, files={k: v for k, v in s.files.items() if k != "base"}) for s in pack.sources
     )

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -30,14 +30,14 @@ from statediff.capture.guard import NO_SCANS, Scans
 from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.document.load import besides
+from statediff.contract.file import ContractFile, load_contract, parse_contract
 from statediff.errors import AdapterError, UsageError
-from statediff.evaluate import ContractFile, Evaluated, evaluate, load_contract
-from statediff.evaluate.contracts import parse_contract
 from statediff.evidence.package import Bundle
 from statediff.harness import NO_HOOKS, Hooks, JudgedTrial, TrialPlan, run_trial
+from statediff.kernel import Evaluated, evaluate
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore, MemoryChunks
-from statediff.model.trace import NoAnswer, Trace
+from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import ABSENT, Absent, Value
 from statediff.packs import EMBEDDED, sandbox_of
 from statediff.suite.campaign import POOL, SandboxPool
@@ -72,6 +72,8 @@ class TrialRequest:
     variant: str = EMBEDDED
     lease: Lease | None = None
     """None: the sandboxes that this process keeps running."""
+    sandbox_digest: str | None = None
+    """Of the files of the sandbox as a run began; None: nobody asks."""
     scans: Scans = NO_SCANS
     hooks: Hooks = NO_HOOKS
 
@@ -87,7 +89,8 @@ def make_trial(
     hooks = request.hooks
     if isinstance(request.agent, AgentOptions) and file.content.turns:
         hooks = replace(hooks, simulated=request.agent.user())
-    lease = POOL.lease if request.lease is None else request.lease
+    own = partial(POOL.lease, expected=request.sandbox_digest)
+    lease = own if request.lease is None else request.lease
     with lease(sandbox_of(file) or "", request.variant) as sandbox:
         return run_trial(
             sandbox,
@@ -217,6 +220,7 @@ class HeldTrial:
         self._request = TrialRequest(contract=contract, agent=self, lease=lease, variant=variant)
         self._plan = TrialPlan(folder.name, folder)
         self._table: ToolTable | None = None
+        self._ending: RunEnding | None = None
         self._begins: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._ends: queue.SimpleQueue[Value | NoAnswer | Absent | _Abandoned] = queue.SimpleQueue()
         self._done: Future[Evaluated] = Future()
@@ -250,14 +254,19 @@ class HeldTrial:
         self._recorder.miss(cause)
 
     def finish(
-        self, answer: Value | NoAnswer | Absent = ABSENT, *, agent: str | None = None
+        self,
+        answer: Value | NoAnswer | Absent = ABSENT,
+        *,
+        agent: str | None = None,
+        ending: RunEnding | None = None,
     ) -> Bundle:
         """The bundle with the verdict; nobody acts any more.
 
         Without `answer`, the answer file is read. `agent` is the name of who acted, if that was not
-        known before. Raises what the engine raises.
+        known before, `ending` how it ended, if the caller knows. Raises what the engine raises.
         """
         if not self._done.done():
+            self._ending = ending
             self.name = self.name if agent is None else agent
             self._ends.put(answer)
         return self.evaluated.bundle
@@ -322,8 +331,10 @@ class HeldTrial:
                 else end
             )
             if self._table is None or (self._keeps_log and not recorder.calls):
-                return AgentRun(answer, read_trace(trial.trace_path), started_at, clock())
-            if not isinstance(answer, NoAnswer):
-                recorder.reply(answer)
-            recorder.close()
-            return AgentRun(answer, recorder.trace(), started_at, clock())
+                trace = read_trace(trial.trace_path)
+            else:
+                if not isinstance(answer, NoAnswer):
+                    recorder.reply(answer)
+                recorder.close()
+                trace = recorder.trace()
+            return AgentRun(answer, trace, started_at, clock(), ending=self._ending)

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statediff.agents.recorder import Recorder
+from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
 from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.clauses.effects import Compensation
+from statediff.contract.file import ContractFile
 from statediff.errors import UsageError
-from statediff.evaluate import ContractFile
-from statediff.evaluate.undoing import UndoingCall, left_by_undoing, undoing_calls
 from statediff.harness import ObservedTrial, TrialPlan
+from statediff.kernel import Undoing, UndoingCall
 from statediff.model.delta import Delta
 from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.systems.base.protocol import Sandbox
+from statediff.trial_folder import save_trace
 from statediff.workspace.agents import packed_agent
 from statediff.workspace.trials import TrialRequest, clock, lend, make_trial
 
@@ -78,17 +79,17 @@ def undo(
     """
     if observed.receipt.others:
         raise UsageError(f"others worked in {sandbox.name}: what is left could be theirs")
-    calls = undoing_calls(contract, observed.before, observed.after)
+    undoing = Undoing(contract, observed.before, observed.after)
     made = []
-    with Recorder(observed.folder / "undoing.jsonl", clock, principal=None) as recorder:
+    with recording(clock, principal=None) as recorder:
         access = sandbox.access()
         table = tool_table(access.urls, recorder, offered=access.tools)
-        for call in calls:
+        for call in undoing.calls():
             reply = None if call.problem else table.call(call.tool, dict(call.arguments))
             failed = reply.text if reply is not None and reply.is_error else call.problem
             made.append((call, failed))
         table.close()
+    save_trace(observed.folder / "undoing.jsonl", recorder.trace())
     sandbox.settle(clock)
     final = take(sandbox.sources(), store, clock, observed.before, "after")
-    left = left_by_undoing(contract, observed.before, observed.after, final)
-    return Undone(calls=tuple(made), left=left)
+    return Undone(calls=tuple(made), left=undoing.left(final))

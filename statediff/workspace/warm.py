@@ -16,19 +16,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from operator import is_
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
-from weakref import ref
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.errors import InputError, UsageError
-from statediff.model.readings import NO_HISTORY, Capture, Reading, SourceCapture
+from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.model.state import State as ReadState
-from statediff.model.trace import NoAnswer
-from statediff.model.values import Value
-from statediff.recent import ENDS_KEPT, Recent
 from statediff.systems.base.live import kept_input, named_as_given
 from statediff.systems.base.plugin import KeptPairs, Refinement, StateInput
 from statediff.systems.base.registry import open_state
@@ -284,48 +280,6 @@ class _Read:
 
     def read(self, _store: ChunkStore, _clock: Clock, _like: ReadState | None) -> SourceCapture:
         return self.part
-
-
-_MOST_SAID: Final = 4096
-"""Characters of an answer up to which what a run came to is remembered."""
-
-
-class _End(NamedTuple, Generic[T]):
-    """What a run came to, and of what; it keeps no state alive."""
-
-    before: ref[Capture]
-    states: tuple[ref[ReadState], ...]
-    readings: tuple[Reading, ...]
-    found: T
-
-    def is_of(self, before: Capture, last: Capture) -> bool:
-        """Whether it is of these captures, where their numbers were those of objects gone since."""
-        are_same = all(known() is p.state for known, p in zip(self.states, last.parts, strict=True))
-        return are_same and self.before() is before and self.readings == last.readings
-
-
-class Ends(Generic[T]):
-    """What the last runs without a trace came to, by the captures and the answer of each."""
-
-    def __init__(self) -> None:
-        self._recent: Recent[_End[T]] = Recent(ENDS_KEPT)
-
-    def known(self, before: Capture, last: Capture, said: Value | NoAnswer) -> T | None:
-        """What a run came to that ended so; None where none did, or it is no longer known."""
-        end = self._recent.get(self._key(before, last, said))
-        return end.found if end is not None and end.is_of(before, last) else None
-
-    def keep(self, before: Capture, last: Capture, said: Value | NoAnswer, found: T) -> None:
-        """The run that ended so came to this."""
-        key = self._key(before, last, said)
-        if len(key[0]) <= _MOST_SAID and last.history is NO_HISTORY:
-            states = tuple(ref(part.state) for part in last.parts)
-            self._recent.keep(key, _End(ref(before), states, last.readings, found))
-
-    def _key(
-        self, before: Capture, last: Capture, said: Value | NoAnswer
-    ) -> tuple[str, int, tuple[int, ...]]:
-        return repr(said), id(before), tuple(id(part.state) for part in last.parts)
 
 
 def is_deltas(after: Any) -> bool:

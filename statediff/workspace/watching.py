@@ -16,32 +16,33 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from statediff.agents.command import CommandAgent, how_to_run
+from statediff.agents.command import CommandAgent
+from statediff.agents.commandline import how_to_run, resolved
 from statediff.agents.isolation import NONE, isolation
+from statediff.agents.own_secrets import own_secrets
+from statediff.agents.room import Room
 from statediff.agents.trial import AgentRun, Trial
+from statediff.capture.held_chunks import HeldChunks
 from statediff.capture.source import SessionLister, Source, SourceUnavailable
 from statediff.capture.take import read_source, take
+from statediff.capture.unread import judged_in_any_case
+from statediff.contract.file import ContractFile
 from statediff.errors import AdapterError, UsageError
-from statediff.evaluate import (
-    ContractFile,
-    Evaluated,
-    TrialFacts,
-    evaluate,
-)
-from statediff.evaluate.comparing import compare
 from statediff.harness import Task
+from statediff.kernel import Evaluated, TrialFacts, comparison, evaluate
 from statediff.model.delta import Diff
 from statediff.model.readings import Capture, SourceCapture, Timeline
-from statediff.model.state import ChunkStore
-from statediff.model.trace import NoAnswer, Trace
+from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import Value, printable
 from statediff.systems.base.live import LiveSource
 from statediff.systems.base.plugin import Refinement
 from statediff.systems.base.privacy import CREDENTIALS, unreadable_memory
 from statediff.systems.captured import statefile
+from statediff.total import in_any_case
 from statediff.workspace.inputs import (
     Refinements,
     StateFile,
@@ -69,7 +70,7 @@ class Watched:
 
     def diff(self) -> Diff:
         """Everything that changed."""
-        return compare(self.before, self.after)
+        return comparison(self.before, self.after).diff
 
     def judge(
         self,
@@ -78,17 +79,18 @@ class Watched:
         agent: str,
         answer: Value | NoAnswer,
         trace: Trace,
+        ending: RunEnding | None,
     ) -> Evaluated:
         """The run judged under the contract; raises as `evaluate` does."""
-        return evaluate(
+        judge = partial(
+            evaluate,
             contract,
-            self.before,
-            self.after,
             answer=answer,
             trace=trace,
             timeline=self.timeline,
-            facts=TrialFacts("watch", agent=agent, isolation=self.isolation),
+            facts=TrialFacts("watch", agent=agent, isolation=self.isolation, ending=ending),
         )
+        return judged_in_any_case(judge, self.before, self.after)
 
 
 class Watch:
@@ -107,7 +109,7 @@ class Watch:
         require_described(refined, [file.source for file in self._files])
         self._refined = refined
         self.contract = contract
-        self._store: ChunkStore = temporary_chunks()
+        self._store: Final = HeldChunks(temporary_chunks())
         self._isolation = NONE
         self._began_at = utc_now()
         self._sources: dict[str, LiveSource] = {
@@ -119,6 +121,7 @@ class Watch:
         )
         if contract is not None:
             evaluate(contract, self.before, self.before)
+        self._store.begin()
         self._started_at = utc_now()
 
     @property
@@ -181,13 +184,21 @@ class Watch:
         self, one: SourceCapture, refinement: Refinement | None, last: SourceCapture | None
     ) -> tuple[SourceCapture, SourceCapture]:
         source = self._sources[one.reading.source]
-        pair = source.pair() if last is None else source.pair_again(refinement)
-        if pair is not None:
+
+        def of_both() -> tuple[SourceCapture, SourceCapture] | None:
+            pair = source.pair() if last is None else source.pair_again(refinement)
+            if pair is None:
+                return None
             read = read_source(pair[0], self._store, utc_now, None, "before")
-            one = replace(read, reading=replace(read.reading, as_of=one.reading.as_of))
-            return one, read_source(pair[1], self._store, utc_now, one.state, "after")
+            reading = replace(read.reading, as_of=one.reading.as_of)
+            first = replace(read, reading=reading, place=one.place)
+            return first, read_source(pair[1], self._store, utc_now, first, "after")
+
+        found = in_any_case(of_both, lambda _: None) if last is None else of_both()
+        if found is not None:
+            return found
         if last is None:
-            return one, read_source(source, self._store, utc_now, one.state, "after")
+            return one, read_source(source, self._store, utc_now, one, "after")
         if refinement is None:
             return one, last
         return self._as(one, refinement), self._as(last, refinement)
@@ -204,6 +215,7 @@ def run_program(
     urls: Mapping[str, str],
     seconds: float,
     isolation: str = NONE,
+    network: tuple[str, ...] = (),
 ) -> AgentRun:
     """The caller's own program, run to its end. `AdapterError` where it cannot be started.
 
@@ -211,7 +223,8 @@ def run_program(
     """
     if not command:
         raise UsageError("no program is given; put it after `--`, e.g. -- python agent.py")
-    if shutil.which(command[0]) is None:
+    program = resolved(command, Path.cwd())
+    if shutil.which(program[0]) is None:
         if Path(command[0]).is_file():
             raise AdapterError(
                 f"{printable(command[0])}: this file cannot be executed; nothing was run, and "
@@ -223,10 +236,15 @@ def run_program(
         )
     withheld = frozenset() if isolation == NONE else CREDENTIALS
     agent = CommandAgent(
-        tuple(command), seconds, is_own=True, isolation=isolation, withheld=withheld
+        program,
+        seconds,
+        is_own=True,
+        isolation=isolation,
+        withheld=withheld,
+        network=network,
     )
     task = Task("", {}) if contract is None else Task.of(contract.content)
-    with tempfile.TemporaryDirectory(prefix="statediff-watch-") as made:
+    with tempfile.TemporaryDirectory(prefix="statediff-watch-", ignore_cleanup_errors=True) as made:
         folder = Path(made)
         trial = Trial(
             prompt=task.prompt,
@@ -237,8 +255,8 @@ def run_program(
             trace_path=folder / "trace.jsonl",
             answer_form=task.answer_form,
         )
-        with nullcontext() if isolation == NONE else unreadable_memory():
-            return agent.run(trial, utc_now)
+        with Room.of(trial), nullcontext() if isolation == NONE else unreadable_memory():
+            return own_secrets(agent, urls.values()).run(agent.run(trial, utc_now))
 
 
 def _others(sources: Iterable[Source]) -> list[str]:

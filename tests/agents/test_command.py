@@ -12,7 +12,6 @@ import pytest
 from statediff.agents.command import (
     MAX_OUTPUT_BYTES,
     CommandAgent,
-    program_name,
     url_variable,
 )
 from statediff.agents.trial import AgentRun, Trial
@@ -307,22 +306,3 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path, signal_number):
     assert "KeyboardInterrupt" in evaluator.communicate(timeout=20)[1]
     assert all(gone_within(pid, 2) for pid in started)
     assert (tmp_path / "trial" / "receipt.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        ("python agent.py wrong", "agent.py"),
-        ("/usr/bin/python3.11 -u -W ignore ./bots/agent.py", "agent.py"),
-        ("python -m bots.refund", "bots.refund"),
-        ("env MODE=fast python agent.py", "agent.py"),
-        ("uv run agent.py", "agent.py"),
-        ("./agent --run python", "agent"),
-        ("python -c pass", "python"),
-        ("bash", "bash"),
-    ],
-)
-def test_a_program_is_called_as_its_script_and_not_as_its_interpreter(
-    command: str, name: str
-) -> None:
-    assert program_name(command.split()) == name

@@ -20,8 +20,8 @@ from statediff.agents.handover import TrustedAgent
 from statediff.agents.isolation import KINDS, NONE, VARIABLE, Order, Supervised, isolation
 from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.trial import Agent, AgentRun, Trial
+from statediff.contract.file import parse_contract
 from statediff.errors import UsageError
-from statediff.evaluate import parse_contract
 from statediff.harness import AT_LARGE, JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict

@@ -10,7 +10,7 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.native import NativeAgent
 from statediff.agents.trial import Haltable
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import ActionClass

@@ -13,8 +13,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from statediff.agents.mcp_config import read_mcp_config
-from statediff.agents.mcp_proxy import Proxy
+from statediff.agents.mcp_proxy import Proxy, read_mcp_config
 from statediff.agents.mcp_server import serving_http
 from statediff.agents.recorder import Recorder
 from statediff.errors import InputError

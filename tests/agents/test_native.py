@@ -21,10 +21,11 @@ import pytest
 from statediff.agents.command import CommandAgent
 from statediff.agents.native import NativeAgent, RecordingProxy
 from statediff.agents.recorder import Recorder
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
+from statediff.evidence.disclosure.rules import Disclosure
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
-from statediff.model.trace import Action, ActionClass, Mark
+from statediff.model.trace import Action, ActionClass, Mark, Trace
 from statediff.model.values import Map, Unobserved
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folders
@@ -353,3 +354,47 @@ def test_a_native_agent_is_judged_as_ever_with_a_log_of_the_harness(tmp_path: Pa
     assert "none has to" in (trace.gap or "")
     assert {"tracker GET", "tracker PUT"} <= {call.tool for call in trace.actions}
     assert {call.principal for call in trace.actions} != {"agent"}
+
+
+def test_the_proxy_passes_what_was_asked_and_records_it(setting: Setting) -> None:
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    _, content = setting.ask("POST", "/x?api_key=Kq81hz", b"password=h%21nter2&n=1", **form)
+    assert b"Kq81hz" in content
+    (call,) = setting.calls()
+    shown = Disclosure().trace(Trace((call,))).actions[0]
+    for secret in ("Kq81hz", "h%21nter2"):
+        assert secret in repr(call)
+        assert secret not in repr(shown)
+    assert "&n=1" in repr(shown)
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "body", "class_"),
+    [
+        ("POST", FORM, "_method=delete&id=7", ActionClass.IRREVERSIBLE_DELETION),
+        ("POST", FORM, "_method=PATCH", ActionClass.CONDITIONAL_UPDATE),
+        ("POST", "", "id=7&_method=DELETE", ActionClass.IRREVERSIBLE_DELETION),
+        ("POST", "application/json", '{"_method": "delete"}', ActionClass.IRREVERSIBLE_DELETION),
+        ("POST", FORM, "%40action=retire", ActionClass.IRREVERSIBLE_DELETION),
+        ("POST", FORM, "@action=edit", ActionClass.CONDITIONAL_UPDATE),
+        ("POST", FORM, "@action=login", ActionClass.UNKNOWN),
+        ("POST", FORM, "_method=get", ActionClass.UNKNOWN),
+        ("POST", FORM, "_method=put&_method=delete", ActionClass.UNKNOWN),
+        ("PUT", FORM, "_method=delete", ActionClass.UNKNOWN),
+        ("GET", FORM, "_method=delete", ActionClass.UNKNOWN),
+        ("POST", FORM, "method=delete", ActionClass.CONDITIONAL_UPDATE),
+        ("POST", "multipart/form-data; boundary=b",
+         '--b\r\nContent-Disposition: form-data; name="_method"\r\n\r\ndelete\r\n--b--\r\n',
+         ActionClass.IRREVERSIBLE_DELETION),
+    ],
+)  # fmt: skip
+def test_a_form_that_orders_another_method_is_of_its_class(
+    setting: Setting, method: str, kind: str, body: str, class_: ActionClass
+) -> None:
+    setting.ask(method, "/x", body.encode(), **({"Content_Type": kind} if kind else {}))
+    (call,) = setting.calls()
+    assert call.action_class is class_
+    assert (call.transactions is None) == (class_ is ActionClass.UNKNOWN)

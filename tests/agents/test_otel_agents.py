@@ -14,7 +14,8 @@ from statediff.agents.tracefile import read_trace_file
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
-from statediff.evaluate import Evaluated, evaluate, load_contract
+from statediff.contract.file import load_contract
+from statediff.kernel import Evaluated, evaluate
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Trace

@@ -17,8 +17,9 @@ from statediff.agents.function import FunctionAgent, NamedFunctionAgent
 from statediff.agents.isolation import NONE, isolation
 from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.trial import Agent, Trial
-from statediff.evaluate import parse_contract, replay
+from statediff.contract.file import parse_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.kernel import replay
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.packs import sandbox_pack

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from statediff.agents.trial import Agent
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.delta import Entity
 from statediff.model.state import MemoryChunks

@@ -12,9 +12,10 @@ import pytest
 from statediff.agents.chat import Endpoint
 from statediff.agents.loop import LoopAgent
 from statediff.agents.trial import Budget, Prices
+from statediff.contract.file import parse_contract
 from statediff.errors import ContractError
-from statediff.evaluate import parse_contract, replay
 from statediff.harness import Hooks, TrialPlan, run_trial
+from statediff.kernel import replay
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Judgement, Verdict
 from statediff.packs import read_pack

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import statediff.evaluate.trial as trial_stage
+import statediff.kernel.trial as trial_stage
 from statediff.capture.bounds import BOUNDS, Bounds, bound_captures
 from statediff.capture.feed import Seen, history_of, with_history
 from statediff.capture.take import take
-from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
-from statediff.evaluate.worded import worded_judgement
+from statediff.contract.file import parse_contract
+from statediff.kernel import Evaluated, evaluate, replay
 from statediff.model.readings import Capture, Transaction
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Digested
 from statediff.model.verdict import Verdict
 from statediff.reports.line import trial_line
+from statediff.reports.wording.worded import worded_judgement
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace.inputs import offline_clock
 

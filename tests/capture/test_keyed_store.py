@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from statediff.capture.keyed_store import KeyedChunks, SourceChunks, chunks_of, settle
+from statediff.capture.held_chunks import chunks_of, settle
+from statediff.capture.keyed_store import KeyedChunks, SourceChunks
 from statediff.capture.store import KEYED, DiskChunks, check_store, collect
 from statediff.errors import StorageError
 from statediff.model.state import MemoryChunks, build_table

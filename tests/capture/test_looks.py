@@ -16,8 +16,9 @@ from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.trial import Budget, Prices
 from statediff.capture.looks import Looks
 from statediff.capture.take import take
-from statediff.evaluate import parse_contract, replay
+from statediff.contract.file import parse_contract
 from statediff.harness import TrialPlan, run_trial
+from statediff.kernel import replay
 from statediff.model.readings import NO_FEED
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Mark

@@ -34,7 +34,7 @@ def test_a_batch_is_verified_and_one_rollout_or_every_one_judged_again(statediff
     assert (one.code, one.json["status"]) == (0, "VALID")
     assert one.json["rollouts"] == [{"rollout": 1, "verdict": "DIVERGE"}]
     every = statediff("verify", "batch", *TRUST, "--every")
-    assert (every.code, "rollout 2: its state was not read" in every.out) == (3, True)
+    assert (every.code, "rollout 2 was not read" in every.out) == (3, True)
     beyond = statediff("verify", "batch", *TRUST, "--rollout", "3")
     assert (beyond.code, "they begin with 0" in beyond.err) == (2, True)
 
@@ -50,6 +50,22 @@ def test_an_opened_rollout_is_shown_replayed_signed_and_verified(statediff: Call
     assert statediff("verify", "one.zip", *TRUST).out.startswith("VALID")
     unread = statediff("batch", "open", "batch", "2", *TRUST, "--out", "two")
     assert (unread.code, "rollout 2 was not read" in unread.err) == (4, True)
+
+
+def test_a_rollout_whose_answer_is_withheld_is_genuine_and_not_replayable(
+    statediff: Call, batch: Path
+) -> None:
+    body = CONTRACT + "answer:\n  schema: {token: text}\n"
+    evidence = Evidence(folder=batch / "told", key=batch / "key")
+    judge = Judge(body, BEFORE)
+    judge.score_many([BEFORE], answers=[{"token": "7f3kQ9zX2Lw7"}], evidence=evidence)
+    assert statediff("verify", "told", *TRUST, "--every").code == 0
+    (batch / "told" / "undisclosed.json").unlink()
+    found = statediff("verify", "told", *TRUST, "--every")
+    assert (found.code, found.out.split()[0]) == (3, "NOT_REPLAYABLE")
+    assert "withholds 1 value" in found.out
+    opened = statediff("batch", "open", "told", "0", *TRUST, "--out", "none")
+    assert (opened.code, "withholds 1 value" in opened.err) == (4, True)
 
 
 def test_a_changed_batch_is_invalid_everywhere(statediff: Call, batch: Path) -> None:

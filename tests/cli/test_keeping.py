@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Call, Files
+from tests.test_said_is_judged import files_with
 
 TRUST = ("--trust", "trust.json")
 VAULT = ("--vault", "vault")
@@ -62,6 +65,34 @@ def test_erasing_before_its_time_needs_a_reason_and_takes_all(statediff: Call, k
     assert list((kept / "vault").iterdir()) == []
     assert statediff("log", "add", "log", "erased.json", *TRUST).code == 0
     assert "asked for" in statediff("log", "show", "log").out
+
+
+def test_an_erasure_takes_what_the_bundle_does_not_show_with_it(
+    statediff: Call, kept: Path
+) -> None:
+    states = ("--before", "a.json", "--after", "b.json", "--trace", "calls.jsonl")
+    for name, secret in (("one", "7f3kQ9zX2Lw7"), ("other", "Bd4sV1nM8Rt6")):
+        calls = [{"tool": name, "arguments": {"password": secret}}]
+        (kept / "calls.jsonl").write_text("".join(f"{json.dumps(call)}\n" for call in calls))
+        done = statediff("judge", "c.yaml", *states, "--out", f"runs/trials/{name}/bundle")
+        assert done.code in (0, 1), done.err
+    (kept / "calls.jsonl").unlink()
+    shutil.copytree(kept / "runs", kept / "copy")
+    sealed = ("--key", "key", "--vault", "more", "--out", "one.kept")
+    assert statediff("sign", "runs/trials/one/bundle", *sealed).code == 0
+    erase = ("--key", "key", *TRUST, "--vault", "more", "--out", "gone.json", "--json")
+    done = statediff("expire", "one.kept", *erase)
+    beside = "trials/one/bundle.undisclosed.json"
+    assert (done.code, done.json["removed"]) == (0, [f"copy/{beside}", f"runs/{beside}"]), done
+    assert list(files_with("7f3kQ9zX2Lw7", kept)) == []
+    assert len(files_with("Bd4sV1nM8Rt6", kept)) == 2
+    assert statediff("replay", "runs/trials/other/bundle").code in (0, 1)
+    missing = statediff("replay", "runs/trials/one/bundle")
+    assert (missing.code, "withholds 1 value" in missing.err) == (4, True)
+    # That of another trial in its place is refused.
+    shutil.copy(kept / "runs" / beside.replace("one", "other"), kept / "runs" / beside)
+    exchanged = statediff("replay", "runs/trials/one/bundle")
+    assert exchanged.code == 4, exchanged
 
 
 def test_what_an_erasure_does_not_reach_is_listed(statediff: Call, kept: Path) -> None:

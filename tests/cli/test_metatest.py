@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.meta.read_faults import CODES, UNRECORDED
 from statediff.workspace.references import every_contract
 from tests.cli.conftest import Call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from statediff.evaluate import KERNEL
+from statediff.kernel import KERNEL
 from tests.cli.conftest import Call
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "bundles" / "kernel-6"

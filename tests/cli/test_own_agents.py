@@ -22,8 +22,8 @@ sys.exit("lost the thread")
 """
 
 
-def run(statediff: Call, agent: str) -> tuple[int, str, str]:
-    said = statediff("run", REFUND, "--agent", agent)
+def run(statediff: Call, agent: str, option: str = "--agent") -> tuple[int, str, str]:
+    said = statediff("run", REFUND, option, agent)
     return said.code, said.out, said.err
 
 
@@ -31,7 +31,7 @@ def test_a_program_is_found_by_its_relative_path_and_its_crash_is_on_the_run_lin
     statediff: Call, files: Files, tmp_path: Path
 ) -> None:
     files.write("idle.py", CRASH)
-    code, out, err = run(statediff, f"mine={sys.executable} idle.py")
+    code, out, err = run(statediff, f"mine={sys.executable} idle.py", "--agent-cmd")
     line = "changed nothing, the agent ended with exit code 2: cannot reach the model"
     assert (code, line in out) == (1, True), out + err
     (trial,) = (tmp_path / "runs").glob("*/trials/*")
@@ -52,7 +52,7 @@ def test_a_crash_after_harm_does_not_hide_what_was_changed(statediff: Call, file
     files.write("harm.py", HARM_THEN_CRASH)
     code, out, _ = run(statediff, f"{sys.executable} harm.py")
     assert code == 2  # no name, so neither a function nor one of the contract's agents
-    code, out, _ = run(statediff, f"harm={sys.executable} harm.py")
+    code, out, _ = run(statediff, f"harm={sys.executable} harm.py", "--agent-cmd")
     assert code == 1
     assert "changed nothing" not in out
     assert "; the agent ended with exit code 1: lost the thread" in out
@@ -140,7 +140,7 @@ def test_a_folder_that_we_make_is_not_for_git_and_one_that_was_there_is(
     assert (tmp_path / ".statediff" / ".gitignore").read_text() == "*\n"
     (tmp_path / "runs").mkdir()
     files.write("idle.py", "")
-    assert statediff("run", REFUND, "--agent", f"idle={sys.executable} idle.py").code == 1
+    assert statediff("run", REFUND, "--agent-cmd", f"idle={sys.executable} idle.py").code == 1
     assert not (tmp_path / "runs" / ".gitignore").exists()
 
 

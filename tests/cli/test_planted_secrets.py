@@ -1,10 +1,14 @@
-"""Forty secrets go through every door of a run, and none is in any file that it leaves behind."""
+"""Forty secrets go through every door of a run, and none is in any file that it leaves behind.
+
+But for what a bundle does not show, which lies beside it for its owner only and goes nowhere else.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import shutil
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,8 @@ from urllib.parse import quote
 
 import pytest
 
+from statediff.evidence.package import BESIDE
+from statediff.suite.artifacts import CopyPlace
 from tests.agents.chat_server import Step, speaking
 from tests.agents.test_otel import spans as exported
 from tests.agents.test_otel import tool
@@ -111,7 +117,7 @@ def left_in(folder: Path) -> dict[str, set[str]]:
     """Which secrets are in which files, in any of the forms in which they were sent."""
     found: dict[str, set[str]] = {}
     for path in sorted(folder.rglob("*")):
-        if not path.is_file():
+        if not path.is_file() or path.name.endswith(BESIDE):
             continue
         data = path.read_bytes() + str(path).encode()
         for name, secret in SECRETS.items():
@@ -161,7 +167,18 @@ def test_no_file_that_runs_leave_behind_holds_one_of_forty_secrets(
     assert done.code in (0, 1), done.err
     for name in ("h", "m", "l", "o"):
         statediff("report", name)
+    trial = next((tmp_path / "h").rglob("bundle"))
+    statediff("keygen", "ada.pem", "--name", "Ada")
+    assert statediff("sign", str(trial), "--key", "ada.pem", "--out", "sealed.zip").code == 0
+    run = trial.parents[2]
+    for form in ("junit", "otlp", "turns"):
+        assert statediff("export", str(run), "--as", form, "--out", f"h.{form}").code == 0
+    assert CopyPlace(f"file://{tmp_path}/copies").push(run).trials == 1
     assert left_in(tmp_path) == {}
+    assert not [*(tmp_path / "copies").rglob(f"*{BESIDE}")]
+    beside = [*tmp_path.rglob(f"*{BESIDE}")]
+    assert len(beside) == 4
+    assert {stat.S_IMODE(path.stat().st_mode) for path in beside} == {0o600}
 
     for agent in tmp_path.rglob("agent.json"):
         assert json.loads(agent.read_text())["exit_code"] in (0, None), agent.read_text()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from statediff.contract.file import load_contract
 from statediff.errors import UsageError
-from statediff.evaluate.contracts import load_contract
 from statediff.meta.reference import recorded_trials
 from statediff.workspace.contracts import contract_path
 from tests.cli.conftest import Call, Files

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from statediff.contract.authoring.drafting import draft_contract
-from statediff.evaluate import ContractFile, load_contract
+from statediff.contract.file import ContractFile, load_contract
 from statediff.meta.mutate import MutationReport, mutate
 from statediff.systems.captured.statefile import write_state
 from statediff.workspace import drafts

@@ -166,15 +166,11 @@ class Grammar:
         named = self._field(frozenset({"text"}), depth)
         if depth <= 0 or (named and draw.random() < 0.5):
             return named or '"paid"'
-        match draw.randrange(5):
+        match draw.randrange(3):
             case 0:
                 return f"lower({self._text(depth - 1)})"
             case 1:
                 return f"({self._text(depth - 1)} + {self._text(depth - 1)})"
-            case 2:
-                return f"appended({self._text(depth - 1)}, {self._text(depth - 1)})"
-            case 3:
-                return f'join({self._list(depth - 1)}, ", ")'
             case _:
                 return json.dumps(draw.choice(("", "a", "é", "{x}", "${x}", "\u202e", "9" * 300)))
 

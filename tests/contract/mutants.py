@@ -31,11 +31,12 @@ from ruamel.yaml import YAML
 from statediff.contract.authoring.explain import explain
 from statediff.contract.authoring.formatting import format_contract
 from statediff.contract.document.jsonschema import contract_schema
+from statediff.contract.file import parse_contract
 from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.lint import lint_contract
 from statediff.contract.lint.subject import Subject
 from statediff.errors import ContractError, Problem
-from statediff.evaluate import compile_contract, parse_contract, schema_of
+from statediff.kernel import compile_contract, schema_of
 from statediff.model.schema import Schema
 from statediff.reports.contracts import as_text
 from statediff.workspace.trials import base_state, open_sandbox
@@ -81,7 +82,7 @@ require:
   - id: texts
     update: order
     that: >-
-      appended(it.status, new.status) == "; " + join(input.tags, ", ") and
+      new.status == it.status + "; " + input.tags[0] and
       same_items([o.id for o in after.order], [1, 2]) and input.tags[len(input.tags) - 1] == "b"
       and timestamp(it.status) < timestamp("2026-01-31T12:00:00Z")
 effects:
@@ -112,8 +113,8 @@ FRAGMENTS: Final = [
     b"\r\n", b"\r", b"use: common.yaml#closed", b"libraries: {common.yaml: '",
     b"with: {type: user}", b"answer.text", b"${type}",
     b"form: text", b"extract: {total: number, who: {read: name, of: [A]}}",
-    b"appended(it.body, new.body)", b"count(it.body, 'a')", b"lower(", b"search(it.body, '(a+)+$')",
-    b"join(it.tags, ', ')", b"same_items([x.id for x in before.order], [1])",
+    b"new.body == it.body + 'x'", b"count(it.body, 'a')", b"lower(", b"search(it.body, '(a+)+$')",
+    b"same_items([x.id for x in before.order], [1])",
     b"it.tags[len(it.tags) - 1]",
     b"timestamp(it.body)", b"local_timestamp(", b"date(it.body)", b"mentions(answer.text, it.body)",
     b"it.body + 'x'", b"[1] + it.id", b"{{order}}", b"noop: true\n",

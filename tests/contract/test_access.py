@@ -10,8 +10,9 @@ from statediff.contract.authoring.explain import explain
 from statediff.contract.authoring.formatting import format_contract
 from statediff.contract.clauses.visibility import BoundAccess, Holding
 from statediff.contract.document.load import parse_document
+from statediff.contract.file import parse_contract
 from statediff.errors import ContractError
-from statediff.evaluate import compile_contract, parse_contract
+from statediff.kernel import compile_contract
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from tests.judging import contract
 

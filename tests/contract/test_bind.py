@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from statediff.contract.binding.bound import Contract
+from statediff.contract.file import parse_contract
 from statediff.contract.language.english import phrase
 from statediff.contract.language.syntax import Canonical, Node, Read, walk
 from statediff.errors import ContractError
-from statediff.evaluate import compile_contract, parse_contract
+from statediff.kernel import compile_contract
 from statediff.model.paths import FieldPath
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from tests.judging import TYPES, contract
@@ -44,7 +45,7 @@ ROLE = EntityType("db.role", ("name",), (Field("name", Kind.TEXT, is_nullable=Fa
 SCHEMA = Schema("world", "1", tuple(sorted((*TYPES, EVENT, NOTE, ROLE), key=lambda t: t.name)))
 PARTS = (
     "forbid", "require", "allow", "claims", "effects", "evidence", "derived", "alternatives",
-    "steps", "actions", "turns", "transition",
+    "steps", "actions", "turns",
 )  # fmt: skip
 
 
@@ -108,15 +109,3 @@ def test_every_problem_is_told_at_its_place_with_the_way_out(body: str, expected
     with pytest.raises(ContractError) as caught:
         bound(body)
     assert "".join(f"{line}\n" for line in told(caught.value)) == expected
-
-
-def test_more_new_keys_than_can_be_told_apart_are_refused() -> None:
-    def named(number: int) -> str:
-        each = (f"{{create: item, key: {{new: k{at}}}}}" for at in range(number))
-        return f"transition: {{changes: [{', '.join(each)}]}}\n"
-
-    found = bound(named(100)).transition
-    assert found is not None
-    assert found.sentence.endswith("create item and 94 more.")
-    with pytest.raises(ContractError, match="more than 100 named keys; write keys instead"):
-        bound(named(101))

@@ -33,7 +33,6 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[Change, ...]:
         ({"frame": "closed"}, {"frame": {"open": "b"}}, "frame", SEMANTICS),
         ({"intent": "a"}, {"intent": "b"}, "intent", SEMANTICS),
         ({"noop": True}, {"noop": False}, "noop", SEMANTICS),
-        ({"transition": {"id": "a"}}, {"transition": {"id": "b"}}, "transition.id", PRESENTATION),
         ({"disputed": {"because": "a"}}, {"disputed": {"because": "b"}}, "disputed.because",
          PRESENTATION),
         ({"inputs": {"because": 1}}, {"inputs": {"because": 2}}, "inputs.because", SEMANTICS),

@@ -16,11 +16,11 @@ from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.kind import ClauseKind, JudgedAs
 from statediff.contract.document.contract import KINDS, ContractDocument
 from statediff.contract.document.jsonschema import contract_schema
-from statediff.evaluate import Evaluated
+from statediff.kernel import Evaluated
 from statediff.model.trace import Turn
 from statediff.model.values import Map
 from statediff.model.verdict import Truth
-from statediff.policy.clause_sentences import clause_sentences
+from statediff.reports.wording.worded import clause_sentences
 from tests.judging import SILENT
 from tests.judging import finding as finding_of
 from tests.traces import call, judged, log
@@ -43,7 +43,7 @@ BESIDE_CLAUSES = {
     ),
     "rubric",
 }
-ELSEWHERE = {JudgedAs.ALTERNATIVES, JudgedAs.TRANSITION}
+ELSEWHERE = {JudgedAs.ALTERNATIVES}
 """An explanation shows these among the right outcomes."""
 
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

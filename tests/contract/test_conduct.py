@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from statediff.contract.clauses.conduct import Actions, OnCall, Permits, Step
+from statediff.contract.file import parse_contract
 from statediff.contract.language.parser import parse_python
 from statediff.contract.parts import Part
 from statediff.errors import ContractError
-from statediff.evaluate import parse_contract
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Map
 from tests.judging import FAILS, HOLDS, contract, run, state, truths

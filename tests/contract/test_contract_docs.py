@@ -15,7 +15,7 @@ from statediff.contract.document.contract import ContractDocument
 from statediff.contract.document.load import parse_document
 from statediff.contract.language.calls import CALL
 from statediff.contract.language.names import FUNCTIONS
-from statediff.contract.rules import RULES
+from statediff.kernel.canonicalize.rules import RULES
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.trace import ActionClass
 

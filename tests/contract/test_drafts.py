@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from statediff.contract.authoring.drafting import draft_contract, draft_schema
-from statediff.evaluate import evaluate, parse_contract
+from statediff.contract.file import parse_contract
+from statediff.kernel import evaluate
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import Coverage, Enumeration, State
 from statediff.workspace.drafts import schema_text_of, seen_between

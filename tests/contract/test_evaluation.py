@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EvalContext
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EvalContext, Trail
 from statediff.contract.language.parser import ExpressionError, Scope, parse
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -63,7 +63,9 @@ def mask_of(text: str, rows: list[Row], enumeration: Enumeration = COMPLETE) -> 
 
 def world_of(rows: list[Row], enumeration: Enumeration = COMPLETE) -> EvalContext:
     side = view(rows, enumeration)
-    return EvalContext(side, side, NoAnswer("none"), fields_of=lambda _: tuple(ITEM.by_name))
+    return EvalContext(
+        side, side, NoAnswer("none"), fields_of=lambda _: tuple(ITEM.by_name), trail=Trail()
+    )
 
 
 def completions(rows: list[Row], enumeration: Enumeration) -> Iterator[list[Row]]:

@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from statediff.cli.main import run
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

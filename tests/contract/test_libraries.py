@@ -10,18 +10,10 @@ import pytest
 
 from statediff.contract.authoring.formatting import format_contract
 from statediff.contract.document.load import besides
+from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import BundleError, ContractError
-from statediff.evaluate import (
-    ContractFile,
-    TrialFacts,
-    compile_contract,
-    contract_in,
-    evaluate,
-    load_contract,
-    replay,
-    schema_of,
-)
 from statediff.evidence.package import Bundle
+from statediff.kernel import TrialFacts, compile_contract, contract_in, evaluate, replay, schema_of
 from tests.judging import (
     DIVERGE,
     HEAD,

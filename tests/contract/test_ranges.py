@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.evaluation.ranges import crowd_of
-from statediff.contract.language.context import EntityRef, EntitySet, EvalContext
+from statediff.contract.language.context import EntityRef, EntitySet, EvalContext, crowd_of
 from statediff.contract.language.syntax import BOOL, Const, Entities, Variable
 from statediff.model.state import COMPLETE, Enumeration
 from statediff.model.trace import NoAnswer

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from statediff.contract.evaluation.relations import (
+    ALL,
+    ALL_ITEMS,
+    ANY,
+    ANY_ITEM,
     apply_test,
     combine,
     comparison_key,
@@ -197,16 +201,15 @@ def test_negation_swaps_truth_and_falsehood_and_leaves_the_undefined() -> None:
         assert negate(a | b) == negate(a) | negate(b)
 
 
-@pytest.mark.parametrize(("stop", "go_on"), [(FALSE, TRUE), (TRUE, FALSE)])
-def test_an_element_that_is_undefined_outweighs_one_that_decides(stop: int, go_on: int) -> None:
-    for a, b in product((TRUE, FALSE, UNDEFINED), repeat=2):
-        single = UNDEFINED if UNDEFINED in (a, b) else stop if stop in (a, b) else go_on
-        assert combine(stop, go_on, a, b) == single
+@pytest.mark.parametrize("ranks", [ANY, ALL, ANY_ITEM, ALL_ITEMS])
+def test_of_two_elements_the_outcome_that_ranks_first_is_that_of_both(
+    ranks: tuple[int, int, int],
+) -> None:
+    for a, b in product(ranks, repeat=2):
+        assert combine(ranks, a, b) == min(a, b, key=ranks.index)
     for a, b, c in product(range(1, 8), repeat=3):
-        assert combine(stop, go_on, a | b, c) == combine(stop, go_on, a, c) | combine(
-            stop, go_on, b, c
-        )
-        assert combine(stop, go_on, a, c) == combine(stop, go_on, c, a)
+        assert combine(ranks, a | b, c) == combine(ranks, a, c) | combine(ranks, b, c)
+        assert combine(ranks, a, c) == combine(ranks, c, a)
 
 
 @pytest.mark.parametrize(

@@ -435,18 +435,6 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 ),
             ],
         ),
-        (
-            "retention: 1",
-            [
-                "unsupported: 1:1: `retention` is not supported by this version of statediff",
-            ],
-        ),
-        (
-            "box: {size: 1, retention: 1}",
-            [
-                "unsupported: 1:16: `retention` is not supported by this version of statediff",
-            ],
-        ),
         ("textt: a", ["unknown-key: 1:1: unknown key `textt` (did you mean `text`?)"]),
         (
             "zzzzzz: 1",

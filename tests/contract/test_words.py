@@ -45,8 +45,6 @@ SAID = {
     "search": "search(ONE.t, 'a+')",
     "mentions": "mentions(ONE.t, 'a')",
     "lower": "lower(ONE.t) == 'a'",
-    "appended": "appended(before.item[1].t, ONE.t) == 'a'",
-    "join": "join(ONE.tags, ', ') == 'a'",
     "same_items": "same_items(ONE.tags, ['a'])",
     "reaches": "reaches(ONE, after.item[2], via=[item.next])",
 }

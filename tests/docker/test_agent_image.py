@@ -14,8 +14,8 @@ pytest.importorskip("docker")
 from statediff.agents.image import ImageAgent
 from statediff.agents.trial import AgentRun, Trial
 from statediff.conformance import clock
+from statediff.contract.file import load_contract
 from statediff.errors import UsageError
-from statediff.evaluate import load_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer

@@ -12,8 +12,8 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.conformance import clock
+from statediff.contract.file import load_contract
 from statediff.errors import EnvironmentFailure
-from statediff.evaluate import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folder, sandbox_pack

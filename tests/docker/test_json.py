@@ -13,7 +13,8 @@ pymysql = pytest.importorskip("pymysql")
 
 from statediff.capture.take import take  # noqa: E402
 from statediff.conformance import clock  # noqa: E402
-from statediff.evaluate import evaluate, parse_contract  # noqa: E402
+from statediff.contract.file import parse_contract  # noqa: E402
+from statediff.kernel import evaluate  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
 from statediff.systems.base.protocol import System  # noqa: E402

@@ -10,7 +10,7 @@ from statediff.capture.source import SourceUnavailable, SourceUnfollowed
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
-from statediff.diff import diff
+from statediff.kernel.diff import diff
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Digested
 from statediff.systems.mariadb.feed import MariaDbFeed

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pymysqlreplication")
 
-from statediff.diff import diff
+from statediff.kernel.diff import diff
 from tests.docker.mariadb_runs import Run, connection, make_system, now
 from tests.witnessing import DELETED, QUEUED, ROWS, TABLES, run, witnessed
 

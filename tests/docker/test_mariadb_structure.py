@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pymysqlreplication")
 
-from statediff.diff import diff
+from statediff.kernel.diff import diff
 from statediff.systems.mariadb.source import MariaDbSource
 from statediff.systems.relational.structure import STRUCTURE
 from tests.docker.mariadb_runs import Run, make_system, now

@@ -11,7 +11,7 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from statediff.diff import diff  # noqa: E402
+from statediff.kernel.diff import diff  # noqa: E402
 from statediff.model import bulk  # noqa: E402
 from statediff.model.delta import Diff  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402

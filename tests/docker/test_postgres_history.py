@@ -8,7 +8,7 @@ psycopg = pytest.importorskip("psycopg")
 
 from statediff.agents.function import FunctionAgent  # noqa: E402
 from statediff.capture.guard import Scans  # noqa: E402
-from statediff.evaluate import parse_contract  # noqa: E402
+from statediff.contract.file import parse_contract  # noqa: E402
 from statediff.harness import TrialPlan, run_trial  # noqa: E402
 from statediff.model.readings import ReadingKind  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402

@@ -10,7 +10,7 @@ psycopg = pytest.importorskip("psycopg")
 
 from statediff.contract.document.refinement import refine  # noqa: E402
 from statediff.contract.document.schemafile import parse_schema_file  # noqa: E402
-from statediff.diff import diff  # noqa: E402
+from statediff.kernel.diff import diff  # noqa: E402
 from statediff.model.schema import Kind  # noqa: E402
 from statediff.model.state import Coverage, MemoryChunks  # noqa: E402
 from statediff.model.values import ABSENT, Digested, Unobserved, same  # noqa: E402

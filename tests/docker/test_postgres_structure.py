@@ -7,7 +7,7 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from statediff.diff import diff  # noqa: E402
+from statediff.kernel.diff import diff  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
 from statediff.systems.postgres import queries  # noqa: E402

@@ -19,11 +19,11 @@ import httpx
 import pytest
 
 from statediff.capture.take import take
+from statediff.kernel.resolve import resolve
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
-from statediff.resolve import resolve
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.containers.engine import LABEL, connect
 from statediff.systems.containers.served import FolderServer

@@ -8,7 +8,6 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-import sqlalchemy as sa  # noqa: E402
 
 from statediff.packs import PackSource  # noqa: E402
 from statediff.suite.comparison import RunPart, all_trials, unlike_trials  # noqa: E402
@@ -27,7 +26,7 @@ from statediff.suite.store import Store, open_store  # noqa: E402
 from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
 from statediff.workspace.runfolders import run_facts  # noqa: E402
 from statediff.workspace.stores import look  # noqa: E402
-from tests.suite.folders import Folders, downgraded  # noqa: E402
+from tests.suite.folders import Folders  # noqa: E402
 from tests.suite.test_overview import trials  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
@@ -116,32 +115,3 @@ def test_postgresql_and_sqlite_leave_the_same_cases_out_of_a_comparison(url: str
             found.append((set(sides.a), set(sides.b), sides.alike))
             assert set(all_trials(store, RunPart("a"))) > set(sides.a)
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_an_older_store_with_rows_is_brought_up_to_date_by_many_at_once(
-    url: str, tmp_path: Path, revision: str
-) -> None:
-    folder = Folders(tmp_path).run(revision, {"notes/close": ["MATCH", "DIVERGE", "fault"]})
-    with open_store(url) as store:
-        run = indexed(store, folder)
-        before, trials = store.runs(), store.trials(run, with_findings=True)
-    downgraded(sa.make_url(url).set(drivername="postgresql+psycopg"), revision)
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=writer, args=(url, folder)) for _ in range(2)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join(120)
-    assert [each.exitcode for each in writers] == [0] * 2
-    with open_store(url) as store:
-        assert store.runs() == before
-        assert store.trials(run, with_findings=True) == trials
-        store.put_copy(run, f"file:///copies/{revision}")
-        assert f"file:///copies/{revision}" in store.copies_of(trials_at(store, run))
-
-
-def trials_at(store: Store, run: str) -> str:
-    """Where the run is kept."""
-    (place,) = (each.location for each in store.runs() if each.id == run)
-    return place

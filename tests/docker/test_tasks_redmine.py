@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from statediff.evaluate import parse_contract
+from statediff.contract.file import parse_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict

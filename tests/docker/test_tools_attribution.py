@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statediff.evaluate import parse_contract
+from statediff.contract.file import parse_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import sandbox_pack

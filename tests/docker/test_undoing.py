@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.meta.cases import read_cases
 from statediff.packs import contract_folders, sandbox_pack
 from statediff.suite.campaign import SandboxPool

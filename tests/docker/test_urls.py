@@ -16,7 +16,7 @@ import statediff  # noqa: E402
 from statediff.capture.take import take  # noqa: E402
 from statediff.cli.main import run as run_command  # noqa: E402
 from statediff.errors import StatediffError  # noqa: E402
-from statediff.evaluate import TrialFacts, evaluate  # noqa: E402
+from statediff.kernel import TrialFacts, evaluate  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.model.verdict import Judgement  # noqa: E402
 from statediff.systems.databases.source import DatabaseSource  # noqa: E402

@@ -9,7 +9,6 @@ from typing import Any
 
 from statediff.contract.authoring.versions import read_releases
 from statediff.errors import BundleError, ContractError, InputError, NotReplayable, UsageError
-from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import (
     Checkpoint,
@@ -22,6 +21,7 @@ from statediff.evidence.demands import Demands
 from statediff.evidence.log import read_log, roots_entries
 from statediff.evidence.seal import from_archive, opened
 from statediff.evidence.vault import Vault, read_expiry, read_kept, restored
+from statediff.kernel import replay
 from statediff.suite.labels import Flagged, Labelled, read_signed
 from statediff.workspace.logs.releases import check_release
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.errors import BundleError, NotReplayable
-from statediff.evaluate import KERNEL, Evaluated, replay
 from statediff.evidence.canonical import MAX_DEPTH, read, write
 from statediff.evidence.package import FILES, Bundle, load, save
+from statediff.kernel import KERNEL, Evaluated, replay
 from statediff.model.values import Map, Value
 from tests.histories import course
 from tests.judging import (
@@ -61,7 +61,8 @@ AFTER = {"user": [user(1), user(2)], "item": [item(1, t="a"), item(2, 3, owner=1
 WIDE = """\
 forbid: [{id: no-admin, create: user, where: 'it.role == "admin"'}]
 allow:
-  - {id: gone, delete: user, where: 'it.id == 3', cascade: {item: {max: 1}}}
+  - {id: gone, delete: user, where: 'it.id == 3'}
+  - {id: with-it, delete: item, where: 'it.owner == 3'}
 derive:
   - id: counted
     field: item.n
@@ -75,7 +76,7 @@ WIDE_BEFORE = {"user": [user(1), user(3)], "item": [item(1, 1, owner=1), item(3,
 
 
 def wide(kind: str) -> Evaluated:
-    """A trial with branches, a derived field and a cascade."""
+    """A trial with branches and a derived field."""
     wrong = 5 if kind == "DIVERGE" else 2
     after = {"user": [user(1)], "item": [item(1, 2, owner=1), item(2, wrong, owner=1)]}
     seen = state(after, {"user": CUT}) if kind == "INCONCLUSIVE" else after

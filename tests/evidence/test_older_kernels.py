@@ -12,13 +12,13 @@ import pytest
 
 from statediff._version import __version__
 from statediff.errors import NotReplayable
-from statediff.evaluate import KERNEL, replay
-from statediff.evaluate.trial import RELEASES
-from statediff.evaluate.worded import worded_judgement
 from statediff.evidence import verify as v
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import opened
+from statediff.kernel import KERNEL, replay
+from statediff.kernel.trial import RELEASES
 from statediff.model.sentences import TEMPLATES
+from statediff.reports.wording.worded import worded_judgement
 from tests.judging import item, run
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "bundles" / "kernel-6"

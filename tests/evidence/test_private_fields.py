@@ -12,11 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from statediff.errors import BundleError, ContractError, NotReplayable, UsageError
-from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import at_tier, check_promise, opened, redact, seal
+from statediff.kernel import replay
 from tests.evidence.test_vectors import theirs
 from tests.judging import item, run, user
 

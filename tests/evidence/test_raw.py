@@ -13,11 +13,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from statediff.errors import BundleError, UsageError
-from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.raw import decrypted, encrypted
 from statediff.evidence.seal import Sealed, at_tier, opened, redact, seal
+from statediff.kernel import replay
 from statediff.model.values import Digested
 from tests.judging import item, run
 

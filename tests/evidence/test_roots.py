@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statediff.errors import BundleError
-from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import fields_document, key_document
 from statediff.evidence.package import WITHOUT_ROOTS, Bundle, make
 from statediff.evidence.roots import Roots
 from statediff.evidence.state_trees import Leaf, Tree, key_texts, row_texts
+from statediff.kernel import replay
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import MemoryChunks, State, build_table

@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.errors import BundleError, NotReplayable, UsageError
-from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import (
@@ -33,6 +32,7 @@ from statediff.evidence.keys import (
 )
 from statediff.evidence.leaf_partition import CUTS, joined, pieces
 from statediff.evidence.seal import Sealed, at_tier, from_archive, load, opened, redact, save, seal
+from statediff.kernel import replay
 from tests.judging import item, run, user
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from statediff.errors import BundleError
-from statediff.evaluate import TrialFacts, replay
 from statediff.evidence import verify as v
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import SEED_BYTES, seal
+from statediff.kernel import TrialFacts, replay
 from statediff.model.trace import ActionClass
 from statediff.workspace.rechecking import unbound
 from tests.evidence.test_roots import forged, remade

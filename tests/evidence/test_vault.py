@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
-from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey
@@ -33,6 +32,7 @@ from statediff.evidence.vault import (
     read_kept,
     restored,
 )
+from statediff.kernel import replay
 from tests.judging import item, run, user
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))

@@ -20,13 +20,13 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from statediff.errors import BundleError, ContractError, NotReplayable
-from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import opened, redact, seal
+from statediff.kernel import replay
 from tests.judging import CUT, DARK, run, state
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from statediff.errors import StatediffError, UsageError
-from statediff.evaluate import evaluate
 from statediff.importers.agentdiff.contract import contract_for
 from statediff.importers.agentdiff.suite import AgentDiff, open_cases
 from statediff.importers.pack import DomainPack
 from statediff.importers.recorded import Half, NotARun, RunLine, SeededChange, TaskId
 from statediff.importers.rejudge import LineChunk, Mode, RejudgedRun, Wanted, judge_chunk
+from statediff.kernel import evaluate
 from statediff.model.verdict import Judgement, Truth, Verdict
 
 SEED: dict[str, list[dict[str, Any]]] = {

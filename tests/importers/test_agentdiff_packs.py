@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from statediff.evaluate import evaluate
 from statediff.importers.agentdiff.suite import AgentDiff, open_cases
 from statediff.importers.pack import pack_folder
 from statediff.importers.recorded import (
@@ -22,6 +21,7 @@ from statediff.importers.recorded import (
     read_lines,
 )
 from statediff.importers.rejudge import read_run, reasons, reviewed_reasons
+from statediff.kernel import evaluate
 from statediff.model.verdict import Judgement, Verdict
 
 PACKS = pack_folder("agent-diff", "linear").parent

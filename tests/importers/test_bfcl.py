@@ -17,7 +17,6 @@ from benchmarks import bfcl
 from benchmarks.bfcl_runs import AT_END, BY_KIND, RIGHT, WRONG
 from statediff.conformance import ImporterSuite
 from statediff.errors import AdapterError, InputError
-from statediff.evaluate import judgement_of
 from statediff.importers.bfcl import host
 from statediff.importers.bfcl.checker import VARIABLE, Checker
 from statediff.importers.bfcl.contract import Gates, contract_of, rests
@@ -32,6 +31,7 @@ from statediff.importers.bfcl.layout import (
 from statediff.importers.bfcl.suite import CATEGORIES, Bfcl, capture_of, half_of, open_cases
 from statediff.importers.recorded import Half, RecordedRun, RunLine, TaskId, parse, read_lines
 from statediff.importers.rejudge import read_run
+from statediff.kernel import judgement_of
 from statediff.meta.sweep import changes_of, reference_of
 from statediff.meta.world import World, drop, put, some_value
 from statediff.model.schema import Kind

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statediff.contract.file import parse_contract
 from statediff.errors import UsageError
-from statediff.evaluate import parse_contract
 from statediff.importers.pack import compose_yaml, open_pack, read_domain_pack
 
 HEAD = {

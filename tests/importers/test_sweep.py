@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from statediff.evaluate import parse_contract
+from statediff.contract.file import parse_contract
 from statediff.importers.recorded import Suite, TaskId
 from statediff.importers.rejudge import Wanted, still_tasks
 from statediff.importers.workers import CaseFolder, Workers

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from statediff.errors import InputError
-from statediff.evaluate import Evaluated, evaluate, replay
 from statediff.importers.recorded import (
     Half,
     Prepared,
@@ -26,6 +25,7 @@ from statediff.importers.recorded import (
 from statediff.importers.rejudge import Wanted, rejudge
 from statediff.importers.tau2.suite import Tau2, open_cases
 from statediff.importers.workers import CaseFolder, Workers
+from statediff.kernel import Evaluated, evaluate, replay
 from statediff.meta.reference import Reference
 from statediff.meta.sweep import reference_of
 from statediff.meta.world import put
@@ -349,7 +349,7 @@ def test_a_domain_never_seen_is_judged_without_a_pack(tmp_path: Path) -> None:
     run, _ = suite.run("library", parsed(line(outputs=[])))
     trial = suite.prepare(run)
     assert judged(trial).judgement.verdict is Verdict.MATCH
-    assert trial.contract.content.transition is not None
+    assert trial.contract.content.require
     schema = trial.before.parts[0].state.schema
     assert {t.name for t in schema.types} == {"books", "loans"}
     assert schema.by_name["loans"].by_name["book_id"].reference == "books"

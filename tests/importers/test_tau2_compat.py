@@ -222,7 +222,7 @@ def test_a_broken_run_spoils_no_other(tmp_path: Path, broken: dict[str, Any]) ->
     suite = open_cases(path)
     run, _ = suite.run("library", parsed(line(run_id="run-2")))
     assert suite.compat(run).passes
-    assert suite.prepare(run).contract.content.transition is not None
+    assert suite.prepare(run).contract.content.require
 
 
 def test_a_folder_without_runs_is_no_suite(tmp_path: Path) -> None:

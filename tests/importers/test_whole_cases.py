@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from statediff.evaluate import ContractFile, Evaluated, TrialFacts, evaluate, prepare
+from statediff.contract.file import ContractFile
 from statediff.importers.agreement import RunTally, compat_summary, report
 from statediff.importers.rejudge import Mode, Wanted, rejudge
 from statediff.importers.workers import CaseFolder, Workers
+from statediff.kernel import Evaluated, TrialFacts, evaluate, prepare
 from statediff.model.readings import Capture
 from statediff.model.verdict import Verdict
 from tests.importers.conftest import stripped

@@ -18,7 +18,7 @@ from time import sleep
 import pytest
 
 from statediff.cli.main import run
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.harness import Task
 from statediff.integrations import harbor_trial
 from statediff.packs import contract_folders, sandbox_of
@@ -83,7 +83,7 @@ def test_a_projects_own_sandbox_is_a_trial_in_an_environment(
         while not (here / "env").exists():
             assert held.is_alive()
             sleep(0.02)
-        acts = f". {here}/env; exec python {contract.parent}/agents/{agent}.py"
+        acts = f". {here}/env; exec {sys.executable} {contract.parent}/agents/{agent}.py"
         subprocess.run(["sh", "-ec", acts], check=True, env={"PATH": os.environ["PATH"]})
         reward, bundle = here / "reward.json", here / "bundle"
         code = harbor_trial.finish(here, reward, bundle)

@@ -43,6 +43,7 @@ def test_the_changes_that_are_made_are_those_that_are_wanted(rows: int, changes:
     )
 
 
+@pytest.mark.timeout(600)  # whole measures, also on a busy machine
 def test_every_measure_without_a_server_gives_right_rows(tmp_path: Path) -> None:
     names = [
         "diff-memory", "diff-peers", "capture-sqlite", "delta-sqlite", "reset", "verify",
@@ -112,6 +113,7 @@ def test_the_memory_of_a_capture_is_that_of_its_own_process(tmp_path: Path) -> N
         peak("sqlite", str(sqlite_file(tmp_path, 3000)), 4000, tmp_path)
 
 
+@pytest.mark.timeout(600)  # whole measures, also on a busy machine
 def test_the_command_prints_one_object_and_writes_table_and_plots(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,7 +153,6 @@ def test_rewards_are_measured_where_every_verdict_is_right(
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     warm = rows["warm judge, dicts, 300 rows"]
     assert warm["value"] > 0
-    assert rows["warm judge, dicts, 300 rows, known ends"]["value"] > 0
     assert re.match(r"[1-9]\d+ faults of mutate caught", warm["note"])
     assert "90 rollouts of 300 rows, two processes" in rows
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from statediff.contract.file import load_contract
 from statediff.errors import UsageError
-from statediff.evaluate import load_contract
 from statediff.meta.cases import RECORDINGS, recorded_contracts, recordings
 from statediff.meta.metatest import faulty_agent_cases
 from statediff.model.verdict import Verdict

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from statediff.contract.file import parse_contract
 from statediff.errors import UsageError
-from statediff.evaluate import parse_contract
 from statediff.meta.mutate import AT_ONCE, FAULTS, TWINS, Argued, MutationReport, mutate
 from statediff.meta.reference import Reference
 from statediff.meta.world import World

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from statediff.evaluate import parse_contract
-from statediff.evaluate.linting import lint
+from statediff.contract.file import parse_contract
+from statediff.kernel import lint
 from statediff.meta.mutate import MutationReport, mutate
 from statediff.meta.reference import Reference
 from statediff.model.schema import EntityType, Field, Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from statediff.evaluate import parse_contract
+from statediff.contract.file import parse_contract
 from statediff.meta.faults import filled_nulls
 from statediff.meta.metatest import metatest, tally
 from statediff.meta.mutate import Argued, MutationReport, mutate
@@ -164,8 +164,8 @@ EITHER = (
         ("delete: item", {"permitted-again a": ()}),
         ("delete: item, where: 'it.id == 3'", {}),
         ("link: grant, where: 'it.user == 3'", {"permitted-again a": ()}),
-        ("relink: item.owner, where: 'it.id == 2'", {"permitted-value a": ("owner",)}),
-        ("relink: item.owner, from: {owner: 2}, set: {owner: 3}", {}),
+        ("link: item.owner, where: 'it.id == 2'", {"permitted-value a": ("owner",)}),
+        ("link: item.owner, from: {owner: 2}, set: {owner: 3}", {}),
         ("unlink: item.owner", {"permitted-again a": ()}),
     ],
 )

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from statediff.contract.file import parse_contract
 from statediff.contract.yaml.reader import read_document
-from statediff.evaluate import parse_contract
 from statediff.meta.mutate import mutate, survivor_of
 from statediff.meta.proposals import with_proposal
 from statediff.model.verdict import Verdict

@@ -11,7 +11,8 @@ from statediff.agents.handover import read_answer, read_trace
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
-from statediff.evaluate import TrialFacts, load_contract, parse_contract
+from statediff.contract.file import load_contract, parse_contract
+from statediff.kernel import TrialFacts
 from statediff.meta import read_faults
 from statediff.meta.metatest import metatest, tally
 from statediff.meta.mutate import judge_fault

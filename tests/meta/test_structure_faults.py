@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.meta.metatest import MetaCase, Part
 from statediff.meta.structure_faults import BELOW, Damage, structure_cases
 from statediff.packs import EMBEDDED, contract_folder

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from statediff.diff import diff
+from statediff.kernel.diff import diff
 from statediff.model import bulk, state
 from statediff.model.bulk import build_from_blocks
 from statediff.model.schema import EntityType, Field, Kind, Schema

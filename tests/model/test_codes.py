@@ -20,7 +20,7 @@ from statediff.reads.verdict import CODES
 
 CODE = Path(__file__).resolve().parents[2] / "statediff"
 EMITTERS = (
-    *sorted((CODE / "policy").rglob("*.py")),
+    *sorted((CODE / "kernel" / "policy").rglob("*.py")),
     CODE / "model" / "explanation.py",
     CODE / "reads" / "verdict.py",
 )

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statediff.diff import diff
 from statediff.errors import InputError
-from statediff.evaluate import replay
+from statediff.kernel import replay
+from statediff.kernel.diff import diff
 from statediff.model.values import (
     ABSENT,
     Digested,

@@ -1,9 +1,11 @@
-"""Entity types are looked up by their hash, and cross processes."""
+"""Entity types are looked up by their hash, and cross processes; schemas are merged."""
 
 import pickle
 from dataclasses import replace
 
-from statediff.model.schema import EntityType, Field, Kind
+from statediff.kernel import schema_of
+from statediff.model.schema import EntityType, Field, Kind, Schema, merge_schemas
+from tests.judging import ITEM, USER, capture, part, state
 
 
 def test_a_type_that_was_looked_up_crosses_processes_without_its_hash() -> None:
@@ -14,3 +16,24 @@ def test_a_type_that_was_looked_up_crosses_processes_without_its_hash() -> None:
     assert not [name for name in vars(other) if "hash" in name]
     assert known[other] == 1
     assert replace(one, outside="no work") not in known
+
+
+def test_schemas_that_are_the_same_are_that_one_where_it_is_in_order() -> None:
+    one, two = (state({}, types=(ITEM, USER)).schema for _ in range(2))
+    assert one is not two
+    assert merge_schemas((one, two, one)) is one
+    upside_down = replace(one, types=one.types[::-1])
+    assert merge_schemas((upside_down, upside_down)) == one
+    nameless = Schema("", "", ())
+    assert merge_schemas((nameless,)) == merge_schemas(()) == Schema("empty", "0", ())
+
+
+def test_a_type_is_late_though_the_schema_after_has_all_of_the_one_before() -> None:
+    before = capture("before", part("before", state({}, types=(ITEM,))))
+    after = capture("after", part("after", state({}, types=(ITEM, USER))))
+    assert merge_schemas((before.parts[0].state.schema, after.parts[0].state.schema)) == (
+        after.parts[0].state.schema
+    )
+    found = schema_of(before, after)
+    assert [(t.name, t.is_late) for t in found.types] == [("item", False), ("user", True)]
+    assert schema_of(after, before) == after.parts[0].state.schema

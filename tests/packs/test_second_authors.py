@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.meta.agree import compare_contracts
 from statediff.meta.cases import Cases, read_cases
 from statediff.packs import contract_folder

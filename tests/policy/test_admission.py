@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statediff.evaluate import TrialFacts
+from statediff.kernel import TrialFacts
 from statediff.model.readings import Timeline
 from tests.judging import (
     INCONCLUSIVE,

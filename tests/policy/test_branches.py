@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statediff.errors import ContractError
-from statediff.evaluate import replay
+from statediff.kernel import replay
 from tests.judging import (
     DARK,
     DIVERGE,
@@ -227,8 +227,6 @@ def test_doing_nothing_must_not_satisfy_a_branch() -> None:
          " b: {require: [{create: item}]}}"), "two clauses are called `x`"),
         ("any_of: {a: {require: [{id: frame, create: item}]}, b: {require: [{create: item}]}}",
          "`frame`"),
-        ("any_of: {a: {require: [{create: item, distinct: [y]}]}, b: {require: [{create: item}]}}",
-         "no clause is called `y`"),
     ],
 )  # fmt: skip
 def test_what_is_no_alternative_is_refused_with_its_place(body: str, said: str) -> None:
@@ -237,32 +235,6 @@ def test_what_is_no_alternative_is_refused_with_its_place(body: str, said: str) 
     problem = caught.value.problems[0]
     assert said in f"{problem.message} {problem.hint}", problem
     assert problem.line > 1 or "both" in said
-
-
-def test_distinct_tells_changes_of_a_branch_and_of_the_contract_apart() -> None:
-    body = """
-require: [{id: one, create: item, where: 'it.n > 0', count: {min: 1}}]
-any_of:
-  a: {require: [{id: two, create: item, where: 'it.t == "a"', count: {min: 1}, distinct: [one]}]}
-  b: {require: [{id: two, create: user, distinct: [one]}]}
-"""
-    assert trial(body, {**BEFORE, "item": [item(1)]}).verdict is DIVERGE
-    assert trial(body, {**BEFORE, "item": [item(1), item(2)]}).verdict is MATCH
-
-
-def test_distinct_tells_changes_of_one_branch_apart() -> None:
-    body = """
-any_of:
-  a:
-    require:
-      - {id: two, create: item, where: 'it.n > 0', count: {min: 1}}
-      - {id: three, create: item, where: 'it.t == "a"', count: {min: 1}, distinct: [two]}
-  b: {require: [{create: user}]}
-"""
-    one = trial(body, {**BEFORE, "item": [item(1)]})
-    assert finding(one, "a/three").code == "not-distinct"
-    assert finding(one, "a/three").sentence.endswith("count for both a/three and two")
-    assert trial(body, {**BEFORE, "item": [item(1), item(2)]}).verdict is MATCH
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from statediff.contract.clauses.patterns import Condition
+from statediff.kernel.policy.clauses import condition
+from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.matching import JudgingContext
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Finding, Truth
 from statediff.model.view import StateView
-from statediff.policy.conditions import condition
-from statediff.policy.history.intermediate_states import IntermediateStates
-from statediff.policy.matching import JudgingContext
 from tests.judging import (
     FAILS,
     HIDDEN,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from statediff.errors import AdapterError
-from statediff.evaluate import replay
+from statediff.kernel import replay
 from statediff.model.readings import History
-from statediff.model.trace import Mark, Trace
+from statediff.model.trace import NO_TRACE, Mark, Trace
 from tests.histories import course, seen, told, without_history
 from tests.judging import (
     CUT,
@@ -21,7 +21,6 @@ from tests.judging import (
     INCONCLUSIVE,
     ITEM,
     MATCH,
-    NO_TRACE,
     UNKNOWN,
     USER,
     at,

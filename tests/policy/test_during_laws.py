@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statediff.evaluate import replay
-from statediff.evaluate.worded import worded_judgement
+from statediff.kernel import replay
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import BY_AGENT, by_run
+from statediff.reports.wording.worded import worded_judgement
 from tests.histories import course
 from tests.judging import (
     DIVERGE,

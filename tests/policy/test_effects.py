@@ -30,9 +30,9 @@ from tests.traces import NOBODY_KNOWS, call, cut, judged, log, own
 APPROVED = """effects:
   - on: create item
     reversibility: irreversible
-    authorized_by:
-      approval: user
-      where: approval.role == "admin" and approval.id == it.owner
+    authorized_by: >
+      any(a.role == "admin" and a.id == it.owner and not any(u.id == a.id for u in updated.user)
+      and not any(d.id == a.id for d in deleted.user) for a in before.user)
 forbid: [{delete: item}]
 allow: [{create: item}, {any: user}]
 """
@@ -70,14 +70,6 @@ def test_an_approval_comes_from_before_the_run_and_is_left_alone(
         assert found.rank == 0
 
 
-def test_an_approval_that_was_changed_in_a_way_that_canonicalization_hides_was_touched() -> None:
-    body = "canonicalize: [{use: casefold@1, on: [user.name], because: case is noise}]\n" + APPROVED
-    before, after = {"user": [user(1, "admin")]}, {"user": [user(1, "admin", "ADA")], "item": MADE}
-    found = finding(judged(body, Trace(), before, after).judgement, CLAUSE)
-    assert (found.truth, found.deltas) == (FAILS, ("item[1]",))
-    assert found.sentence == "item 1 created without authorization"
-
-
 def test_one_standing_approval_is_enough_whatever_happens_to_others() -> None:
     before = {"user": [user(1, "admin"), user(2, "admin")]}
     assert approved(before, {"user": [user(1, "admin")], "item": MADE}).truth is HOLDS
@@ -89,9 +81,10 @@ def test_where_no_approval_was_read_authorization_is_unknown() -> None:
     assert approved(dark, state({}, {"user": DARK})).truth is HOLDS
 
 
-def test_an_approval_of_an_unknown_type_is_refused() -> None:
-    with pytest.raises(ContractError, match="unknown entity type `usr`"):
-        judged(APPROVED.replace("approval: user", "approval: usr"), Trace())
+def test_a_mapping_of_an_approval_is_refused_with_what_to_write() -> None:
+    body = "effects: [{on: create item, authorized_by: {approval: user, where: 'true'}}]\n"
+    with pytest.raises(ContractError, match=r"expected an expression, as `any\(a\.order == it"):
+        judged(body + "forbid: [{delete: item}]\n", Trace())
 
 
 # ---------------------------------------------------------------- retries
@@ -256,10 +249,9 @@ def test_what_a_call_undid_is_told_of_authorization_too_and_only_where_it_is_nam
         ({"item": [item(1, 5)]}, {"item": [item(1, 0)]}, "holds", ()),
         ({"item": [item(1, 0)]}, {}, "holds", ()),
         ({"item": [item(1, 5)]}, {"item": [item(1, HIDDEN)]}, "holds", ()),
-        ({}, {"item": [item(1, None)]}, "undefined",
-         ("null, absent or values of different kinds have no order",)),
+        ({}, {"item": [item(1, None)]}, "unauthorized-effect", ()),
         ({}, {"item": [item(1, HIDDEN)]}, "unobserved", ("item.n after: hidden",)),
-        ({}, {"item": [item(1, None), item(2, HIDDEN)]}, "unobserved", ("item.n after: hidden",)),
+        ({}, {"item": [item(1, None), item(2, HIDDEN)]}, "unauthorized-effect", ()),
         ({}, state({"item": [item(1, 2)]}, {"item": DARK}), "unobserved", ("item: not read",)),
         ({}, state({}, {"user": DARK}), "holds", ()),
     ],

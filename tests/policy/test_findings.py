@@ -8,25 +8,21 @@ import pytest
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef
+from statediff.kernel.policy.clauses import further
+from statediff.kernel.policy.findings import (
+    WHOLE,
+    at,
+    evidence_of,
+    last,
+    risk,
+    truth_of_mask,
+)
+from statediff.kernel.policy.matching import Change, Match
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Label, Op
 from statediff.model.explanation import Reason
 from statediff.model.sentences import sentence
 from statediff.model.verdict import Finding, Stage, Truth
-from statediff.policy.findings import (
-    at,
-    evidence_of,
-    fails,
-    further,
-    holds,
-    last,
-    over_the_run,
-    risk,
-    truth_of_mask,
-    undecided,
-    unknown,
-)
-from statediff.policy.matching import Change, Match
 from tests.explaining import in_words
 from tests.judging import FAILS, HIDDEN, HOLDS, UNKNOWN, finding, item, judged, run
 
@@ -72,13 +68,13 @@ def test_the_riskiest_delta_orders_a_finding_and_its_evidence_is_told_once_in_or
 
 
 def test_a_finding_names_its_deltas_its_evidence_and_its_witness() -> None:
-    found = fails("c", FindingCode.FORBIDDEN_CHANGE, STAGE, SO_IT_IS, (GONE, MOVED))
+    found = WHOLE.fails("c", FindingCode.FORBIDDEN_CHANGE, STAGE, SO_IT_IS, (GONE, MOVED))
     assert (found.truth, found.component, found.missing, found.rank) == (FAILS, "policy", (), 0)
     assert (found.deltas, found.evidence) == (("item[1]", "item[2].n"), ("a", "b", "c"))
     assert [(r.side, r.key) for r in found.witness.rows] == [
         ("before", (1,)), ("before", (2,)), ("after", (2,)),
     ]  # fmt: skip
-    held = holds("c", STAGE, SO_IT_IS, (MOVED,))
+    held = WHOLE.holds("c", STAGE, SO_IT_IS, (MOVED,))
     assert (held.code, held.truth, held.deltas, held.evidence, held.rank) == (
         "holds", HOLDS, ("item[2].n",), ("a", "c"), 0,
     )  # fmt: skip
@@ -86,13 +82,13 @@ def test_a_finding_names_its_deltas_its_evidence_and_its_witness() -> None:
 
 
 def test_what_is_not_known_says_what_it_waits_for_and_whose_the_gap_is() -> None:
-    found = unknown("c", STAGE, ["stale: it is old", "b: hidden", "b: hidden"], (), (MOVED,))
+    found = WHOLE.unknown("c", STAGE, ["stale: it is old", "b: hidden", "b: hidden"], (), (MOVED,))
     assert (found.truth, found.code, found.component) == (UNKNOWN, "evidence-stale", "policy")
     assert found.missing == ("b: hidden", "stale: it is old")
     assert found.sentence == "b: hidden; needed by c"
     assert (found.deltas, found.evidence, found.rank) == (("item[2].n",), ("a", "c"), 2)
-    assert unknown("c", STAGE, ()).missing == ("a value the clause needs",)
-    open_ = undecided("c", STAGE, "division by zero", (), (GONE,))
+    assert WHOLE.unknown("c", STAGE, ()).missing == ("a value the clause needs",)
+    open_ = WHOLE.undecided("c", STAGE, "division by zero", (), (GONE,))
     assert (open_.truth, open_.code, open_.component) == (UNKNOWN, "undefined", "policy")
     assert (open_.sentence, open_.missing) == ("division by zero", ("division by zero",))
     assert (open_.deltas, open_.rank) == (("item[1]",), 0)
@@ -100,7 +96,7 @@ def test_what_is_not_known_says_what_it_waits_for_and_whose_the_gap_is() -> None
 
 def test_a_place_and_the_last_reason_are_told() -> None:
     assert (
-        at(holds("c", STAGE, SO_IT_IS), Reason.SIDE(side="moment 2")).sentence
+        at(WHOLE.holds("c", STAGE, SO_IT_IS), Reason.SIDE(side="moment 2")).sentence
         == "moment 2: so it is"
     )
     assert in_words([last(["a", "b"])]) == ["b"]
@@ -109,10 +105,12 @@ def test_a_place_and_the_last_reason_are_told() -> None:
 
 def said(truth: Truth, *missing: str) -> Finding:
     if truth is UNKNOWN:
-        return unknown("c", STAGE, missing)
+        return WHOLE.unknown("c", STAGE, missing)
     if truth is FAILS:
-        return fails("c", FindingCode.FORBIDDEN_CONDITION, STAGE, Reason.WRITTEN(text=missing[0]))
-    return holds("c", STAGE, Reason.WRITTEN(text=missing[0]))
+        return WHOLE.fails(
+            "c", FindingCode.FORBIDDEN_CONDITION, STAGE, Reason.WRITTEN(text=missing[0])
+        )
+    return WHOLE.holds("c", STAGE, Reason.WRITTEN(text=missing[0]))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +133,7 @@ def said(truth: Truth, *missing: str) -> Finding:
 def test_over_a_run_a_violation_anywhere_is_one_and_only_all_that_holds_without_a_gap_holds(
     ends: Finding, within: list[Finding], gaps: list[str], truth: Truth, told: object
 ) -> None:
-    found = over_the_run(ends, iter(within), gaps)
+    found = WHOLE.over_the_run(ends, iter(within), gaps)
     assert found.truth is truth
     assert (found.missing if truth is UNKNOWN else found.sentence) == told
     assert (found.clause, found.stage) == ("c", STAGE)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from statediff.kernel.policy.fold import fold, report_order
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Label
 from statediff.model.explanation import Reason
 from statediff.model.trace import Action, Mark, Turn
 from statediff.model.verdict import ClauseTruth, Finding, Stage, Truth
-from statediff.policy.clause_sentences import clause_sentences
-from statediff.policy.judge import fold, report_order
+from statediff.reports.wording.worded import clause_sentences
 from tests.judging import (
     DIVERGE,
     FAILS,

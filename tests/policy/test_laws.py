@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from statediff.errors import ContractError
-from statediff.evaluate import Evaluated, replay
+from statediff.kernel import Evaluated, replay
 from statediff.model.state import COMPLETE
 from statediff.model.values import Observed
 from tests.judging import (
@@ -86,16 +86,12 @@ def patterns(draw: st.DrawFn, section: str, index: int) -> str:
                 ]
             )
         )
-        if section != "forbid" and target == "delete: user" and draw(st.booleans()):
-            target += ", cascade: {item: {max: 1}, grant: {max: 1}}"
         return f"  - {{id: {section}-{index}, {target}}}\n"
     if operation == "link":
         target = draw(st.sampled_from(["link: grant", "unlink: grant", "any: [grant, log]"]))
         return f"  - {{id: {section}-{index}, {target}}}\n"
     if operation == "re":
-        target = draw(
-            st.sampled_from(["link: item.owner", "unlink: item.owner", "relink: item.owner"])
-        )
+        target = draw(st.sampled_from(["link: item.owner", "unlink: item.owner"]))
         return f"  - {{id: {section}-{index}, {target}}}\n"
     lines = [f"  - id: {section}-{index}", f"    {operation}: item"]
     if draw(st.booleans()):
@@ -123,15 +119,6 @@ def patterns(draw: st.DrawFn, section: str, index: int) -> str:
 DERIVED = (
     "count(u for u in after.user)", "it.owner", "sum(i.n for i in after.item if i.t == it.t)",
     "after.user[it.owner].id - 1", "max(i.owner for i in after.item if i.owner != null)",
-)  # fmt: skip
-
-
-RECORDED = (
-    "    - {update: item, key: 1, set: {n: 1}}\n", "    - {delete: user, key: 1}\n",
-    "    - {create: item, key: {new: a}, set: {n: 1, t: a}}\n",
-    "    - {update: item, key: 2, from: {n: 1}, set: {n: 2, t: b}}\n",
-    "    - {create: user, key: 2, set: {name: x, role: user}}\n",
-    "    - {delete: grant, key: [1, 1]}\n",
 )  # fmt: skip
 
 
@@ -174,9 +161,6 @@ def bodies(draw: st.DrawFn, forbidden: str = "", is_closed: bool = False) -> str
         if clauses:
             text += f"{section}:\n" + "".join(clauses)
     text += draw(branches())
-    if draw(st.integers(0, 3)) == 0:
-        recorded = draw(st.sets(st.sampled_from(RECORDED), min_size=1))
-        text += "transition:\n  changes:\n" + "".join(sorted(recorded))
     if draw(st.integers(0, 2)) == 0:
         rule = draw(st.sampled_from(DERIVED))
         text += f"derive: [{{field: item.n, is: {quoted(rule)}, because: the law needs it}}]\n"

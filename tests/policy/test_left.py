@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from statediff.evaluate import Evaluated, replay
 from statediff.evidence.documents import judgement_document
+from statediff.kernel import Evaluated, replay
+from statediff.kernel.policy.attribution.claims import Claim
+from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.history.states_after_calls import Left
 from statediff.model.sentences import sentence
 from statediff.model.state import COMPLETE
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Action, Mark, Trace, Turn
 from statediff.model.verdict import Verdict
 from statediff.model.view import StateView
-from statediff.policy.attribution.claims import Claim
-from statediff.policy.history.intermediate_states import IntermediateStates
-from statediff.policy.history.states_after_calls import Left
 from tests.histories import course
 from tests.judging import FAILS, HOLDS, UNKNOWN, at, finding, item, state, truths
 from tests.traces import call, cut, log, own

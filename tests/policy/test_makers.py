@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from statediff.capture.feed import history_of, with_history
+from statediff.contract.file import parse_contract
 from statediff.contract.language.context import FALSE, TRUE
-from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
 from statediff.evidence.documents import judgement_document
+from statediff.kernel import Evaluated, evaluate, replay
+from statediff.kernel.policy.attribution.changes import NOBODY, Attribution, Touch, is_marked
+from statediff.kernel.policy.attribution.claims import Claim, claims
 from statediff.model.delta import Delta, Op
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Action, ActionClass, Mark, Trace
-from statediff.policy.attribution.changes import NOBODY, Attribution, Touch, is_marked
-from statediff.policy.attribution.claims import Claim, claims
 from tests.explaining import in_words
 from tests.histories import clock, course, seen
 from tests.judging import FAILS, HOLDS, UNKNOWN, at, capture, finding, item, part, state, truths

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from statediff.contract.clauses.patterns import Pattern
+from statediff.contract.evaluation.relations import both
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Result, Unknown
 from statediff.contract.language.syntax import Read
+from statediff.kernel.policy.matching import JudgingContext
+from statediff.kernel.policy.relation import field_of
 from statediff.model.delta import Doubt
 from statediff.model.explanation import Reason
 from statediff.model.values import ABSENT, Digested, Excluded, Observed
 from statediff.model.view import StateView
-from statediff.policy.matching import JudgingContext, both, field_of
 from tests.explaining import result_in_words
 from tests.judging import (
     CUT,

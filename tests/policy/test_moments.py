@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from statediff.kernel.policy.history.intermediate_states import Commit, IntermediateStates
+from statediff.kernel.policy.matching import JudgingContext
+from statediff.kernel.policy.run import CallContext, Unseen
+from statediff.kernel.policy.steps import step, turn
 from statediff.model.delta import Diff
 from statediff.model.explanation import Reason
 from statediff.model.sentences import sentence
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Trace, Turn
 from statediff.model.view import StateView, View
-from statediff.policy.history.intermediate_states import Commit, IntermediateStates
-from statediff.policy.matching import JudgingContext
-from statediff.policy.run import CallContext, Unseen
-from statediff.policy.steps import step, turn
 from tests.histories import course
 from tests.judging import (
     CUT,

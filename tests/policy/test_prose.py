@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.contract.clauses.answer import Answer, Extractor
-from statediff.contract.evaluation.prose import read_answer
+from statediff.contract.file import parse_contract
 from statediff.errors import ContractError
-from statediff.evaluate import TrialFacts, evaluate, parse_contract, replay
+from statediff.kernel import TrialFacts, evaluate, replay
+from statediff.kernel.policy.answers import read_answer
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, Unobserved, Value
 from statediff.model.verdict import Judgement

@@ -57,30 +57,6 @@ def test_every_entity_that_is_meant_must_change(
     assert found.code == {HOLDS: "holds", FAILS: "missing-change"}.get(truth, "unobserved")
 
 
-@pytest.mark.parametrize(
-    ("other", "after", "truth", "code"),
-    [
-        ("it.n == 1", [item(1)], FAILS, "not-distinct"),
-        ("it.n == 1", [item(1), item(2)], HOLDS, "holds"),
-        # Another that matches nothing has no change of its own, and says so itself.
-        ("it.n == 1", [item(1, 5)], FAILS, "not-distinct"),
-        ('it.n > 5 and it.t == "z"', [item(1, HIDDEN)], FAILS, "not-distinct"),
-        ("it.n == 1", [item(1, HIDDEN)], UNKNOWN, "unobserved"),
-    ],
-)
-def test_a_change_counts_for_one_of_the_clauses_that_want_one(
-    other: str, after: list[Any], truth: Truth, code: str
-) -> None:
-    body = (
-        "require:\n"
-        "  - {id: one, create: item, where: 'it.t == \"a\"', count: {min: 1}, distinct: [other]}\n"
-        f"  - {{id: other, create: item, where: '{other}', count: {{min: 1}}}}\n"
-        "allow: [{create: item}]\n"
-    )
-    found = finding(judged(body, {}, {"item": after}), "one")
-    assert (found.truth, found.code) == (truth, code)
-
-
 HALF = [item(1), item(2, HIDDEN)]
 TWICE = "2 item entities match, at most 1 may: item 1, item 2"
 

@@ -18,12 +18,7 @@ from statediff.contract.language.context import (
     Unknown,
 )
 from statediff.contract.language.syntax import BOOL, Call, Compare, Const
-from statediff.model.delta import Delta, Entity, Op
-from statediff.model.explanation import Explanation, Reason, cause
-from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.sentences import fraction_text, sentence, value_text
-from statediff.model.values import Digested, Excluded, Map, Unobserved, encode, show
-from statediff.policy.witness import (
+from statediff.kernel.policy.witness import (
     MAX_COMPARISONS,
     MAX_ROWS,
     MAX_TEXT,
@@ -33,10 +28,14 @@ from statediff.policy.witness import (
     compared,
     deciding,
     first_change,
-    shown,
     shown_result,
     witness_of,
 )
+from statediff.model.delta import Delta, Entity, Op
+from statediff.model.explanation import Explanation, Reason, cause, shown
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.sentences import fraction_text, sentence, value_text
+from statediff.model.values import Digested, Excluded, Map, Unobserved, encode, show
 from tests.judging import judged, state
 
 ZERO = Const(BOOL, 0, 0)
@@ -138,7 +137,6 @@ def test_what_decided_is_the_last_comparison_with_that_outcome() -> None:
         ("acknowledgement: a word only", "evidence-acknowledgement-only", "policy"),
         ("contradiction: a and b", "evidence-contradictory", "resolve"),
         ("ambiguous identity: two rows", "identity-ambiguous", "resolve"),
-        ("too costly: so many steps", "cost-limit", "policy"),
         ("unrecorded: it was stopped", "trace-unobserved", "capture"),
         ("no history: nobody kept one", "history-unobserved", "capture"),
         ("a stale: tale", "unobserved", "capture"),

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
-from statediff.evaluate import parse_contract
-from statediff.evaluate.libraries import library_of
+from statediff.contract.file import parse_contract
+from statediff.kernel import library_of
 from statediff.model.values import Observed
 from statediff.reads.cone import Index
 from statediff.reads.config import EvaluationConfig, parse_config

@@ -13,8 +13,8 @@ from statediff.capture.take import take
 from statediff.contract.authoring.formatting import format_contract
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
-from statediff.evaluate import Evaluated, evaluate, load_contract, replay
-from statediff.evaluate.linting import lint
+from statediff.contract.file import load_contract
+from statediff.kernel import Evaluated, evaluate, lint, replay
 from statediff.meta.cases import recorded_contracts
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from statediff.errors import BundleError
-from statediff.evaluate import Evaluated
-from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, save
+from statediff.kernel import Evaluated
 from statediff.model.codes import FindingCode
 from statediff.model.values import Observed
 from statediff.reports.html import fault, outcome, run_html, trial_html
 from statediff.reports.html.cells import both_cells
 from statediff.reports.html.page import _environment, policy
+from statediff.reports.wording.worded import worded_judgement
 from statediff.suite.spans import SpanCounts
 from tests.judging import CUT, TIMELINE, item, run, state, user
 

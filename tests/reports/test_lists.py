@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff import api
-from statediff.evaluate import replay
+from statediff.kernel import replay
 from statediff.model.values import Map, Value, same
 from statediff.reports.html import trial_html
 from statediff.reports.lists import Edit, edits, list_notes

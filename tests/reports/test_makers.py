@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from statediff.capture.feed import actions_of_history
-from statediff.evaluate import Evaluated
+from statediff.kernel import Evaluated
 from statediff.model.readings import History
 from statediff.model.trace import Mark, Trace
 from statediff.reports.attribution import Makers

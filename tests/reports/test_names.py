@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.package import Bundle
 from statediff.model.trace import Trace
 from statediff.reports.html.cells import place
 from statediff.reports.line import trial_line
 from statediff.reports.record import delta_name
+from statediff.reports.wording.worded import worded_judgement
 from tests.traces import judged
 
 IDENTIFY = "identify: [{type: log, match_on: {what: null}, version: 1, because: it has no key}]\n"

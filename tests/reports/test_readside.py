@@ -7,7 +7,8 @@ import re
 
 from rich.console import Console
 
-from statediff.evaluate import Evaluated, evaluate, parse_contract
+from statediff.contract.file import parse_contract
+from statediff.kernel import Evaluated, evaluate
 from statediff.model.trace import Trace
 from statediff.model.values import Map
 from statediff.reports.html import trial_html

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from statediff.evaluate import Evaluated
+from statediff.kernel import Evaluated
 from statediff.model.trace import Action, Mark, Trace, Turn
 from statediff.reports.formats.turns import first_failed_turn, turn_lines
 from statediff.reports.plain import dumps

@@ -10,11 +10,11 @@ import pytest
 
 from statediff.capture.feed import Seen, history_of
 from statediff.errors import AdapterError
+from statediff.kernel.resolve import IdentityRule, resolve
 from statediff.model.readings import Capture, History, Transaction
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import State
 from statediff.model.timelines import Resolution, SourceTimeline, Step, Timelines
-from statediff.resolve import IdentityRule, resolve
 from tests.histories import clock, told
 from tests.judging import CUT, T0, capture, part, state
 

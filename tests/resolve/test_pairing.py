@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from statediff.kernel.resolve import IdentityRule, pairing, resolve
+from statediff.kernel.resolve.pairing import apply, pair, withheld
+from statediff.model.lookalikes import skeleton
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import State
 from statediff.model.timelines import Matching
 from statediff.model.values import Observed, key_order
-from statediff.resolve import IdentityRule, pairing, resolve
-from statediff.resolve.pairing import apply, pair, skeleton, withheld
 from tests.judging import CUT, HIDDEN, capture, part, state
 
 PERSON = EntityType(
@@ -43,10 +44,17 @@ def numbers(world: State) -> dict[Any, Any]:
 
 
 def ways(before: State, after: State, rule: IdentityRule = BY_EMAIL) -> Any:
-    """The ways to pair, each as {number before: number after}, and the cause; a text if none."""
+    """The ways to pair, each as {number before: number after}, and the cause; a text if none.
+
+    Also a text where all that there is stays open.
+    """
     found = pair(rule, Matching(before, after))
     if found.hopeless:
         return found.hopeless
+    if found.open:
+        keys = {key for side in (before, after) for key in numbers(side)}
+        assert (set(found.open), found.options, found.cause) == (keys, ((),), "")
+        return found.open_cause
     old, new = numbers(before), numbers(after)
     shown = [{old[b]: new[a] for b, a in option} for option in found.options]
     assert all(len(way) == len(option) for way, option in zip(shown, found.options, strict=True))
@@ -125,7 +133,11 @@ def test_as_many_ways_are_tried_as_may_be_and_no_more() -> None:
         people(*(("a", n + 4 * side) for n in range(4)), *(("b", n + 2 * side) for n in (20, 21)))
         for side in (0, 1)
     ]
-    assert ways(more[0], more[1]) == SHARE(4, 4)
+    found = pair(BY_EMAIL, Matching(more[0], more[1]))
+    assert (len(found.options), found.cause) == (pairing.MAX_MATCHINGS, SHARE(4, 4))
+    assert found.open_cause == SHARE(2, 2).replace('"a"', '"b"')
+    named = [numbers(side).get(key) for key in found.open for side in more]
+    assert sorted(n for n in named if n is not None) == [20, 21, 22, 23]
 
 
 def resolved(before: Any, after: Any, *rules: IdentityRule) -> Any:
@@ -160,26 +172,31 @@ def test_ambiguities_of_two_types_multiply_up_to_the_limit() -> None:
     assert len(found(four, [[("a", 1)], [("a", 2)]]).matchings) == 24
     many = found(four, three)
     assert len(many.matchings) == 24
-    assert [name for name, _ in many.ambiguous] == ["person"]
+    assert [name for name, _ in many.ambiguous] == ["person", "group"]
     for matching in many.matchings:
         for side in (matching.before, matching.after):
             assert side.tables["person"].enumeration.is_complete
             gap = side.tables["group"].enumeration
-            assert (gap.coverage.name, gap.cause) == (
-                "UNOBSERVED", "ambiguous identity: too many ways to pair",
-            )  # fmt: skip
+            assert (gap.coverage.name, gap.cause) == ("INCOMPLETE", SHARE(3, 3))
+            assert side.tables["group"].row_count == 0
 
 
-def test_a_hopeless_type_is_unobserved_and_another_is_paired() -> None:
+def test_rows_with_too_many_ways_stay_open_and_others_are_paired() -> None:
     found = resolved(
-        emails("person", *(("a", n) for n in range(6))) | emails("group", ("a", 1)),
-        emails("person", ("a", 9)) | emails("group", ("a", 2)),
+        emails("person", *(("a", n) for n in range(6)), ("b", 7)) | emails("group", ("a", 1)),
+        emails("person", ("a", 9), ("b", 8)) | emails("group", ("a", 2)),
         BY_EMAIL, BY_GROUP,
     )  # fmt: skip
     (matching,) = found.matchings
-    assert (found.ambiguous, found.differ_only_in_opaque_ids) == ((), True)
-    assert matching.after.tables["person"].enumeration.cause == SHARE(6, 1)
-    assert [p.type for p in matching.pairs] == ["group"]
+    assert found.ambiguous == (("person", SHARE(6, 1)),)
+    assert not found.differ_only_in_opaque_ids
+    for side, left in ((matching.before, 7), (matching.after, 8)):
+        table = side.tables["person"]
+        assert table.enumeration.cause == SHARE(6, 1)
+        [(key, row)] = table.rows()
+        assert row["n"] == left
+        assert not table.enumeration.may_miss(key)
+    assert [p.type for p in matching.pairs] == ["person", "group"]
 
 
 def test_without_a_rule_there_is_one_matching_and_nothing_ambiguous() -> None:

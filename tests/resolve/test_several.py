@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from statediff.errors import AdapterError
+from statediff.kernel.resolve import resolve
 from statediff.model.readings import Capture
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import COMPLETE, Coverage, Enumeration, State
 from statediff.model.values import ABSENT, Observed, Unobserved
-from statediff.resolve import resolve
 from tests.judging import CUT, DARK, HIDDEN, capture, part, state
 
 THING = EntityType("thing", ("id",), (Field("id", Kind.INT), Field("n", Kind.INT)))

@@ -5,14 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-
 from statediff.cli.main import run as statediff
 from statediff.evidence.package import Bundle, load, make, save
-from statediff.harness import write_run
-from statediff.suite import store as stores
+from statediff.trial_folder import write_run
 
 CONTRACT = """\
 contract: {name}
@@ -103,15 +98,3 @@ def reissued(bundle: Bundle, trial: str, seed: str, agent: str = "careful", **fa
     documents["trial.json"] |= {"id": trial, "seed": seed, "agent": agent}
     manifest = {n: v for n, v in bundle.manifest.items() if n not in ("format", "files")}
     return make(documents, bundle.files["contract.yaml"], {**manifest, "trial": trial, **facts})
-
-
-def downgraded(url: str | sa.URL, revision: str) -> None:
-    """The store's tables are those of an earlier revision; the rows that it knew are there."""
-    config = Config()
-    place = Path(stores.__file__).with_name("migrations")
-    config.set_main_option("script_location", str(place).replace("%", "%%"))
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, revision)
-    engine.dispose()

@@ -9,7 +9,7 @@ import pytest
 from statediff.agents.chat import Endpoint
 from statediff.agents.loop import LoopAgent
 from statediff.agents.trial import Budget, Prices
-from statediff.evaluate import parse_contract
+from statediff.contract.file import parse_contract
 from statediff.evidence.package import Bundle
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from statediff.errors import UsageError
 from statediff.suite.campaign import CampaignRules, Workers, carry_out, in_this_process, processes
 
 
@@ -151,6 +152,14 @@ def test_nobody_waits_for_a_worker_once_nothing_is_left(
     assert list(carry_out([1, 2], workers, rules(lambda n: n))) == [1, 2]
 
 
-def test_what_an_episode_raises_is_raised(two: tuple[Workers, threading.Event]) -> None:
-    with pytest.raises(ZeroDivisionError):
-        list(carry_out([1, 0], two[0], rules(lambda n: 1 // n)))
+def test_a_mistake_of_who_began_the_run_is_raised(two: tuple[Workers, threading.Event]) -> None:
+    def refuse(number: int) -> int:
+        raise UsageError(f"{number} is wrong")
+
+    with pytest.raises(UsageError, match="1 is wrong"):
+        list(carry_out([1], two[0], rules(refuse)))
+
+
+def test_all_else_that_is_raised_befell_a_worker(two: tuple[Workers, threading.Event]) -> None:
+    found = list(carry_out([1, 0], two[0], rules(lambda n: 1 // n)))
+    assert sorted(found, key=str) == [("lost", 0), 1]

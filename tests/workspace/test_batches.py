@@ -24,12 +24,13 @@ from statediff.evidence.batches import sealing as sealed
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey, generate, load_key
 from statediff.evidence.merkle import entry_hash, log_root
-from statediff.evidence.package import save
+from statediff.evidence.package import load, save
 from statediff.evidence.seal import enveloped
 from statediff.evidence.verify import Signer
 from statediff.model.state import MemoryChunks
 from statediff.workspace.batches import MOST_WHOLE, Opener, open_batch
 from statediff.workspace.warm import keep
+from tests.test_said_is_judged import files_with
 
 CONTRACT = """
 contract: notes/close-ticket
@@ -126,6 +127,45 @@ def test_an_opened_rollout_is_a_bundle_under_the_state_roots_of_the_batch(made: 
     assert (
         roots != Judge(CONTRACT, tickets()).judge(RUNS[1]).bundle.document("captures.json")["roots"]
     )
+
+
+def test_an_answer_is_judged_as_it_was_and_its_secrets_are_in_one_file_alone(
+    made: Path, tmp_path: Path
+) -> None:
+    said = "api_key=7f3kQ9zX2Lw7Bd4s"
+    body = CONTRACT.replace("{closed: int}", "{note: text}")
+    judge = Judge(body.replace("answer.closed == 1", f'answer.note == "{said}"'), tickets())
+    answers = [{"note": said}, {"note": "nothing"}, {"note": said + "x"}]
+    batch = tmp_path / "batch"
+    evidence = Evidence(folder=batch, key=made / "key", at=NOON, whole={0})
+    scores = judge.score_many([tickets(7)] * 3, answers=answers, evidence=evidence)
+    assert [score.verdict.value for score in scores] == ["MATCH", "DIVERGE", "DIVERGE"]
+    opener = open_batch(batch, trusted(made))
+    shown = json.dumps([opener.batch.records.record(number) for number in range(3)])
+    assert "7f3kQ9" not in shown
+    found = files_with(said.partition("=")[2], batch)
+    assert found == {
+        "contract.yaml": 0o600, "whole/0/contract.yaml": 0o644, "undisclosed.json": 0o600,
+        "whole/0.undisclosed.json": 0o600,
+    }  # fmt: skip
+    for number, score in enumerate(scores):
+        assert opener.judged(number).judgement.verdict is score.verdict
+    assert opener.judged(0).bundle == load(batch / "whole" / "0")
+    path = batch / "undisclosed.json"
+    document = json.loads(path.read_bytes())
+    rollouts = document["rollouts"]
+    document["rollouts"] = {"0": rollouts["2"], "2": rollouts["0"]}
+    path.write_bytes(write(document))
+    with pytest.raises(BundleError, match="rollout 0: what is not shown belongs to another"):
+        open_batch(batch, trusted(made)).judged(0)
+    path.write_text("[]")
+    with pytest.raises(BundleError, match=r"undisclosed\.json"):
+        open_batch(batch, trusted(made))
+    path.unlink()
+    opener = open_batch(batch, trusted(made))
+    with pytest.raises(NotReplayable, match="withholds 1 value"):
+        opener.judged(0)
+    assert opener.judged(1).judgement.verdict is Verdict.DIVERGE
 
 
 def _saved(bundle: Any, folder: Path) -> Path:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from statediff import api
 from statediff.contract.authoring.cases import Case, case_texts
+from statediff.contract.file import parse_contract
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
-from statediff.evaluate.contracts import parse_contract
 from statediff.workspace.cases import Chosen, cases_of
 from tests.cli.conftest import CONTRACT, Call, Files, after
 

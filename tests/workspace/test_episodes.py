@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from statediff.agents.trial import AgentRun
-from statediff.capture.guard import GuardedCapture, capture_after
+from statediff.capture.take import take
+from statediff.contract.file import load_contract
 from statediff.errors import StatediffError, UsageError
-from statediff.evaluate import load_contract
+from statediff.model.readings import Capture
 from statediff.suite.campaign import POOL
 from statediff.suite.records import Attempt, Ended, FaultKind, read_attempt
 from statediff.workspace.agents import AgentOptions
@@ -100,15 +101,14 @@ class Broken:
     ],
     ids=repr,
 )
-def test_an_error_without_a_name_ends_one_trial_and_is_in_its_folder(
+def test_an_agent_that_cannot_be_followed_is_not_blamed_for_what_it_lacks(
     episode: Episode, error: BaseException
 ) -> None:
     failed = play(refuse, replace(episode, request=replace(episode.request, agent=Broken(error))))
-    assert (failed.verdict, failed.record.cause) == (None, "unforeseen")
+    assert (failed.verdict, failed.record.cause) == (None, "environment")
     assert type(error).__name__ in failed.fault
     folder = episode.run / "trials" / episode.planned.name
-    assert read_attempt(folder).fault is FaultKind.UNFORESEEN
-    assert "Traceback" in (folder / "fault.txt").read_text()
+    assert read_attempt(folder).fault is FaultKind.ENVIRONMENT
     assert play(refuse, episode).verdict is Ended.DIVERGE
 
 
@@ -129,13 +129,13 @@ def test_a_run_goes_on_after_a_trial_that_fails_in_no_foreseen_way(
 ) -> None:
     calls = []
 
-    def capture(*arguments: Any, **named: Any) -> GuardedCapture:
+    def capture(*arguments: Any, **named: Any) -> Capture:
         calls.append(1)
         if len(calls) == 1:
             raise MemoryError
-        return capture_after(*arguments, **named)
+        return take(*arguments, **named)
 
-    monkeypatch.setattr("statediff.harness.capture_after", capture)
+    monkeypatch.setattr("statediff.harness.take", capture)
     command = ("run", "shop/notify-once", "--agent", "careful", "-k", "2", "--resume", "--json")
     made = statediff(*command)
     assert made.code == 4

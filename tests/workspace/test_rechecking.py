@@ -10,12 +10,12 @@ import pytest
 
 from statediff.capture.store import DiskChunks
 from statediff.errors import BundleError, UsageError
-from statediff.evaluate import replay
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import Bundle
 from statediff.evidence.states import states_document
+from statediff.kernel import replay
 from statediff.model.readings import Capture
 from statediff.workspace.rechecking import require_chunks
 from tests.evidence.test_roots import BEFORE, MADE, after, forged

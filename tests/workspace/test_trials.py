@@ -21,8 +21,8 @@ import pytest
 from statediff import Verdict, api
 from statediff.agents.function import FunctionAgent, as_answer
 from statediff.capture.guard import Scans
+from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import HarnessError, SandboxError, UsageError
-from statediff.evaluate import ContractFile, load_contract
 from statediff.evidence.package import load
 from statediff.harness import Hooks, TrialPlan
 from statediff.suite import campaign
@@ -267,7 +267,7 @@ def test_an_agent_that_cannot_start_is_the_same_failure_at_every_door(
         """)
     result = pytester.runpytest_inprocess(*options)
     assert result.parseoutcomes() == {"errors": 1}
-    result.stdout.fnmatch_lines([f"*{said.lines[0]['fault'][:60]}*"])
+    result.stdout.fnmatch_lines([f"*{said.lines[0]['fault'][:45]}*"])
 
 
 def test_a_folder_that_is_taken_is_refused_and_stays_as_it_is(

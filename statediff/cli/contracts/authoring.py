@@ -179,7 +179,7 @@ def fmt(
     """
     from statediff.contract.authoring.formatting import format_contract
     from statediff.contract.document.load import besides
-    from statediff.evaluate import load_contract
+    from statediff.contract.file import load_contract
     from statediff.workspace.contracts import contract_paths, is_released
     from statediff.workspace.folders import write_file
 
@@ -234,7 +234,8 @@ def explain(
     sandbox; of a bundle, from the bundle.
     """
     from statediff.contract.authoring.explain import explain as words_of
-    from statediff.evaluate import compile_contract, load_contract, schema_of
+    from statediff.contract.file import load_contract
+    from statediff.kernel import compile_contract, schema_of
     from statediff.reports.contracts import RENDERERS
     from statediff.workspace.contracts import States, contract_path
     from statediff.workspace.folders import write_file

@@ -13,7 +13,7 @@ import typer
 
 from statediff.cli.options import JsonFlag
 from statediff.cli.output import at_work, note_doubtful, print_result, shown
-from statediff.errors import UsageError
+from statediff.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,8 +206,9 @@ def _observe(
 ) -> tuple[ObservedTrial, Path]:
     """What the person changed in the sandbox, and the folder of the run that records it."""
     from statediff.capture.store import DiskChunks
-    from statediff.harness import Task, TrialPlan, observe_trial, write_run
+    from statediff.harness import Task, TrialPlan, observe_trial
     from statediff.packs import find_sandbox
+    from statediff.trial_folder import write_run
     from statediff.workspace import folders
     from statediff.workspace.trials import clock, open_sandbox
 
@@ -222,6 +223,8 @@ def _observe(
             clock=clock,
             store=DiskChunks(folder / "chunks"),
         )
+    if missing := observed.files.finish():
+        raise StorageError("; ".join(missing))
     return observed, folder
 
 

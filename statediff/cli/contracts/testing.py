@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
+from statediff.cli.faults import Failed
 from statediff.cli.options import (
     CaseChoice,
     ContractArgument,
     ContractArguments,
     JsonFlag,
+    RebaseOption,
     RecordedRun,
     SchemaFileOption,
 )
 from statediff.cli.output import at_work, emit, mark, print_result, progress, results, shown
-from statediff.errors import StorageError, UsageError
+from statediff.errors import StatediffError, StorageError, UsageError
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
-    from statediff.evaluate import ContractFile
+    from statediff.contract.file import ContractFile
     from statediff.meta.agree import ContractAgreement, ContractOpinion
     from statediff.meta.mutate import FaultOutcome, MutationReport, Survivor
     from statediff.meta.reference import Reference
@@ -66,6 +68,7 @@ class RightRuns:
         list[str] | None,
         typer.Option("--agent-cmd", metavar="CMD", help="A program that does it right."),
     ] = None
+    rebase: RebaseOption = False
 
 
 def mutate(
@@ -81,7 +84,8 @@ def mutate(
 ) -> int:
     """Seed faults into right runs, and list what the contract misses.
 
-    It ends with 1 if a fault passes, or a harmless twin does not. Each reference agent is run
+    It ends with 1 if a fault passes, or a harmless twin does not; with 4 where a contract could
+    not be tried, after the others. Each reference agent is run
     in the contract's sandbox, or a recorded run is given; faults are then seeded into what was
     captured. A fault that still gets MATCH is a hole in the contract. A contract with cases is
     tried in each of them. Survivors that cases.yaml argues for (`survivors: [{survivor,
@@ -89,7 +93,9 @@ def mutate(
     """
     from statediff.meta.cases import read_cases
     from statediff.meta.mutate import mutate as measure
+    from statediff.packs import EMBEDDED
     from statediff.suite.campaign import SandboxPool
+    from statediff.workspace.campaigns import Entry, forget_bases
     from statediff.workspace.cases import load_cases
     from statediff.workspace.contracts import contract_paths
 
@@ -97,29 +103,40 @@ def mutate(
     tried = [(path, file) for path in paths for file in load_cases(path, cases.chosen)]
     run = _recorded(right, len(paths), len(tried))
     reports: list[MutationReport] = []
-    kept = _kept_trials(tried, run)
+    failed, kept = list[Failed](), _kept_trials(tried, run)
     if run.folder is not None:
         tried = [(path, file) for path, file in tried if file.content.contract in kept]
+    if right.rebase:
+        forget_bases([Entry(path, file) for path, file in tried], EMBEDDED)
     with closing(SandboxPool()) as pool:
         for number, (path, file) in enumerate(tried, start=1):
             if not as_json:
                 progress().print(f"{number} of {len(tried)}: {file.content.contract}")
-            with at_work("right runs") as count:
-                trials = kept.get(file.content.contract) or _right_trials(
-                    path, file, right, run, pool
-                )
-                argued = read_cases(path.parent).argued
-                report = measure(trials, seed, argued, lambda: count("faults judged"))
+            try:
+                with at_work("right runs") as count:
+                    ours = kept.get(file.content.contract)
+                    trials = ours or _right_trials(path, file, right, run, pool)
+                    argued = read_cases(path.parent).argued
+                    report = measure(trials, seed, argued, lambda: count("faults judged"))
+            except StatediffError as error:
+                if len(tried) == 1:
+                    raise
+                failed.append(Failed(file.content.contract, str(error)))
+                continue
             reports.append(report)
-            if as_json:
-                emit(_document(report))
-            else:
-                _print(report, path)
+            _show(report, path, as_json=as_json)
             if write:
                 _propose(path, report)
     if as_json:
-        emit({"summary": _summary(reports)})
-    return 0 if all(_is_good(report) for report in reports) else 1
+        emit({"summary": {**_summary(reports), **Failed.documents(failed)}})
+    return Failed.show(failed) or int(not all(_is_good(report) for report in reports))
+
+
+def _show(report: MutationReport, path: Path, *, as_json: bool) -> None:
+    if as_json:
+        emit(_document(report))
+    else:
+        _print(report, path)
 
 
 def _recorded(right: RightRuns, paths: int, cases: int) -> Run:
@@ -161,6 +178,7 @@ def _right_trials(
 ) -> tuple[Reference, ...]:
     """The trials into which faults are seeded: those recorded, or those of agents, run now."""
     from statediff.agents.command import CommandAgent
+    from statediff.agents.commandline import named_apart
     from statediff.meta.cases import read_cases
     from statediff.workspace.contracts import schema_of_contract
     from statediff.workspace.references import REFERENCE_SECONDS, live_references, recorded_runs
@@ -168,7 +186,10 @@ def _right_trials(
     if any(run):
         given = run._replace(schema=schema_of_contract(path, file, right.schema))
         return recorded_runs([file], given)
-    own = [CommandAgent.parse(command, REFERENCE_SECONDS) for command in right.commands or ()]
+    own = [
+        CommandAgent(line.words, REFERENCE_SECONDS, name=line.name, hint=line.hint)
+        for line in named_apart(right.commands or ())
+    ]
     listed = () if own else read_cases(path.parent).references
     return tuple(live_references(file, path, (*(right.references or listed), *own), pool))
 
@@ -185,7 +206,7 @@ def undo(
 
     The calls use the tools of the sandbox, as an agent would.
     """
-    from statediff.evaluate import load_contract
+    from statediff.contract.file import load_contract
     from statediff.meta.cases import read_cases
     from statediff.suite.campaign import SandboxPool
     from statediff.workspace.contracts import contract_path
@@ -410,7 +431,7 @@ def agree(
 
     Both judge the runs of the task's agents, right and wrong, or a recorded run, and seeded faults.
     """
-    from statediff.evaluate import load_contract
+    from statediff.contract.file import load_contract
     from statediff.meta.agree import compare_contracts, with_faults
     from statediff.workspace.contracts import contract_path
     from statediff.workspace.references import recorded_run

@@ -19,7 +19,7 @@ from statediff.errors import ContractError, UsageError
 if TYPE_CHECKING:
     from statediff.contract.authoring.changes import Comparison
     from statediff.contract.authoring.versions import Releases
-    from statediff.evaluate.affected import Affected
+    from statediff.suite.affected import Affected
 
 RELEASE: Final = "statediff/release/1"
 By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who does it.")]
@@ -122,7 +122,7 @@ def _record(
     as_json: bool,
 ) -> int:
     from statediff.contract.authoring.versions import FILE, identifier
-    from statediff.evaluate import load_contract
+    from statediff.contract.file import load_contract
     from statediff.model.values import printable
     from statediff.workspace.contracts import contract_path, releases_beside
     from statediff.workspace.folders import write_file
@@ -155,8 +155,8 @@ def diff(
     OLD and NEW are two contracts, two state schema files, or two folders with a pack.yaml. Ends
     with 2 if the version is not raised enough.
     """
-    from statediff.evaluate.affected import affected
     from statediff.reports.contracts import migration_note, plain_comparison
+    from statediff.suite.affected import affected
     from statediff.workspace.folders import write_file
 
     found, digest = _compare(old, new)

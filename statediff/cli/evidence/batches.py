@@ -75,7 +75,7 @@ def verify_batch(folder: Path, trust: Path, asked: RolloutOptions, *, as_json: b
             return 4
         raise BundleError(printable(f"INVALID: {shown(folder)}: {error}")) from error
     manifest = opener.batch.manifest
-    unread = [number for number, verdict in again.items() if verdict is None]
+    unread = [number for number, (verdict, _) in again.items() if verdict is None]
     status = "NOT_REPLAYABLE" if unread else "VALID"
     counts = ", ".join(f"{name} {count}" for name, count in sorted(manifest["verdicts"].items()))
     lines = [
@@ -84,7 +84,7 @@ def verify_batch(folder: Path, trust: Path, asked: RolloutOptions, *, as_json: b
         f"{manifest['contract']}@{manifest['contract_version']}, kernel {manifest['kernel']}",
         f"rollouts: {manifest['size']}; {counts or 'no verdict'}",
         f"root {manifest['root']}; whole bundles: {len(manifest['whole'])}",
-        *(_line(number, verdict) for number, verdict in again.items()),
+        *(line for _, line in again.values()),
         f"judged again: {len(again) - len(unread)} of {manifest['size']}",
         LIMITS,
     ]
@@ -93,7 +93,9 @@ def verify_batch(folder: Path, trust: Path, asked: RolloutOptions, *, as_json: b
         "status": status,
         "signers": [opener.batch.signer],
         **{name: manifest[name] for name in _SAID},
-        "rollouts": [{"rollout": number, "verdict": verdict} for number, verdict in again.items()],
+        "rollouts": [
+            {"rollout": number, "verdict": verdict} for number, (verdict, _) in again.items()
+        ],
     }
     print_result(document, "\n".join(map(printable, lines)), as_json=as_json)
     return WITHHELD if unread else 0
@@ -104,12 +106,6 @@ _SAID: Final = (
 )  # fmt: skip
 
 
-def _line(number: int, verdict: str | None) -> str:
-    if verdict is None:
-        return f"rollout {number}: its state was not read, so there is nothing to judge again"
-    return f"rollout {number}: {verdict}, judged again from its record"
-
-
 def _opener(folder: Path, trust: Path) -> Opener:
     from statediff.evidence.keys import load_trust
     from statediff.workspace.batches import open_batch
@@ -117,12 +113,13 @@ def _opener(folder: Path, trust: Path) -> Opener:
     return open_batch(folder, load_trust(trust))
 
 
-def _again(opener: Opener, number: int) -> str | None:
-    """The verdict; None where nothing was read."""
-    if "unread" in opener.batch.records.record(number):
-        return None
-    verdict: str = opener.judged(number).judgement.verdict.value
-    return verdict
+def _again(opener: Opener, number: int) -> tuple[str | None, str]:
+    """The verdict and a line about it; None where what it was judged from is not at hand."""
+    try:
+        verdict = opener.judged(number).judgement.verdict.value
+    except NotReplayable as error:
+        return None, str(error)
+    return verdict, f"rollout {number}: {verdict}, judged again from its record"
 
 
 def open_rollout(

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from statediff.cli.options import CopyKeys, CopyTrustOption, JsonFlag, Loudness
+from statediff.cli.options import CopyKeys, CopyTrustOption, IdentityOption, JsonFlag, Loudness
 from statediff.cli.output import emit, print_result, print_trial, results, shown
 from statediff.errors import BundleError, InputError, UsageError
 from statediff.workspace.bundles import load_bundle
-from statediff.workspace.runfolders import count_scheduled, ending_of, is_run, run_facts, trials
+from statediff.workspace.runfolders import agent_of, count_scheduled, is_run, run_facts, trials
 
 ShownArgument = Annotated[
     Path,
@@ -47,7 +47,7 @@ def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
 
         emit(plain_judgement(found, shown(folder)))
     else:
-        print_trial(found, shown(folder), how, ending_of(folder))
+        print_trial(found, shown(folder), how, agent_of(folder))
     return 0
 
 
@@ -66,15 +66,22 @@ class CheckedAgainst:
 
 
 def replay(
-    bundle: ShownArgument, keys: CopyKeys, against: CheckedAgainst, as_json: JsonFlag = False
+    bundle: ShownArgument,
+    keys: CopyKeys,
+    against: CheckedAgainst,
+    identity: IdentityOption = None,
+    as_json: JsonFlag = False,
 ) -> int:
-    """Decide a bundle again from nothing but itself; the exit code is the verdict's."""
-    from statediff.evaluate import exit_code
-    from statediff.evaluate import replay as decide_again
-    from statediff.evaluate.judging_modules import modules_digest
+    """Decide a bundle again from nothing but itself; the exit code is the verdict's.
+
+    Where it does not show all that was judged, the rest lies beside it, or is read by --identity.
+    """
+    from statediff.cli.faults import exit_code
+    from statediff.kernel import modules_digest
+    from statediff.kernel import replay as decide_again
     from statediff.workspace.rechecking import require_chunks, require_contract
 
-    found, folder = load_bundle(bundle, keys.trust, keys.vault)
+    found, folder = load_bundle(bundle, keys.trust, keys.vault, identity)
     if against.contract is not None:
         require_contract(found, against.contract)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +44,11 @@ class ErasureOptions:
         typer.Option("--look", metavar="DIR", help="Look here too for what stays readable."),
     ] = None
 
+    def require_reason(self) -> None:
+        """Raise `UsageError` where something goes before its time without a reason."""
+        if self.everything and self.because == IN_TIME:
+            raise UsageError("--everything: say with --because why it goes before its time")
+
 
 def expire(
     bundle: Annotated[Path, typer.Argument(metavar="KEPT", help="A kept bundle (.kept).")],
@@ -71,12 +77,10 @@ def expire(
     from statediff.workspace.logs.files import append, retention
     from statediff.workspace.retained import chunk_keys
 
-    if erasure.everything and erasure.because == IN_TIME:
-        raise UsageError("--everything: say with --because why it goes before its time")
+    erasure.require_reason()
     signing, trusted = load_key(key), load_trust(trust)
     kept, keys = load_kept(bundle), Vault(vault)
-    found = check_kept(kept, keys, trusted)
-    exactly = datetime.now(UTC)
+    found, exactly = check_kept(kept, keys, trusted), datetime.now(UTC)
     items = due(kept, keys, None if erasure.everything else exactly)
     places, copies = _places(found, [bundle.parent, *(erasure.look or ())])
     chunks = chunk_keys(found, places, keys)
@@ -89,9 +93,10 @@ def expire(
     # The record is there before a key is gone: what is missing is always known from what is lost.
     write_file(out, record + b"\n", exclusive=True, durable=True)
     _destroy(items, keys, gone)
-    readable = _readable(found, set(check_kept(kept, keys, trusted).disclosed), places, copies)
-    added = partial(record_entry, record=entry, at=now)
-    number = None if log is None else append(log, added)[0]
+    left = check_kept(kept, keys, trusted)
+    removed = _remove_withheld(found, left, places)
+    readable = _readable(found, set(left.disclosed), places, copies)
+    number = None if log is None else append(log, partial(record_entry, record=entry, at=now))[0]
     erased = {
         "schema": EXPIRED,
         "record": shown(out),
@@ -99,6 +104,7 @@ def expire(
         "entry": number,
         "items": [item.name for item in items],
         "left": len(due(kept, keys, None)),
+        "removed": list(map(shown, removed)),
         **_chunks_document(chunks, gone),
     }
     where = shown(out) if log is None else f"{shown(out)}, entry {number} of {shown(log)}"
@@ -112,6 +118,20 @@ def _destroy(items: Sequence[Item], vault: Vault, chunks: Sequence[ChunkKey]) ->
         vault.destroy(item.name)
     for each in chunks:
         each.vault.destroy(each.name)
+
+
+def _remove_withheld(found: Verified, left: Verified, folders: list[Path]) -> list[Path]:
+    """Remove what the bundle does not show from beside its copies, once its answer is erased."""
+    from statediff.workspace.leftovers import withheld_files
+
+    removed: list[Path] = []
+    if any(leaf.path == "answer.json#" for leaf in left.leaves):
+        return removed
+    for path in withheld_files(found, folders):
+        with contextlib.suppress(OSError):
+            path.unlink()
+            removed.append(path)
+    return removed
 
 
 def _chunks_document(chunks: ChunkKeys, gone: Sequence[ChunkKey]) -> dict[str, Any]:
@@ -139,6 +159,7 @@ def _print_erased(erased: dict[str, Any], text: str, readable: Leftovers, *, as_
             for key in erased["chunks"]
         ),
         *(f"left alone: {each}" for each in erased["untouched"]),
+        *(f"removed, what the bundle does not show: {each}" for each in erased["removed"]),
         *(f"may still be read in: {path}" for path in files),
         *(f"still copied to: {url}" for url in readable.copies),
         *([f"not looked into: {readable.unread} files"] if readable.unread else []),

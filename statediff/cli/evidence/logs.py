@@ -127,9 +127,9 @@ def add(
     as_json: JsonFlag = False,
 ) -> None:
     """Append verdicts to a log, each replayed first; or what a file says somebody did."""
-    from statediff.evaluate import replay
     from statediff.evidence.log import verdict_entry
     from statediff.evidence.seal import is_sealed
+    from statediff.kernel import replay
 
     if target.is_file() or is_sealed(target):
         if because is not None:

@@ -16,21 +16,21 @@ from statediff.cli.evidence.attaching import BesideOptions
 from statediff.cli.evidence.batches import RolloutOptions, verify_batch
 from statediff.cli.options import (
     BundleArgument,
+    IdentityOption,
     JsonFlag,
     KeyOption,
     Tier,
     TrustOption,
     VaultOption,
 )
-from statediff.cli.output import emit, print_result, shown
+from statediff.cli.output import emit, print_result, progress, shown
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.model.values import printable
-from statediff.workspace.bundles import is_batch, load_copy, raw_pieces
+from statediff.workspace.bundles import is_batch, load_copy, raw_pieces, unseal
 from statediff.workspace.logs.files import states_facts
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
-    from statediff.evidence.leaf_partition import Piece
     from statediff.evidence.seal import Sealed
     from statediff.evidence.verify import Verified
 
@@ -39,6 +39,10 @@ COPY: Final = "statediff/copy/1"
 VERIFICATION: Final = "statediff/verification/1"
 RAW: Final = "statediff/raw-captures/1"
 WITHHELD: Final = 3
+NOBODY: Final = (
+    "what the bundle does not show of the run ({count} values) is in no copy, so nobody can replay "
+    "one; name who may, with --raw-to age1…"
+)
 
 SealedArgument = Annotated[
     Path, typer.Argument(metavar="SEALED", help="A sealed bundle: its folder or its zip.")
@@ -107,6 +111,19 @@ def keygen(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class CosignOptions:
+    """The options for signing a sealed copy too."""
+
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            "--trust", metavar="FILE", help="To sign a sealed copy too: whose keys count."
+        ),
+    ] = None
+    identity: IdentityOption = None
+
+
 def sign(
     bundle: BundleArgument,
     key: KeyOption,
@@ -118,12 +135,7 @@ def sign(
             help="Where the copy goes: a folder, a .zip, or with --vault a .kept.",
         ),
     ],
-    trust: Annotated[
-        Path | None,
-        typer.Option(
-            "--trust", metavar="FILE", help="To sign a sealed copy too: whose keys count."
-        ),
-    ] = None,
+    copy: CosignOptions,
     raw: Annotated[
         list[Path] | None,
         typer.Option("--raw", metavar="FILE", help="A raw capture for auditors; repeatable."),
@@ -152,11 +164,11 @@ def sign(
     if is_sealed(bundle):
         if raw or raw_to or vault is not None:
             raise UsageError(f"{shown(bundle)}: is sealed; it takes another signature alone")
-        _print_copy(_cosign(bundle, signing, trust, out), out, "auditor", as_json=as_json)
+        _print_copy(_cosign(bundle, signing, copy, out), out, "auditor", as_json=as_json)
         return
-    if trust is not None:
-        raise UsageError("--trust is for signing a sealed copy too; this is none")
-    sealed = _seal(bundle, signing, raw_pieces(raw or [], raw_to or []))
+    if copy != CosignOptions():
+        raise UsageError("--trust and --identity are for signing a sealed copy too; this is none")
+    sealed = _seal(bundle, signing, raw or [], raw_to or [])
     if vault is None:
         save(sealed, out)
     else:
@@ -164,11 +176,14 @@ def sign(
     _print_copy(sealed, out, "auditor", as_json=as_json)
 
 
-def _seal(bundle: Path, signing: SigningKey, pieces: list[Piece]) -> Sealed:
+def _seal(bundle: Path, signing: SigningKey, raw: list[Path], recipients: list[str]) -> Sealed:
     import secrets
 
-    from statediff.evaluate import contract_in, replay
+    from statediff.evidence.package import UNDISCLOSED as MEMBER
+    from statediff.evidence.raw import UNDISCLOSED
     from statediff.evidence.seal import SEED_BYTES, check_promise, seal
+    from statediff.evidence.seal import redact as redact_leaves
+    from statediff.kernel import contract_in, replay
     from statediff.workspace.bundles import load_bundle
 
     found, _folder = load_bundle(bundle)
@@ -176,26 +191,39 @@ def _seal(bundle: Path, signing: SigningKey, pieces: list[Piece]) -> Sealed:
     check_promise(found, contract_in(found.files).content.replayable)
     now = datetime.now(UTC).replace(microsecond=0)
     seed = secrets.token_bytes(SEED_BYTES)
-    return seal(found, seed, now, signing.public, signing.sign, pieces)
+    pieces = raw_pieces(found, raw, recipients)
+    sealed = seal(found, seed, now, signing.public, signing.sign, pieces)
+    if found.undisclosed is None or recipients:
+        return sealed
+    progress().print(NOBODY.format(count=found.manifest[MEMBER]["values"]), soft_wrap=True)
+    return redact_leaves(sealed, _own(sealed, signing), lambda leaf: leaf.tag != UNDISCLOSED)
 
 
-def _cosign(bundle: Path, signing: SigningKey, trust: Path | None, out: Path) -> Sealed:
+def _own(sealed: Sealed, signing: SigningKey) -> Verified:
+    """The copy that this key has sealed, verified."""
+    from statediff.evidence.verify import SEALING, Signer
+    from statediff.evidence.verify import verify as check
+
+    return check(sealed.files, (Signer("the key at hand", signing.public, (SEALING,), None, None),))
+
+
+def _cosign(bundle: Path, signing: SigningKey, options: CosignOptions, out: Path) -> Sealed:
     """The sealed copy with one signature more, by somebody who replayed it too."""
     from dataclasses import replace
 
-    from statediff.evaluate import replay
     from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import cosigned, opened, save, signatures
+    from statediff.evidence.seal import cosigned, save, signatures
     from statediff.evidence.verify import Rejected
     from statediff.evidence.verify import verify as check
+    from statediff.kernel import replay
 
-    if trust is None:
+    if options.trust is None:
         raise UsageError(f"{shown(bundle)}: is sealed; say with --trust FILE whose keys count")
     sealed = load_copy(bundle, None)
     count = signatures(sealed)
-    keys = tuple(replace(each, needed=count) for each in load_trust(trust))
+    keys = tuple(replace(each, needed=count) for each in load_trust(options.trust))
     try:
-        replay(opened(check(sealed.files, keys)))
+        replay(unseal(check(sealed.files, keys), options.identity))
     except Rejected as error:
         raise BundleError(printable(f"INVALID: {shown(bundle)}: {error}")) from error
     copy = cosigned(sealed, signing.public, signing.sign)
@@ -207,14 +235,11 @@ def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
     import secrets
 
     from statediff.evidence.vault import Vault, keep, kept_bytes
-    from statediff.evidence.verify import SEALING, Signer
-    from statediff.evidence.verify import verify as check
     from statediff.workspace.folders import write_file
 
     if out.exists():
         raise UsageError(f"{out} exists already; nothing is overwritten")
-    own = Signer("the key at hand", signing.public, (SEALING,), None, None)
-    kept = keep(sealed, check(sealed.files, (own,)), Vault(vault), secrets.token_bytes)
+    kept = keep(sealed, _own(sealed, signing), Vault(vault), secrets.token_bytes)
     write_file(out, kept_bytes(kept))
 
 
@@ -325,12 +350,16 @@ def verify(
 
 def _sealed_lines(found: Verified) -> Iterator[str]:
     """Who sealed what verdict of which trial, and how much of the copy is withheld."""
+    from statediff.evidence.raw import UNDISCLOSED
+
     manifest = found.manifest
     yield f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}"
     yield f"{manifest['verdict']} under {manifest['contract']}@{manifest['contract_version']}"
     yield f"trial {manifest['trial']}, kernel {manifest['kernel']}"
     yield f"{len(found.disclosed)} of {manifest['tree']['leaves']} leaves disclosed"
     yield from (f"withheld: {count} {tag}" for tag, count in found.withheld.items())
+    if any(leaf.tag == UNDISCLOSED for leaf in found.leaves):
+        yield "encrypted to auditors: what it does not show of the run; `replay` needs --identity"
 
 
 LIMITS: Final = "not shown by this: that the source, the clock and the signer said the truth"
@@ -433,9 +462,12 @@ def raw(
     vault: VaultOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Decrypt the raw captures of an auditor's copy, each checked against the signature."""
+    """Decrypt the raw captures of an auditor's copy, and what it does not show of the run.
+
+    Each is checked against the signature.
+    """
     from statediff.evidence.keys import load_trust
-    from statediff.evidence.raw import decrypted
+    from statediff.evidence.raw import UNDISCLOSED, decrypted
     from statediff.evidence.verify import RAW as TAG
     from statediff.evidence.verify import Rejected, verify
     from statediff.workspace.bundles import load_copy, read_file
@@ -444,7 +476,7 @@ def raw(
         found = verify(load_copy(sealed, vault).files, load_trust(trust))
     except Rejected as error:
         raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
-    leaves = [leaf for leaf in found.leaves if leaf.tag == TAG]
+    leaves = [leaf for leaf in found.leaves if leaf.tag in (TAG, UNDISCLOSED)]
     if not leaves:
         raise UsageError(f"{shown(sealed)}: holds no raw captures; only auditors' copies may")
     told = read_file(identity).decode("utf-8", errors="replace")

@@ -162,6 +162,8 @@ class Report:
             verdict = verdict_text(finished.verdict.value)
             line.append(verdict).append(" " * (14 - len(verdict)))
             line.append(finished.line)
+            for each in finished.not_kept:
+                line.append(f"\n    {said(each, 300)}", "yellow")
         door = results() if self._live is None or not results().is_terminal else self._live.console
         door.print(line, soft_wrap=True)
 
@@ -239,7 +241,7 @@ class Report:
             )
 
     def _exit_code(self, counts: dict[str, int]) -> int:
-        from statediff.evaluate import exit_code
+        from statediff.cli.faults import exit_code
         from statediff.model.verdict import Verdict
 
         if self.is_interrupted:

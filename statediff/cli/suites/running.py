@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,18 +17,18 @@ from statediff.cli.options import (
     ContractArguments,
     ContractsVariantOption,
     JsonFlag,
-    MaxCostOption,
     MaxTurnsOption,
     ModelCosts,
+    NetworkOption,
+    RebaseOption,
     RootsLogOption,
-    RunArgument,
     RunPlaces,
     Scheduling,
     UserModel,
 )
 from statediff.cli.output import progress
 from statediff.errors import StatediffError, UsageError
-from statediff.suite.records import Ended
+from statediff.reports.said import said
 from statediff.workspace import agents
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class AgentChoice:
         typer.Option(
             "--agent-cmd",
             metavar="CMD",
-            help="The agent: any program, which finds the system NAME at STATEDIFF_NAME_URL; may "
-            "be given again for others.",
+            help="The agent: any program, which finds the system NAME at STATEDIFF_NAME_URL; "
+            "CALLED=CMD gives it a name; may be given again for others.",
         ),
     ] = None
     agent_image: Annotated[
@@ -70,8 +70,8 @@ class AgentChoice:
         typer.Option(
             "--agent",
             metavar="AGENT",
-            help="The agent: a Python function (MODULE:FUNCTION), a program with a name "
-            "(NAME=CMD), or the name of one in the contract's folder; may be given again.",
+            help="The agent: a Python function (MODULE:FUNCTION), or the name of a program in "
+            "the contract's folder; may be given again.",
         ),
     ] = None
     agent_mcp: Annotated[
@@ -104,6 +104,7 @@ class AgentChoice:
             "landlock, none [default: the strongest that the machine allows].",
         ),
     ] = None
+    network: NetworkOption = None
     trust_trace: Annotated[
         bool,
         typer.Option(
@@ -144,6 +145,7 @@ class AgentChoice:
             image=self.agent_image,
             record_http=self.record_http,
             isolation=self.isolation,
+            network=tuple(self.network or ()),
             trust_trace=self.trust_trace,
             **vars(self.costs),
             **vars(self.user),
@@ -197,6 +199,7 @@ class Trying:
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
     ] = Path("runs")
+    rebase: RebaseOption = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +254,13 @@ def run(
     """Run agents in sandboxes, k times each, and judge every trial."""
     from statediff.suite.campaign import POOL
     from statediff.workspace import folders
-    from statediff.workspace.campaigns import campaign, find_resumable, lock_run, require_runnable
+    from statediff.workspace.campaigns import (
+        campaign,
+        find_resumable,
+        forget_bases,
+        lock_run,
+        require_runnable,
+    )
 
     options = choice.each(trying.timeout)
     entries = _entries(contracts, which, judging.allow_unreviewed)
@@ -261,10 +270,12 @@ def run(
     folders.require_writable(trying.out)
     with ExitStack() as stack:
         stack.callback(POOL.close)
-        require_runnable(entries, trying.sandbox)
+        if trying.rebase:
+            forget_bases(entries, trying.sandbox)
+        tell_failed(require_runnable(entries, trying.sandbox))
         _tell_shadowed(entries)
         settings["images"] = _images(trying.sandbox, choice.agent_image)
-        if servers := _servers(entries, trying.sandbox):
+        if servers := show_servers(entries, trying.sandbox):
             settings["servers"] = servers
         facts, patch = _facts(entries, settings)
         folder = find_resumable(trying.out, facts) if trying.resume else None
@@ -272,7 +283,7 @@ def run(
             folders.make_own(trying.out)
             folder = _begun(folders.new_run(trying.out, "run"), facts, patch)
         stack.enter_context(lock_run(folder))
-        how = _how(scheduling, choice.costs.max_cost, places)
+        how = how_of(scheduling, choice.costs.max_cost, places)
         made = campaign(folder, entries, options)
         if judging.log is not None:
             _register(made, judging.log)
@@ -299,7 +310,8 @@ def _register(made: Campaign, log: Path) -> None:
     progress().print(f"registered as entry {number} of {log}", soft_wrap=True)
 
 
-def _how(scheduling: Scheduling, max_cost: str | None, places: RunPlaces) -> How:
+def how_of(scheduling: Scheduling, max_cost: str | None, places: RunPlaces) -> How:
+    """How the trials are made, as the options say."""
     from statediff.workspace.campaigns import How
 
     return How(**vars(scheduling), max_cost=max_cost, **vars(places))
@@ -316,6 +328,7 @@ def _settings(
     from statediff.suite.records import agent_labels
     from statediff.workspace import stores
 
+    _require_text([*(str(e.path.absolute()) for e in entries), *(o.command or "" for o in options)])
     names = _names(options, entries)
     settings: dict[str, Any] = {
         "trials": which.trials,
@@ -384,7 +397,7 @@ def _store_of(how: How) -> Iterator[Store]:
 
 def _entries(named: Sequence[str], which: TrialChoice, allow_unreviewed: bool) -> list[Entry]:
     """The contracts to run; `UsageError` names those that are drafts, or says there are none."""
-    from statediff.evaluate import load_contract
+    from statediff.contract.file import load_contract
     from statediff.workspace.campaigns import Entry, cases_in
     from statediff.workspace.contracts import contract_paths, require_unchanged
 
@@ -423,6 +436,25 @@ def _names(options: Sequence[agents.AgentOptions], entries: Sequence[Entry]) -> 
     return names
 
 
+def tell_failed(failed: Mapping[str, str]) -> None:
+    """The sandboxes that did not start are named, and the run goes on with the others."""
+    for name, why in failed.items():
+        progress().print(f"{name}: its trials will have no verdict: {said(why)}", soft_wrap=True)
+
+
+def _require_text(written: Sequence[str]) -> None:
+    """Raise `UsageError` where `run.json` cannot hold the text."""
+    from statediff.model.values import printable
+
+    for text in written:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"{printable(text)}: is not UTF-8, and a run records it; rename what is called so"
+            ) from error
+
+
 def _tell_shadowed(entries: Sequence[Entry]) -> None:
     """A sandbox of the project's that has the name of a shipped one is named with its file."""
     from statediff.packs import sandbox_names, sandbox_of
@@ -438,25 +470,33 @@ def _tell_shadowed(entries: Sequence[Entry]) -> None:
 def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """What `run.json` is to say, and the patch of the repository that one works in."""
     from statediff._version import __version__
-    from statediff.evaluate import KERNEL
-    from statediff.packs import sandbox_of
-    from statediff.suite.pins import pin_code, pin_sandboxes
+    from statediff.kernel import KERNEL
+    from statediff.suite.pins import pin_code
 
-    pinned, patch = pin_code(Path.cwd())
-    names = [sandbox_of(entry.file) or "" for entry in entries]
+    code, patch = pin_code(Path.cwd())
     return {
         "contracts": {entry.name: entry.digest for entry in entries},
         "settings": settings,
         "kernel": KERNEL,
         "statediff": __version__,
-        "code": pinned,
-        "sandboxes": pin_sandboxes(names, str(settings["sandbox"])),
+        "code": code,
+        "sandboxes": pinned(entries, str(settings["sandbox"])),
     }, patch
+
+
+def pinned(entries: Sequence[Entry], variant: str) -> dict[str, dict[str, Any]]:
+    """The pins of the contracts' sandboxes, and of the bases that are there."""
+    from statediff.packs import sandbox_of
+    from statediff.suite.pins import pin_sandboxes
+    from statediff.workspace.campaigns import bases_of
+
+    names = [sandbox_of(entry.file) or "" for entry in entries]
+    return pin_sandboxes(names, variant, bases_of(entries, variant))
 
 
 def _begun(folder: Path, facts: dict[str, Any], patch: bytes) -> Path:
     """The folder, which says what is to be done in it."""
-    from statediff.harness import write_run
+    from statediff.trial_folder import write_run
     from statediff.workspace.folders import write_file
     from statediff.workspace.runfolders import make_secret
 
@@ -490,7 +530,7 @@ def _images(variant: str, agent_image: str | None) -> dict[str, str]:
     return found
 
 
-def _servers(entries: Sequence[Entry], variant: str) -> dict[str, str]:
+def show_servers(entries: Sequence[Entry], variant: str) -> dict[str, str]:
     """What the servers of the sandboxes are and run in; said, too."""
     from statediff.workspace.campaigns import servers_of
 
@@ -498,98 +538,3 @@ def _servers(entries: Sequence[Entry], variant: str) -> dict[str, str]:
     for source, what in found.items():
         progress().print(f"{source}: {what}", soft_wrap=True)
     return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetryChoice:
-    """Which trials of a run are made again."""
-
-    trial: Annotated[
-        list[str] | None, typer.Option("--trial", metavar="NAME", help="These trials.")
-    ] = None
-    ended: Annotated[list[Ended] | None, typer.Option("--ended", help="Those that ended so.")] = (
-        None
-    )
-    contract: Annotated[
-        list[str] | None,
-        typer.Option("--contract", metavar="PATTERN", help="Those under contracts named so."),
-    ] = None
-
-    def of(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Those of them; `UsageError` if a trial that was named is none of the run."""
-        from statediff.model.values import printable
-        from statediff.workspace.campaigns import WITHOUT_VERDICT
-
-        strange = set(self.trial or ()) - {trial.name for trial in trials}
-        if strange:
-            raise UsageError(f"{printable(min(strange))}: the run has no such trial")
-        is_all = self.trial is None and self.ended is None and self.contract is None
-        ended = WITHOUT_VERDICT if is_all else self.ended
-        return [
-            trial
-            for trial in trials
-            if (self.trial is None or trial.name in self.trial)
-            and (ended is None or trial.ended in ended)
-            and (self.contract is None or fits(trial.contract, self.contract))
-        ]
-
-
-def retry(
-    run: RunArgument,
-    choice: RetryChoice,
-    scheduling: Scheduling,
-    max_cost: MaxCostOption = None,
-    *,
-    places: RunPlaces,
-    as_json: JsonFlag = False,
-) -> int:
-    """Make chosen trials of a run again; earlier attempts are kept and marked.
-
-    Without a choice, those that have no verdict. With several, those that fit all of them.
-    """
-    from statediff.suite.campaign import POOL
-    from statediff.workspace.campaigns import campaign, lock_run, require_runnable
-
-    entries, options = _read_run(run)
-    how = _how(scheduling, max_cost, places)
-    with ExitStack() as stack:
-        stack.callback(POOL.close)
-        stack.enter_context(lock_run(run))
-        made = campaign(run, entries, options)
-        require_runnable(entries, made.variant)
-        _servers(entries, made.variant)
-        return carried_out(made, how, as_json, choice.of)
-
-
-def _read_run(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
-    """The contracts and agents of a run; `UsageError` where they are not what they were."""
-    from statediff.evaluate import KERNEL, load_contract
-    from statediff.workspace.campaigns import cases_in
-    from statediff.workspace.cases import Chosen
-    from statediff.workspace.runfolders import is_run, run_facts
-
-    if not is_run(run):
-        raise UsageError(f"{run}: expected the folder of a run, with its run.json")
-    facts = run_facts(run)
-    settings = facts.get("settings")
-    if not isinstance(settings, dict):
-        settings = {}
-    files, told = settings.get("contract_files"), settings.get("agent_options")
-    if not isinstance(files, dict) or not isinstance(told, list) or not told:
-        raise UsageError(f"{run}: its run.json does not say by which agents; run it anew")
-    if facts.get("kernel") != KERNEL:
-        raise UsageError(
-            f"{run}: was judged by kernel {facts.get('kernel')!r}, and this is {KERNEL}: its "
-            "trials could not be counted together; begin a new run"
-        )
-    cases = Chosen.read(settings.get("cases"))
-    paths = dict.fromkeys(Path(str(files[name])) for name in sorted(files))
-    entries = [e for path in paths for e in cases_in(path, load_contract(path), cases)]
-    for entry in entries:
-        if facts["contracts"].get(entry.name) != entry.digest:
-            raise UsageError(
-                f"{entry.path}: the contract has changed since the run; begin a new run"
-            )
-    if gone := set(facts["contracts"]) - {entry.name for entry in entries}:
-        raise UsageError(f"{min(gone)}: the case is there no more; begin a new run")
-    return entries, [agents.AgentOptions.read(each) for each in told]

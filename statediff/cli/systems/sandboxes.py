@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.faults import FAULT
-from statediff.cli.options import JsonFlag, SandboxArgument, VariantOption
+from statediff.cli.options import JsonFlag, RebaseOption, SandboxArgument, VariantOption
 from statediff.cli.output import emit, print_result, progress, results
 from statediff.errors import SandboxError, StatediffError, UsageError
 from statediff.reports.said import said
@@ -98,15 +98,19 @@ def up(
         float | None,
         typer.Option("--seconds", metavar="N", help="Stop after N seconds [default: at Ctrl-C]."),
     ] = None,
+    rebase: RebaseOption = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
     from statediff.packs import find_sandbox, sandbox_pack
+    from statediff.systems.base.known_bases import forget_bases
 
     found = find_sandbox(name)
     pack = sandbox_pack(found, variant)
     home = _home(pack.name)
     _require_down(pack.name)
+    if rebase:
+        forget_bases(pack)
     if detach:
         _tell(_start_detached(found, pack, seconds), as_json)
     else:
@@ -383,6 +387,8 @@ def _report(receipt: dict[str, Any], as_json: bool) -> int:
         line = Text("✔", style="green")
         line.append(f" base state proven   {receipt['entities']} entities in {sources} sources", "")
         results().print(line)
+        for source, text in receipt.get("remarks", ()):
+            results().print(Text(f"  {said(source)}: {said(text)}"), soft_wrap=True)
     else:
         results().print(Text(f"✘ {said(receipt['sandbox'])} has drifted", style="red"))
         for entry in receipt["drift"]:

@@ -23,6 +23,7 @@ from statediff.errors import StorageError, UsageError
 from statediff.workspace.agents import require_agents_extra
 
 if TYPE_CHECKING:
+    from statediff.agents.own_secrets import OwnSecrets
     from statediff.agents.recorder import Recorder
 
 CALLS: Final = Path(".statediff") / "calls"
@@ -78,9 +79,10 @@ def mcp(
     server.require_http(as_json=as_json)
     require_agents_extra("mcp", "statediff mcp")
     from statediff.agents.mcp_server import mcp_server
+    from statediff.agents.own_secrets import OwnSecrets
     from statediff.agents.tools import tool_table
-    from statediff.evaluate import load_contract
-    from statediff.evaluate.libraries import library_of
+    from statediff.contract.file import load_contract
+    from statediff.kernel import library_of
     from statediff.packs import find_sandbox, sandbox_pack
     from statediff.workspace.trials import base_state, open_sandbox
 
@@ -89,7 +91,10 @@ def mcp(
         raise UsageError(f"{contract}: has no `access:`, so it says nothing of what may be read")
     found = find_sandbox(name)
     name = sandbox_pack(found, variant).name
-    with open_sandbox(found, variant) as sandbox, _recorder(server.trace, name) as recorder:
+    with (
+        open_sandbox(found, variant) as sandbox,
+        _recorder(server.trace, name, OwnSecrets.of(sandbox.access().urls.values())) as recorder,
+    ):
         library = None if file is None else library_of(file, base_state(sandbox))
         table = tool_table(sandbox.access().urls, recorder, library, sandbox.access().tools)
         try:
@@ -113,18 +118,19 @@ def mcp_proxy(
     """Stand in front of MCP servers, pass on what they offer, and record every call."""
     server.require_http(as_json=as_json)
     require_agents_extra("mcp", "statediff mcp-proxy")
-    from statediff.agents.mcp_config import read_mcp_config
-    from statediff.agents.mcp_proxy import Proxy
+    from statediff.agents.mcp_proxy import Proxy, read_mcp_config
+    from statediff.agents.own_secrets import OwnSecrets, entrusted_in
 
     entries = read_mcp_config(config, os.environ)
-    with _recorder(server.trace, "proxy") as recorder:
+    given = entrusted_in(pair for entry in entries for pair in entry.environment)
+    with _recorder(server.trace, "proxy", OwnSecrets.of(entrusted=given)) as recorder:
         proxy = Proxy(entries, recorder)
         _serve(proxy.server(), server.http, proxy.open, as_json=as_json)
     return 0
 
 
 @contextmanager
-def _recorder(path: Path | None, name: str) -> Iterator[Recorder]:
+def _recorder(path: Path | None, name: str, own: OwnSecrets) -> Iterator[Recorder]:
     """A log in the file, or in one of its own; its name is shown at the end."""
     from statediff.agents.recorder import Recorder
     from statediff.workspace.trials import clock
@@ -137,7 +143,7 @@ def _recorder(path: Path | None, name: str) -> Iterator[Recorder]:
         except OSError as error:
             raise StorageError(f"{path.parent} cannot be made: {error.strerror}") from error
     try:
-        with Recorder(path, clock) as recorder:
+        with Recorder(path, clock, own=own) as recorder:
             yield recorder
     finally:  # Ctrl-C is how a server ends
         progress().print(f"calls: {shown(path)}", soft_wrap=True)

@@ -133,7 +133,7 @@ def audit(
     """Try a verifier on right runs, seeded harm and harmless twins, and count what it gets wrong.
 
     Ends with 1 where more wrong runs pass than --max-blind, or more right ones do not than
-    --max-false-fails; with 4 where no task could be audited.
+    --max-false-fails; with 4 where a task could not be audited, after the figures of the others.
     """
     from statediff.meta.audit.measures import measure
     from statediff.meta.audit.suites import Effort
@@ -168,7 +168,7 @@ def audit(
         found = _files(listed, effort, trying.seconds, pieces.jobs)
     domains = measure(found, trying.seed)
     _write(audited, domains, found, trying, files, as_json=as_json)
-    return _code(domains, trying)
+    return _code(domains, found, trying)
 
 
 def _tasks(
@@ -209,12 +209,12 @@ def _files(
     from functools import partial
 
     from statediff.parallel import work_through
-    from statediff.workspace.auditing import audit_task, verifier_of
+    from statediff.workspace.auditing import audit_or_fault, audit_task, verifier_of
 
     for task in listed:
         verifier_of(task.verifier, seconds)  # what is odd is said before anything is tried
     with at_work("asking") as count:
-        work = partial(audit_task, effort, seconds)
+        work = partial(audit_or_fault if len(listed) > 1 else audit_task, effort, seconds)
         return list(work_through(work, listed, jobs, _counter(count)))
 
 
@@ -280,8 +280,8 @@ def _judges(path: Path, seed: int, *, as_json: bool) -> int:
     return 0
 
 
-def _code(domains: tuple[DomainAudit, ...], trying: Trying) -> int:
-    if not any(domain.audited for domain in domains):
+def _code(domains: tuple[DomainAudit, ...], found: list[TaskAudit], trying: Trying) -> int:
+    if not any(domain.audited for domain in domains) or any(task.fault for task in found):
         return FAULT
     blind, false = (sum(getattr(d, n) for d in domains) for n in ("blind", "false_fails"))
     return 1 if blind > trying.max_blind or false > trying.max_false_fails else 0

@@ -180,7 +180,7 @@ def _otel(file: Path, trace_id: str | None, out: Path, *, as_json: bool) -> int:
     trace = read_otel(file, trace_id)
     if out.exists():
         raise UsageError(f"{printable(str(out))}: exists already and nothing is overwritten")
-    folders.write_file(out, trace_lines(trace))
+    folders.write_file(out, trace_lines(trace), mode=0o600)  # as recorded: it is to be judged
     unsaid = sum(isinstance(call.arguments, Unobserved) for call in trace.actions)
     count, place = len(trace.actions), shown(out)
     note = f"; {unsaid} without arguments" if unsaid else ""
@@ -300,7 +300,7 @@ def _tell_bad(line: BadLine, *, as_json: bool) -> None:
 
 def _exit_code(judged: Sequence[RejudgedRun], *, bad: int) -> int:
     """As of any run: 1 where a run diverges, else 4 where something could not be judged."""
-    from statediff.evaluate import exit_code
+    from statediff.cli.faults import exit_code
 
     has_fault = bad > 0 or any(j.verdict is None for j in judged)
     return exit_code((j.verdict for j in judged if j.verdict is not None), has_fault=has_fault)

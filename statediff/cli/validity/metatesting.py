@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from statediff.cli.faults import Failed
 from statediff.cli.options import (
     CaseChoice,
     ContractsVariantOption,
@@ -96,7 +97,7 @@ def metatest(
 
     Each reference agent runs once in its sandbox, or a recorded run is given. Faults of the world
     must get DIVERGE, faults of observation INCONCLUSIVE, twins MATCH, and what is wrong must be
-    named. A contract with cases is tried in each of them.
+    named. A contract with cases is tried in each of them. 4 where one could not be tried.
     """
     from statediff.meta.metatest import tally
     from statediff.workspace.references import Run, Wanted, missing_servers
@@ -125,12 +126,13 @@ def metatest(
         cases.chosen if cases.is_given else None,
         seeding.sandbox,
     )
-    found = tally(_try(paths, wanted, pieces.jobs, tell))
+    failed = list[Failed]()
+    found = tally(_try(paths, wanted, pieces.jobs, tell, failed))
     if as_json:
-        emit(_document(found, seed))
+        emit({**_document(found, seed), **Failed.documents(failed)})
     else:
         _print(found, seed)
-    return 0 if found.is_good else 1
+    return Failed.show(failed) or int(not found.is_good)
 
 
 def _seed(seeding: Seeding) -> int:
@@ -170,26 +172,35 @@ def _paths(
 
 
 def _try(
-    paths: Sequence[Path], wanted: Wanted, jobs: int, tell: Callable[[str], None]
+    paths: Sequence[Path],
+    wanted: Wanted,
+    jobs: int,
+    tell: Callable[[str], None],
+    failed: list[Failed],
 ) -> Iterator[MetaCase]:
-    """The cases of each contract, in order."""
+    """The cases of each contract, in order; those that could not be tried are in `failed`."""
     from functools import partial
 
     from statediff.parallel import work_through
-    from statediff.workspace.references import cases_of, pieces_of
+    from statediff.workspace.references import cases_of, cases_or_fault, pieces_of
 
     pieces = tuple(pieces_of(paths, wanted))
     done = 0
 
-    def report(piece: Piece, cases: tuple[MetaCase, ...]) -> None:
+    def report(piece: Piece, cases: tuple[MetaCase, ...] | str) -> None:
         nonlocal done
         done += 1
+        if isinstance(cases, str):
+            failed.append(Failed(piece.name, cases))
+            tell(f"{done} of {len(pieces)}: {piece.name}: not tried")
+            return
         wrong = sum(not (case.is_right and case.is_named) for case in cases)
         tried = sum(case.part != "untried" for case in cases)
         tell(f"{done} of {len(pieces)}: {piece.name}: {tried} cases, {wrong} wrong or unnamed")
 
-    for cases in work_through(partial(cases_of, wanted), pieces, jobs, report):
-        yield from cases
+    work = partial(cases_or_fault if len(pieces) > 1 else cases_of, wanted)
+    for cases in work_through(work, pieces, jobs, report):
+        yield from () if isinstance(cases, str) else cases
 
 
 # ---------------------------------------------------------------- rendering

@@ -124,7 +124,7 @@ def _ask(
     trial: DrawnTrial, asking: _Asking
 ) -> tuple[dict[str, Any], Rubric | None, RubricOpinion | None]:
     """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
-    from statediff.evaluate import replay
+    from statediff.kernel import replay
     from statediff.reports.blind_case import opinion_line, run_text
     from statediff.suite.opinions import MAX_SHOWN
 
@@ -153,7 +153,7 @@ def _ask(
 
 
 def _rubric_of(files: Mapping[str, bytes]) -> Rubric | None:
-    from statediff.evaluate import contract_in
+    from statediff.kernel import contract_in
 
     return contract_in(files).content.rubric
 

@@ -297,7 +297,7 @@ def _recorded_cases(
     names: list[str] | None, wanted: Wanted, recorded: RecordedRun, schema: Path | None
 ) -> tuple[ScoredCase, ...]:
     """The cases seeded into one right run that was recorded."""
-    from statediff.evaluate import load_contract
+    from statediff.contract.file import load_contract
     from statediff.meta.cases import read_cases
     from statediff.meta.study.cases import seed_cases
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, score_case
@@ -432,7 +432,7 @@ def judged_contract(wanted: Wanted, path: Path) -> tuple[ScoredCase, ...]:
 
 
 def _make_cases(wanted: Wanted, path: Path) -> Iterator[ScoredCase]:
-    from statediff.evaluate import load_contract
+    from statediff.contract.file import load_contract
     from statediff.meta.cases import read_cases
     from statediff.meta.study.cases import live_cases, seed_cases
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, score_case

@@ -16,8 +16,7 @@ from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.answer import Answer
 from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.kind import JudgedAs
-from statediff.contract.clauses.patterns import Pattern
-from statediff.contract.clauses.sections import REQUIRE
+from statediff.contract.clauses.patterns import REQUIRE, Pattern
 from statediff.contract.document.contract import KINDS
 from statediff.contract.language.english import words
 from statediff.contract.lint.subject import Subject, bound_parts, branch_of
@@ -174,7 +173,7 @@ def _lines(subject: Subject) -> tuple[dict[str, list[Line]], dict[str, list[Line
     for clause in bound_parts(subject.contract):
         if not hasattr(clause, "sentence"):
             continue
-        name = str(getattr(clause, "id", "transition"))
+        name = str(clause.id)
         if subject.path(name) == ():
             whole.append(Line(name, clause.sentence, str(getattr(clause, "because", ""))))
             continue
@@ -317,8 +316,6 @@ def _type(subject: Subject, name: str) -> TypeBox:
 
 def _explains(clause: object, name: str) -> bool:
     """Whether changes of the type may follow from others, as the clause says."""
-    if isinstance(clause, Pattern):
-        return any(name == each for each, _ in clause.cascade)
     return isinstance(clause, Derived) and clause.type == name
 
 

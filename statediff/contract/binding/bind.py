@@ -9,14 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from statediff.contract.binding.bound import Contract, EvidenceRule
-from statediff.contract.clauses.alternatives import branches_of
 from statediff.contract.clauses.kind import Binder, JudgedAs, Locate, Policy, plain_value
-from statediff.contract.clauses.patterns import HasClauses
 from statediff.contract.document.contract import KINDS, ContractDocument
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.names import Scope
 from statediff.contract.parts import seconds
-from statediff.contract.yaml.reader import NodePath
 from statediff.errors import ContractError
 from statediff.model.schema import Schema
 
@@ -48,10 +45,6 @@ def bind(
         written = (getattr(document, section) for section in kind.sections)
         bound[kind.judged] += kind.bind(binder, *written)
     _check_evidence(binder, document)
-    _check_distinct(binder, (), document)
-    at, branches = branches_of(document.any_of, document.disputed)
-    for name, branch in branches.items():
-        _check_distinct(binder, (*at, name), branch, document)
     if binder.problems:
         raise ContractError(tuple(binder.problems))
     return Contract(
@@ -72,7 +65,6 @@ def bind(
         steps=tuple(bound[JudgedAs.STEP]),
         actions=tuple(bound[JudgedAs.ACTION]),
         turns=tuple(bound[JudgedAs.TURN]),
-        transition=next(iter(bound[JudgedAs.TRANSITION]), None),
         access=next(iter(bound[JudgedAs.ACCESS]), None),
     )
 
@@ -102,32 +94,3 @@ def _check_evidence(binder: Binder, document: ContractDocument) -> None:
             if name in owners:
                 binder.problem(place, f"{owners[name]} already has the authority over {name}")
             owners[name] = source
-
-
-def _check_distinct(
-    binder: Binder, at: NodePath, within: HasClauses, outer: HasClauses | None = None
-) -> None:
-    """What `distinct` names is a required pattern, of the same contract or of the one around it."""
-    counted = _counted(within) | (frozenset() if outer is None else _counted(outer))
-    known = {*binder.ids, *(name.partition("/")[2] for name in binder.ids)} if at else binder.ids
-    for section in ("forbid", "require", "allow"):
-        for index, clause in enumerate(getattr(within, section)):
-            for name in clause.distinct or ():
-                path: NodePath = (*at, section, index, "distinct")
-                if name not in known:
-                    hint = suggest(name, binder.ids)
-                    binder.problem(path, f"no clause is called `{name}`", hint, code="unknown-name")
-                elif section != "require":
-                    binder.problem(path, "`distinct` is for required changes")
-                elif name not in counted:
-                    message = f"`distinct` tells required changes apart; `{name}` is none"
-                    binder.problem(path, message)
-
-
-def _counted(within: HasClauses) -> frozenset[str | None]:
-    """The required patterns that need a number of entities of their own."""
-    return frozenset(
-        clause.id
-        for clause in within.require
-        if clause.operation is not None and clause.count != "every"
-    )

@@ -6,21 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from statediff.contract.clauses.alternatives import Alternatives, Branch
 from statediff.contract.clauses.conduct import (
     ActionRule,
+    AfterCalls,
+    Always,
     Asserted,
     AtCalls,
     BoundStep,
     Gate,
     Occurrence,
+    Order,
 )
 from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Condition, Pattern
-from statediff.contract.clauses.transition import BoundTransition
 from statediff.contract.clauses.visibility import BoundAccess
 from statediff.contract.document.contract import ContractDocument
 from statediff.model.codes import Stage
@@ -66,8 +68,9 @@ class Contract:
     steps: tuple[BoundStep, ...] = ()
     actions: tuple[ActionRule, ...] = ()
     turns: tuple[Gate, ...] = ()
-    transition: BoundTransition | None = None
     access: BoundAccess | None = None
+    at_end: Contract | None = None
+    """The contract that judges the end, if this one judges a run that is not over."""
 
     @property
     def assertions(self) -> tuple[Asserted, ...]:
@@ -79,12 +82,27 @@ class Contract:
         return self.document.contract
 
     @cached_property
+    def fields_read(self) -> dict[Any, Any]:
+        """Keeps, by a clause's reads, the function that names the fields it reads of a type."""
+        return {}
+
+    @cached_property
+    def authority(self) -> Mapping[str, str]:
+        """The source that decides of a type where sources differ."""
+        return {name: rule.source for rule in self.evidence for name in rule.authority}
+
+    @cached_property
+    def must_report(self) -> tuple[str, ...] | None:
+        """The sources that must report; None: every source must."""
+        return tuple([rule.source for rule in self.evidence]) or None
+
+    @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
         """Every pattern of forbid, require and allow, in that order."""
         clauses = (*self.forbid, *self.require)
         return (*(c for c in clauses if isinstance(c, Pattern)), *self.allow)
 
-    @property
+    @cached_property
     def branches(self) -> tuple[Branch, ...]:
         """The branches of `any_of` or the readings of `disputed`."""
         return () if self.alternatives is None else self.alternatives.branches
@@ -93,6 +111,39 @@ class Contract:
     def explaining(self) -> tuple[Pattern, ...]:
         """The patterns that may explain a change: all that forbid nothing."""
         return tuple(p for p in self.patterns if p.section is not Stage.FORBID)
+
+    @cached_property
+    def branch_explaining(self) -> tuple[Pattern, ...]:
+        """The patterns that may explain a change in some branch, or without one."""
+        return self.explaining + tuple(p for b in self.branches for p in b.explaining)
+
+    @cached_property
+    def asks_how_it_ended(self) -> bool:
+        """True where a clause reads how the run ended."""
+        inner = (c for b in self.branches for c in (*b.forbid, *b.require, *b.allow))
+        every = (
+            *self.forbid, *self.require, *self.allow, *self.claims,
+            *self.effects, *self.assertions, *inner,
+        )  # fmt: skip
+        return any(read.root == "run" for clause in every for read in clause.reads)
+
+    @cached_property
+    def followed(self) -> frozenset[str]:
+        """The sources of which some clause asks what was between the ends, or who changed it."""
+        clauses = [*self.forbid, *self.require, *self.allow]
+        for branch in self.branches:
+            clauses += (*branch.forbid, *branch.require, *branch.allow)
+        types: set[str] = set()
+        for clause in clauses:
+            if isinstance(clause, Pattern):
+                types |= set(clause.types if clause.during_run or clause.by is not None else ())
+            elif clause.during_run:
+                types |= {read.type for read in clause.reads if read.root == "after"}
+        for step in self.steps:
+            if isinstance(step, (Order, Always, AfterCalls)):
+                types |= step.states_read
+        required = {rule.source for rule in self.evidence if rule.needs_history}
+        return frozenset(required).union(*(self.schema.sources_of(name) for name in types))
 
     @cached_property
     def about_calls(self) -> frozenset[str]:

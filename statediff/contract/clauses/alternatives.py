@@ -10,13 +10,13 @@ from pydantic import Field, model_validator
 
 from statediff.contract.clauses.kind import Binder, ClauseKind, JudgedAs, Path
 from statediff.contract.clauses.patterns import (
+    FORBID,
     Clauses,
     Condition,
     Pattern,
     bind_clauses,
     bind_patterns,
 )
-from statediff.contract.clauses.sections import FORBID
 from statediff.contract.language.english import branches_sentence
 from statediff.contract.parts import Identifier, Part, Reason
 from statediff.model.verdict import Stage

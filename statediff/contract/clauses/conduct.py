@@ -211,6 +211,11 @@ class Asserted:
     sentence: str
     reads: frozenset[Read]
 
+    @property
+    def states_read(self) -> frozenset[str]:
+        """The types of the world that it reads."""
+        return frozenset(r.type for r in self.reads if r.root in ("before", "after") and r.type)
+
 
 @dataclass(frozen=True)
 class Always(Asserted):
@@ -376,8 +381,7 @@ class _RunBinder:
         return Occurrence(name, sentence, footprint(node) | {_LOG}, node, low, high)
 
     def _order(self, name: str, path: Path, first: str, then: str) -> Order | None:
-        kinds = [self._happens((*path, key), text) for key, text in _pair(first, then)]
-        one, two = kinds
+        one, two = self._happens((*path, "effect"), first), self._happens((*path, "before"), then)
         if one is None or two is None:
             return None
         if one == two:
@@ -488,7 +492,9 @@ class _RunBinder:
         conditions: list[tuple[Node, str]] = []
         for path, text in places.items():
             node = self._expression(path, text, variables, True)
-            if node is not None:
+            if node is not None and any(read.root == "run" for read in footprint(node)):
+                self.binder.problem(path, "a turn is judged before the run ends", "use `require`")
+            elif node is not None:
                 conditions.append((node, text))
         said = " and ".join(condition(node) for node, _ in conditions)
         reads = frozenset({Read("trace", "turn", "")}).union(*(footprint(n) for n, _ in conditions))
@@ -528,10 +534,6 @@ class _RunBinder:
                     )
 
 
-def _pair(first: str, then: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    return ("effect", first), ("before", then)
-
-
 def _happening(text: str, article: str = "A") -> str:
     key, _, name = text.partition(" ")
     noun = words(name)
@@ -551,23 +553,11 @@ def _calls_of(permits: Permits) -> str:
 # ---------------------------------------------------------------- the kinds
 
 
-def _bind_steps(binder: Binder, written: tuple[Step, ...]) -> tuple[BoundStep, ...]:
-    return _RunBinder(binder).steps(written)
-
-
-def _bind_actions(binder: Binder, written: Actions | None) -> tuple[ActionRule, ...]:
-    return _RunBinder(binder).actions(written)
-
-
-def _bind_turns(binder: Binder, written: tuple[Turn, ...]) -> tuple[Gate, ...]:
-    return _RunBinder(binder).turns(written)
-
-
 STEPS: Final = ClauseKind(
     name="steps",
     sections=("steps",),
     judged=JudgedAs.STEP,
-    bind=_bind_steps,
+    bind=lambda binder, written: _RunBinder(binder).steps(written),
     keys=(
         *("id", "on", "always", "after_every_call", "calls", "effect", "before"),
         *("count", "min", "max", "that"),
@@ -580,7 +570,7 @@ ACTIONS: Final = ClauseKind(
     name="actions",
     sections=("actions",),
     judged=JudgedAs.ACTION,
-    bind=_bind_actions,
+    bind=lambda binder, written: _RunBinder(binder).actions(written),
     keys=("forbid", "allow"),
     heading="Permitted calls",
     places={f"actions-{key}": ("actions", key) for key in ("forbid", "allow", "attempts")},
@@ -590,7 +580,7 @@ TURNS: Final = ClauseKind(
     name="turns",
     sections=("turns",),
     judged=JudgedAs.TURN,
-    bind=_bind_turns,
+    bind=lambda binder, written: _RunBinder(binder).turns(written),
     keys=("id", "user", "replies", "when", "say", "times", "then", "repair", "attempts"),
     heading="After each message",
     listed=("turns",),

@@ -25,10 +25,12 @@ from statediff.contract.language.syntax import (
     Loop,
     Node,
     Read,
+    RunOf,
     Variable,
     footprint,
     walk,
 )
+from statediff.contract.language.written import text_of
 from statediff.contract.parts import Expression, Identifier, Part, Reason
 from statediff.model.boundary import RuleError, locate
 from statediff.model.delta import Delta, Entity
@@ -231,8 +233,8 @@ def _not_of_one_state(node: Node) -> str | None:
     for part in walk(node):
         if isinstance(part, Entities) and part.root != "after":
             return f"`{part.root}.{part.entity}`: a derived field is a function of one state"
-        if isinstance(part, AnswerOf):
-            return f"`answer.{part.name}`: a derived field is a function of one state"
+        if isinstance(part, AnswerOf | RunOf):
+            return f"`{text_of(part)}`: a derived field is a function of one state"
     return None
 
 

@@ -26,16 +26,6 @@ from statediff.model.values import Value, printable
 # ---------------------------------------------------------------- as written
 
 
-class Approval(Part):
-    """An authorization by an approval that was there before the run and that the run let be."""
-
-    approval: TypeName
-    where: Annotated[
-        Expression,
-        Field(description="a condition over `approval`, the approval, and `it`, what was done"),
-    ]
-
-
 class Compensation(Part):
     """The call that undoes one effect, and what it leaves behind."""
 
@@ -70,8 +60,8 @@ class Effect(Part):
         Reason | None, Field(description="why the label is below what such a change has by default")
     ] = None
     authorized_by: Annotated[
-        Expression | Approval | None,
-        Field(description="an expression, or a mapping of approval and where"),
+        Expression | None,
+        Field(description="an expression, as `any(a.order == it.order for a in before.approval)`"),
     ] = None
     actor: Annotated[
         Expression | None,
@@ -124,8 +114,6 @@ class BoundEffect:
     is_retry_safe: bool | None
     sentence: str
     reads: frozenset[Read]
-    approval: str | None = None
-    """The type of the approvals that `authorized_by` is about, one by one; None: it says itself."""
     actor: Node | None = None
     """In whose name it must be done; None: in any."""
     undoing: Undoing | None = None
@@ -170,49 +158,38 @@ def _effect(binder: Binder, path: Path, raw: Effect) -> BoundEffect | None:
             code="unknown-name",
         )
         return None
-    approval = raw.authorized_by if isinstance(raw.authorized_by, Approval) else None
-    node: Node | None = None
-    if raw.authorized_by is not None:
-        node = _authorization(binder, (*path, "authorized_by"), type_name, raw.authorized_by)
-        if node is None:
+    variables: dict[str, Type] = {"it": EntityT(type_name), "new": EntityT(type_name)}
+    bound: list[Node | None] = []
+    for part, text in (("authorized_by", raw.authorized_by), ("actor", raw.actor)):
+        found = None if text is None else binder.expression((*path, part), text, variables)
+        if text is not None and found is None:
             return None
-    actor: Node | None = None
-    if raw.actor is not None:
-        variables: dict[str, Type] = {"it": EntityT(type_name), "new": EntityT(type_name)}
-        actor = binder.expression((*path, "actor"), raw.actor, variables)
-        if actor is None:
-            return None
+        bound.append(found)
+    node, actor = bound
     undoing = None
     if isinstance(raw.compensation, Compensation):
         undoing = _undoing(binder, (*path, "compensation"), type_name, raw.compensation)
     nodes = [n for n in (node, actor, *_computed(undoing)) if n is not None]
-    reads = frozenset[Read]().union(*map(footprint, nodes))
-    if approval is not None:
-        reads |= {Read("before", approval.approval, "")}
     return BoundEffect(
         id=name,
         operations=OPERATIONS[key],
         type=type_name,
         label=None if raw.reversibility is None else Label(raw.reversibility),
         authorized_by=node,
-        text=str(raw.authorized_by or "") if approval is None else approval.where,
+        text=raw.authorized_by or "",
         compensation=undoing.tool if undoing else _name(raw.compensation),
         is_retry_safe=raw.retry_safe,
-        sentence=_sentence(key, type_name, node, actor, by_approval=approval is not None),
-        reads=reads,
-        approval=None if approval is None else approval.approval,
+        sentence=_sentence(key, type_name, node, actor),
+        reads=frozenset[Read]().union(*map(footprint, nodes)),
         actor=actor,
         undoing=undoing,
         tool=raw.tool,
     )
 
 
-def _sentence(
-    key: str, type_name: str, node: Node | None, actor: Node | None, *, by_approval: bool
-) -> str:
+def _sentence(key: str, type_name: str, node: Node | None, actor: Node | None) -> str:
     own = f"the {type_name.replace('_', ' ')}"
-    by = ", an approval from before the run that it left alone" if by_approval else ""
-    sentence = f"{doing(key, type_name)} needs an authorization{by}"
+    sentence = f"{doing(key, type_name)} needs an authorization"
     if node is not None:
         sentence += f": {condition(node, own)}"
     return sentence + ("." if actor is None else f"; in whose name: {operand(actor, own)}.")
@@ -259,18 +236,6 @@ def _computed(undoing: Undoing | None) -> Iterator[Node]:
                 pass
 
 
-def _authorization(
-    binder: Binder, path: Path, type_name: str, written: str | Approval
-) -> Node | None:
-    variables: dict[str, Type] = {"it": EntityT(type_name), "new": EntityT(type_name)}
-    if isinstance(written, str):
-        return binder.expression(path, written, variables)
-    if not binder.types(path, "approval", (written.approval,))[0]:
-        return None
-    variables["approval"] = EntityT(written.approval)
-    return binder.expression((*path, "where"), written.where, variables)
-
-
 # ---------------------------------------------------------------- the kind
 
 
@@ -305,7 +270,6 @@ EFFECTS: Final = ClauseKind(
     bind=_bind,
     keys=(
         "on",
-        "where",
         "reversibility",
         "because",
         "authorized_by",

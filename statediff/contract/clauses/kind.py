@@ -37,10 +37,9 @@ OPERATIONS: Final[dict[str, frozenset[Op]]] = {
     "delete": frozenset({Op.DELETE, Op.UNLINK}),
     "link": frozenset({Op.LINK}),
     "unlink": frozenset({Op.UNLINK}),
-    "relink": frozenset({Op.UPDATE}),
     "any": frozenset(Op),
 }
-RELATIONS: Final = ("link", "unlink", "relink")
+RELATIONS: Final = ("link", "unlink")
 """The operations that may name a reference, `TYPE.FIELD`."""
 
 
@@ -61,7 +60,6 @@ class JudgedAs(Enum):
     TURN = "turns"
     ACTION = "actions"
     ACCESS = "access"
-    TRANSITION = "transition"
     CLAIM = "claims"
 
 
@@ -264,14 +262,7 @@ class Binder:
 
     def _check_associations(self, path: Path, key: str, entities: Iterable[EntityType]) -> None:
         for entity in entities:
-            if key == "relink":
-                self.problem(
-                    (*path, key),
-                    f"`relink` is for references, and {entity.name} is an entity type",
-                    f"name a reference, `{entity.name}.field`; a row of an association that goes "
-                    "elsewhere is an `unlink` and a `link`",
-                )
-            elif not entity.is_association:
+            if not entity.is_association:
                 self.problem(
                     (*path, key),
                     f"{entity.name} is not an association",

@@ -1,14 +1,15 @@
 """`forbid`, `require` and `allow`: patterns over deltas, or expressions over the states.
 
-The three share their keys, their bound forms and their binding; `sections.py` has the kinds.
+The three share their keys, their bound forms and their binding. A kind of another name whose
+clauses are bound to a `Pattern` or a `Condition` needs no judging of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Annotated, Any, Literal, Protocol
+from functools import cached_property, partial
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field as Described
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -17,6 +18,8 @@ from statediff.contract.clauses.kind import (
     OPERATIONS,
     RELATIONS,
     Binder,
+    ClauseKind,
+    JudgedAs,
     Path,
     plain_value,
 )
@@ -41,15 +44,7 @@ from statediff.contract.language.syntax import (
     footprint,
     walk,
 )
-from statediff.contract.parts import (
-    Count,
-    Expression,
-    Identifier,
-    Part,
-    Reason,
-    TypeName,
-    TypeNames,
-)
+from statediff.contract.parts import Count, Expression, Identifier, Part, Reason, TypeNames
 from statediff.model.delta import Op
 from statediff.model.json_values import canonical_json
 from statediff.model.paths import (
@@ -70,12 +65,6 @@ from statediff.model.verdict import Stage
 # ---------------------------------------------------------------- as written
 
 
-class Cascade(Part):
-    """How many rows of a type the system may add or remove with one matched entity."""
-
-    max: Annotated[int, Described(ge=1, description="a whole number of at least 1")]
-
-
 class Clause(Part):
     """A pattern over deltas, or (with `that` alone) an expression over the states."""
 
@@ -85,7 +74,6 @@ class Clause(Part):
     delete: TypeNames | None = None
     link: TypeNames | None = None
     unlink: TypeNames | None = None
-    relink: TypeNames | None = None
     any: TypeNames | None = None
     where: Expression | None = None
     set: Annotated[
@@ -103,13 +91,6 @@ class Clause(Part):
     that: Expression | None = None
     by: Literal["agent", "user", "system"] | None = None
     during: Literal["run"] | None = None
-    distinct: Annotated[tuple[str, ...] | None, Described(description="a list of clause ids")] = (
-        None
-    )
-    cascade: Annotated[
-        dict[TypeName, Cascade] | None,
-        Described(description="a mapping of entity types to `max`, the most rows for one entity"),
-    ] = None
     because: Reason | None = None
 
     @property
@@ -141,24 +122,13 @@ class Clause(Part):
         if not named and self.that is None:
             raise ValueError(f"needs one of {', '.join(OPERATIONS)}, or `that` with an expression")
         if not named:
-            for key in ("where", "set", "from_", "fields", "count", "by", "distinct", "cascade"):
+            for key in ("where", "set", "from_", "fields", "count", "by"):
                 if getattr(self, key) is not None:
                     raise ValueError(f"`{key.rstrip('_')}` needs an operation such as `update:`")
         return self
 
 
 Clauses = tuple[Clause, ...]
-
-
-class HasClauses(Protocol):
-    """A contract, or a branch of one."""
-
-    @property
-    def forbid(self) -> Clauses: ...
-    @property
-    def require(self) -> Clauses: ...
-    @property
-    def allow(self) -> Clauses: ...
 
 
 # ---------------------------------------------------------------- as bound
@@ -190,13 +160,14 @@ class Pattern:
     during_run: bool
     sentence: str
     reads: frozenset[Read]
-    distinct: tuple[str, ...] = ()
     relation: str | None = None
-    """For `link: TYPE.field`, `unlink` and `relink`: the operation and the to-one reference."""
+    """For `link: TYPE.field`, or `unlink`: the operation and the to-one reference.
+
+    Where such a `link` or `unlink` is forbidden, it is a fact about the two states: somebody holds
+    what they did not hold before, or no longer holds what they held, however that came about.
+    """
     names_fields: bool = False
     """Whether `fields:` was written out (then it also bounds what a create may fill in)."""
-    cascade: tuple[tuple[str, int], ...] = ()
-    """(type, most): rows of it the system may add or remove with one matched entity."""
     places: tuple[tuple[str, Selection], ...] = ()
     """(field, what is selected inside it); a field that is not here is selected as a whole."""
     removed: tuple[tuple[str, Selection], ...] = ()
@@ -212,22 +183,31 @@ class Pattern:
             for part in walk(node)
         )
 
+    @cached_property
+    def forbidden_relation(self) -> tuple[str, str] | None:
+        """(`link` or `unlink`, the reference) where the clause forbids such a fact."""
+        kind, _, field = (self.relation or "").partition(":")
+        is_fact = self.section is Stage.FORBID and kind in ("link", "unlink")
+        return (kind, field) if is_fact else None
+
+    @cached_property
+    def whole(self) -> frozenset[str]:
+        """The named fields that are selected with all that is in them."""
+        return frozenset(self.fields or ()) - {name for name, _ in self.places}
+
     def selects(self, field: str, steps: Steps, *sides: Observed) -> bool:
         """Whether all that is at the place, on each side, is selected."""
-        if self.fields is None:
+        if self.fields is None or field in self.whole:
             return True
-        inside = [selection for name, selection in self.places if name == field]
-        if not inside:
-            return field in self.fields
-        beside = [selection for name, selection in self.removed if name == field]
-        return field in self.fields and covers((*inside, *beside), steps, *sides)
+        inside = [part for name, part in (*self.places, *self.removed) if name == field]
+        return field in self.fields and covers(inside, steps, *sides)
 
     def touches(self, field: str, steps: Steps, before: Observed, after: Observed) -> bool:
         """Whether something selected changed with the place."""
-        inside = [selection for name, selection in self.places if name == field]
-        return self.fields is None or (
-            field in self.fields and (not inside or touches(inside, steps, before, after))
-        )
+        if self.fields is None or field in self.whole:
+            return True
+        inside = [part for name, part in self.places if name == field]
+        return field in self.fields and touches(inside, steps, before, after)
 
 
 @dataclass(frozen=True)
@@ -344,15 +324,14 @@ class PatternBinder:
         if clause.from_ is not None and key == "create":
             self._problem(("from",), "a created entity has no old values", "write `set:`")
         low, high, every = self._count()
-        cascade = self._cascade(entities)
         if len(binder.problems) > before:
             return None
         reads = {Read("delta", e.name, f) for e in entities for f in (fields or ("",))}
-        sentence = self._sentence(entities, relation, conditions, (low, high, every), cascade)
+        sentence = self._sentence(entities, relation, conditions, (low, high, every))
         return Pattern(
             id=name,
             section=self.stage,
-            operations=frozenset({Op.UPDATE}) if relation else OPERATIONS[key],
+            operations=self._operations(key, relation),
             types=tuple(e.name for e in entities),
             where=conditions.where,
             sets=conditions.sets,
@@ -365,11 +344,12 @@ class PatternBinder:
             by=clause.by,
             during_run=clause.during == "run",
             sentence=sentence,
-            reads=frozenset(reads).union(*(footprint(node) for node in conditions.nodes())),
-            distinct=clause.distinct or (),
+            reads=frozenset(reads).union(
+                self._presences(entities, key, relation),
+                *(footprint(node) for node in conditions.nodes()),
+            ),
             relation=f"{key}:{relation}" if relation else None,
             names_fields=clause.fields is not None,
-            cascade=cascade,
             places=places_inside(paths or ()),
             removed=tuple(
                 (field, steps)
@@ -378,6 +358,26 @@ class PatternBinder:
                 for steps in binder.policy.removed(entity.name, field)
             ),
         )
+
+    def _operations(self, key: str, relation: str | None) -> frozenset[Op]:
+        """The operations that it selects; a forbidden relation comes and goes with rows, too."""
+        if relation is None:
+            return OPERATIONS[key]
+        rows = {"link": OPERATIONS["create"], "unlink": OPERATIONS["delete"]}
+        is_forbidden = self.stage is Stage.FORBID
+        return OPERATIONS["update"] | (rows.get(key, frozenset()) if is_forbidden else frozenset())
+
+    def _presences(
+        self, entities: tuple[EntityType, ...], key: str, relation: str | None
+    ) -> Iterator[Read]:
+        """Reads of a forbidden relation: who names a target, and that the target is there."""
+        if relation is None or self.stage is not Stage.FORBID:
+            return
+        for entity in entities:
+            target = entity.by_name[relation].reference
+            for side in ("before", "after"):
+                yield Read(side, entity.name, relation)
+                yield from [Read(side, target, "")] if target else []
 
     def _problem(self, below: Path, message: str, hint: str = "", code: str = "contract") -> None:
         self.binder.problem((*self.path, *below), message, hint, code=code)
@@ -388,15 +388,12 @@ class PatternBinder:
         relation: str | None,
         conditions: _Conditions,
         count: tuple[int, int | None, bool],
-        cascade: tuple[tuple[str, int], ...],
     ) -> str:
         clause, first = self.clause, entities[0].name
-        own = f"the {first.replace('_', ' ')}"
-        that = conditions.that[first]
-        sections = {Stage.FORBID: "forbid", Stage.REQUIRE: "require"}
+        own, that = f"the {first.replace('_', ' ')}", conditions.that[first]
         low, high, every = count
         words = PatternWords(
-            section=sections.get(self.stage or Stage.FRAME, "allow"),
+            section="allow" if self.stage is None else self.stage.value,
             operation=str(clause.operation),
             types=tuple(e.name for e in entities),
             where=conditions.sentence(first, own),
@@ -406,7 +403,6 @@ class PatternBinder:
             high=high,
             is_every=every,
             that="" if that is None else condition(that, own),
-            cascade=cascade,
         )
         sentence = pattern_sentence(words)
         if clause.during != "run":
@@ -434,28 +430,6 @@ class PatternBinder:
 
     def _expression(self, key: str, text: str | None, variables: Mapping[str, Type]) -> Node | None:
         return None if text is None else self.binder.expression((*self.path, key), text, variables)
-
-    def _cascade(self, entities: tuple[EntityType, ...]) -> tuple[tuple[str, int], ...]:
-        found: list[tuple[str, int]] = []
-        matched = {entity.name for entity in entities}
-        by_name = self.binder.schema.by_name
-        for name, bound in sorted((self.clause.cascade or {}).items()):
-            spec = by_name.get(name)
-            place: Path = ("cascade", name)
-            if spec is None:
-                self._problem(place, f"unknown entity type `{name}`", suggest(name, by_name))
-            elif self.stage is Stage.FORBID:
-                self._problem(place, "a forbidden change explains nothing, so nothing goes with it")
-            elif not matched & {field.reference for field in spec.fields}:
-                self._problem(
-                    place,
-                    f"{name} refers to no {' or '.join(sorted(matched))}, so no row of it goes "
-                    "with one",
-                    "name the reference in the state schema, or write an allow clause",
-                )
-            else:
-                found.append((name, bound.max))
-        return tuple(found)
 
     def _paths(
         self, entities: tuple[EntityType, ...], relation: str | None
@@ -592,3 +566,35 @@ class PatternBinder:
         if stage is Stage.REQUIRE:
             return 1, 1, False
         return (1 if stage is Stage.FORBID else 0), None, False
+
+
+# ---------------------------------------------------------------- the kinds
+
+
+def _bind(
+    section: str, stage: Stage | None, binder: Binder, clauses: Clauses
+) -> Iterable[Pattern | Condition]:
+    return bind_clauses(binder, (section,), stage, clauses)
+
+
+def _kind(section: str, stage: Stage | None, judged: JudgedAs, heading: str) -> ClauseKind:
+    operations = ("create", "update", "delete", *RELATIONS, "any")
+    which = ("by", "where", "from", "set", "fields")
+    counted = ("count", "min", "max", "that", "during")
+    return ClauseKind(
+        name=section,
+        sections=(section,),
+        judged=judged,
+        bind=partial(_bind, section, stage),
+        keys=("id", *operations, *which, *counted),
+        heading=heading,
+        listed=(section,),
+        attributes={"node": "that", "sets": "set", "froms": "from"},
+        can_fail=stage is not None,
+        must_hold=stage is Stage.REQUIRE,
+    )
+
+
+FORBID: Final = _kind("forbid", Stage.FORBID, JudgedAs.FORBIDDEN, "Forbidden")
+REQUIRE: Final = _kind("require", Stage.REQUIRE, JudgedAs.REQUIRED, "Required")
+ALLOW: Final = _kind("allow", None, JudgedAs.ALLOWED, "Everything else")

@@ -22,9 +22,7 @@ from statediff.contract.clauses.conduct import ACTIONS, STEPS, TURNS, Actions, S
 from statediff.contract.clauses.derive import DERIVE, Derive
 from statediff.contract.clauses.effects import EFFECTS, Effect
 from statediff.contract.clauses.kind import ClauseKind
-from statediff.contract.clauses.patterns import Clauses
-from statediff.contract.clauses.sections import ALLOW, FORBID, REQUIRE
-from statediff.contract.clauses.transition import TRANSITION, Transition
+from statediff.contract.clauses.patterns import ALLOW, FORBID, REQUIRE, Clauses
 from statediff.contract.parts import (
     BESIDE,
     Duration,
@@ -47,7 +45,6 @@ KINDS: Final[tuple[ClauseKind, ...]] = (
     STEPS,
     ACTIONS,
     TURNS,
-    TRANSITION,
     READS,
 )
 """Every kind of clause, in the order of binding: an id belongs to what is bound first."""
@@ -283,7 +280,6 @@ class ContractDocument(Part):
     ] = ()
     any_of: Branches | None = None
     disputed: Disputed | None = None
-    transition: Transition | None = None
     effects: Annotated[
         tuple[Effect, ...],
         Field(description="a list of kinds of effect and what holds for them"),

@@ -46,6 +46,12 @@ Command = Annotated[
         description="a command, started in the folder of this file and without a shell",
     ),
 ]
+ALL: Final = "all"
+Keep = Annotated[
+    Literal["all"] | tuple[Text, ...],
+    Described(description="`all`, or a list of branches, tags and references of a repository"),
+]
+"""Which references of a repository are copied beside what leads to its base."""
 Sentences = Annotated[tuple[Text, ...], Described(description="a list of sentences")]
 
 
@@ -78,6 +84,7 @@ class SourceEntry(Part):
     down: Command | None = None
     timeout: Duration | None = None
     base: FileName | None = None
+    keep: Keep | None = None
     types: Annotated[
         Identifier | None, Described(description="what the names of its types begin with, e.g. git")
     ] = None

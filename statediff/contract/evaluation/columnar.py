@@ -1,12 +1,13 @@
 """Clauses over a whole entity type, screened column by column over the stored Arrow chunks.
 
-`plan` says, of the expression alone, whether it compares and combines plain fields, literals and
-inputs of the one type it ranges over. A screen then sorts the entities of a state, without decoding
-them, into those of which the outcome is certain and those that the row evaluator must look at:
-every entity with a cell that is unobserved or null where null has no order, of a kind stored in no
-exact native form (floats, decimals, mixed kinds, integers beyond 64 bits), or in arithmetic that
-would overflow. What is certain and changes nothing is passed over; everything else is evaluated by
-rows. So the outcome, the witness and the reasons are those of the row evaluator, by construction.
+`plan` says, of the expression alone, whether it compares and combines plain fields of the one type
+it ranges over with literals, inputs and values from outside. A screen then sorts the entities of a
+state, without decoding them, into those of which the outcome is certain and those that the row
+evaluator must look at: every entity with a cell that is unobserved or null where null has no order,
+of a kind stored in no exact native form (floats, decimals, mixed kinds, integers beyond 64 bits),
+or in arithmetic that would overflow. What is certain and changes nothing is passed over; everything
+else is evaluated by rows. So the outcome, the witness and the reasons are those of the row
+evaluator, by construction.
 
 In a column of truths here, null stands for "ask the row evaluator", never for false. What a whole
 column cannot say as the row evaluator would (another kind, an overflow, a literal that fits no
@@ -15,20 +16,22 @@ cell) raises `NotForColumns`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from itertools import groupby, islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from statediff.contract.language.context import EntityRef, EntitySet, Result, Undefined, Unknown
 from statediff.contract.language.syntax import (
     And,
+    AnswerOf,
     Arithmetic,
     Compare,
     Comprehension,
@@ -41,11 +44,12 @@ from statediff.contract.language.syntax import (
     Not,
     Or,
     Variable,
+    free_variables,
     walk,
 )
 from statediff.model.batches import Row, batch_rows, form_of
 from statediff.model.schema import Kind
-from statediff.model.values import Key, Value
+from statediff.model.values import Absent, Key, Value
 from statediff.model.view import Columns
 
 REFUSED: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError)
@@ -87,8 +91,13 @@ class Kernels:
     """
 
     def __init__(
-        self, batches: list[pa.RecordBatch], forms: Mapping[str, str], table: pa.Table | None
+        self,
+        batches: list[pa.RecordBatch],
+        forms: Mapping[str, str],
+        table: pa.Table | None,
+        of: Plan,
     ) -> None:
+        self._of = of
         self._batches = batches
         self._forms = forms
         self._table = table
@@ -148,6 +157,8 @@ class Kernels:
     def value(self, node: Node) -> Operand:
         """The value of an expression per row, or a literal."""
         match node:
+            case AnswerOf() | FieldOf(entity=Variable()) if not is_own(node, self._of.variable):
+                return self._from_outside(node)
             case FieldOf(field=name):
                 if name not in self._columns:
                     self._columns[name] = self._column(name)
@@ -164,6 +175,12 @@ class Kernels:
             case _:
                 pass
         raise NotForColumns
+
+    def _from_outside(self, node: Node) -> Operand:
+        value = self._of.outside(node)
+        if isinstance(value, (Absent, EntityRef, EntitySet, Undefined, Unknown)):
+            raise NotForColumns
+        return Operand(value, None, is_literal=True)
 
     def _column(self, name: str) -> Operand:
         kind = _NATIVE.get(self._forms[name])
@@ -252,6 +269,10 @@ GROUP: Final = 512
 """Chunks screened in one piece."""
 
 
+def _nothing_outside(_node: Node) -> Result:
+    raise NotForColumns  # nobody said what it is
+
+
 @dataclass(frozen=True)
 class Plan:
     """A comprehension over one whole type that columns can screen."""
@@ -262,13 +283,15 @@ class Plan:
     element: Node
     fields: tuple[str, ...]
     """The fields it reads."""
+    variable: str = ""
+    is_closed: bool = True
+    """It names nothing but the element; else it is another question for each of its outsides."""
+    outside: Callable[[Node], Result] = field(default=_nothing_outside, compare=False)
+    """Evaluates what comes from outside, once a question."""
 
 
-def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
-    """The plan of a comprehension, or None where it has to be evaluated row by row.
-
-    With `whole_entities` the element may be the entity itself, which is then only counted.
-    """
+def planned(body: Node, whole_entities: bool) -> Plan | None:
+    """The plan of a comprehension; see `gathering.plan`."""
     if whole_entities and isinstance(body, Entities) and body.root in ("before", "after"):
         return Plan(body.root, body.entity, (), body, ())
     if not isinstance(body, Comprehension) or len(body.loops) != 1:
@@ -280,17 +303,28 @@ def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
     parts = [*loop.conditions, *(() if whole_entities and is_entity else (body.element,))]
     if not all(is_plain(part, loop.name) for part in parts):
         return None
-    names = {n.field for part in parts for n in walk(part) if isinstance(n, FieldOf)}
-    source = loop.source
-    return Plan(source.root, source.entity, loop.conditions, body.element, tuple(sorted(names)))
+    names = {n.field for part in parts for n in walk(part) if is_own(n, loop.name)}
+    root, entity = loop.source.root, loop.source.entity
+    is_closed = free_variables(body) == frozenset()
+    fields = tuple(sorted(names))
+    return Plan(root, entity, loop.conditions, body.element, fields, loop.name, is_closed)
+
+
+def is_own(node: Node, variable: str) -> TypeGuard[FieldOf]:
+    """True for a field of the element."""
+    return (
+        isinstance(node, FieldOf)
+        and isinstance(node.entity, Variable)
+        and node.entity.name == variable
+    )
 
 
 def is_plain(node: Node, variable: str) -> bool:
-    """Whether the expression is made of the variable's own fields, literals and inputs alone."""
+    """True where all of it is the variable's own fields and what is at hand without reading."""
     match node:
-        case FieldOf(entity=Variable(name=name), part=()):
-            return name == variable
-        case Const() | InputOf():
+        case FieldOf(entity=Variable(name=name), part=part):
+            return name != variable or not part
+        case Const() | InputOf() | AnswerOf():
             return True
         case And(parts=parts) | Or(parts=parts) | Items(items=parts):
             return all(is_plain(part, variable) for part in parts)
@@ -310,10 +344,12 @@ class Partial:
     """What columns alone say of an aggregate, over `count` elements; `rows` are the others."""
 
     count: int = 0
-    total: int = 0
+    total: int | Fraction = 0
     least: int | Fraction | None = None
     greatest: int | Fraction | None = None
     has_equals: bool = False
+    undefined: int = 0
+    """Further elements that are undefined for certain, beside one that is looked at."""
     rows: tuple[tuple[Key, Row], ...] = ()
 
 
@@ -435,10 +471,10 @@ def _segments(of: Plan, columns: Columns) -> Iterator[_Segment]:
             table = pa.Table.from_batches(group)
         except pa.ArrowInvalid:
             for forms, run in groupby(group, lambda batch: _forms(batch, of.fields)):
-                yield _Segment(list(run), dict(zip(of.fields, forms, strict=True)))
+                yield _Segment(of, list(run), dict(zip(of.fields, forms, strict=True)))
             continue
         forms = _forms(group[0], of.fields)
-        yield _Segment(group, dict(zip(of.fields, forms, strict=True)), table)
+        yield _Segment(of, group, dict(zip(of.fields, forms, strict=True)), table)
 
 
 def _forms(batch: pa.RecordBatch, fields: tuple[str, ...]) -> tuple[str, ...]:
@@ -451,12 +487,13 @@ class _Segment:
 
     def __init__(
         self,
+        of: Plan,
         batches: list[pa.RecordBatch],
         forms: dict[str, str],
         table: pa.Table | None = None,
     ) -> None:
         self._batches = batches
-        self._kernels = Kernels(batches, forms, table)
+        self._kernels = Kernels(batches, forms, table, of)
 
     def all_rows(self, columns: Columns, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
         """Every row."""

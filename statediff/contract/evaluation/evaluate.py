@@ -7,9 +7,10 @@ is unknown. A value is known, `Unknown` (some value of its kind, possibly null o
 entity, division by zero, min or max of nothing).
 
 `and`/`or` evaluate left to right, so a guard on the left protects what is on its right. Quantifiers
-take all their elements, whatever the order of rows: one undefined element makes the whole
-undefined. Sets of outcomes are combined as if independent; where each unobserved value occurs once
-in the expression the result is exact, elsewhere it may be wider than necessary, never narrower.
+take all their elements, whatever the order of rows: a witness decides, and without one an undefined
+element makes the whole undefined. Sets of outcomes are combined as if independent; where each
+unobserved value occurs once in the expression the result is exact, elsewhere it may be wider than
+necessary, never narrower.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Final
 
 from statediff.contract.evaluation.gathering import collected, quantify, unique
 from statediff.contract.evaluation.operations import (
+    Reckoned,
     aggregate,
     arithmetic,
     as_condition,
+    compared,
     field_value,
     look,
     member_by_key,
@@ -36,7 +39,6 @@ from statediff.contract.evaluation.relations import (
     relate,
     settle,
 )
-from statediff.contract.evaluation.remembering import remembered
 from statediff.contract.evaluation.texts import (
     TEXT_FUNCTIONS,
     item_at,
@@ -57,7 +59,6 @@ from statediff.contract.language.context import (
     Undefined,
     Unknown,
     either,
-    note,
 )
 from statediff.contract.language.syntax import (
     TEXT,
@@ -82,6 +83,7 @@ from statediff.contract.language.syntax import (
     Or,
     PartOf,
     Reaches,
+    RunOf,
     Variable,
 )
 from statediff.model.explanation import Explanation, Reason, frozen
@@ -103,7 +105,6 @@ _CUT: Final = 61
 
 def outcomes(node: Node, context: EvalContext, env: Env) -> int:
     """The mask of outcomes that the condition can have."""
-    context.step()
     if isinstance(node, Compare):
         return _compare(node, context, env)
     match node:
@@ -113,9 +114,10 @@ def outcomes(node: Node, context: EvalContext, env: Env) -> int:
             return _junction(parts, context, env, stop=TRUE, go_on=FALSE)
         case Not(child=child):
             return negate(outcomes(child, context, env))
-        case Call(name="all" | "any" | "unique" as name):
-            work = unique if name == "unique" else quantify
-            return int(remembered(_SELF, work, node, context, env))
+        case Call(name="all" | "any"):
+            return quantify(EVALUATOR, node, context, env)
+        case Call(name="unique"):
+            return unique(EVALUATOR, node, context, env)
         case Call(name="exists"):
             return _exists(node, context, env)
         case Reaches(start=start, goal=goal):
@@ -132,7 +134,7 @@ def outcomes(node: Node, context: EvalContext, env: Env) -> int:
         ):
             return _test(node, context, env)
         case Call(name="same_items"):
-            return same_items(_SELF, node, context, env)
+            return same_items(EVALUATOR, node, context, env)
         case _:
             pass
     return as_condition(evaluate(node, context, env), context)
@@ -142,13 +144,13 @@ def _junction(
     parts: tuple[Node, ...], context: EvalContext, env: Env, stop: int, go_on: int
 ) -> int:
     """Left to right; `stop` decides, `go_on` continues, anything else is kept as possible."""
-    mark = len(context.seen)
+    mark = context.mark()
     possible = 0
     for part in parts:
-        here = len(context.seen)
+        here = context.mark()
         mask = outcomes(part, context, env)
         if mask == stop and not possible:
-            del context.seen[mark:here]
+            context.forget(mark, here)
             return stop
         possible |= mask & ~go_on
         if not mask & go_on:
@@ -157,18 +159,40 @@ def _junction(
 
 
 def _compare(node: Compare, context: EvalContext, env: Env) -> int:
-    left = evaluate(node.left, context, env)
     right: Result
     if node.op in ("in", "not in") and isinstance(node.right, Entities):
+        left = evaluate(node.left, context, env)
         mask = member_by_key(left, node.right, context)
         right = Reason.KEYS(entity_type=node.right.entity)
     else:
-        right = evaluate(node.right, context, env)
-        mask = relate(_POSITIVE.get(node.op, node.op), left, right, context)
+        op = _POSITIVE.get(node.op, node.op)
+        if isinstance(node.left, Call) or isinstance(node.right, Call):
+            sides = _reckoned(node.left, context, env), _reckoned(node.right, context, env)
+            decided = compared(op, *sides)
+            left, right = (side.result for side in sides)
+            if decided is not None:
+                left, right = (side.shown for side in sides)
+        else:
+            left, right = evaluate(node.left, context, env), evaluate(node.right, context, env)
+            decided = None
+        mask = relate(op, left, right, context) if decided is None else decided
     if node.op in ("!=", "not in"):
         mask = negate(mask)
-    context.seen.append(Seen(node, left, right, mask, _things(node, context, env)))
+    if context.trail is not None:
+        things = _things(node, context, env)
+        context.trail.seen.append(Seen(node, left, right, mask, things))
     return mask
+
+
+def _reckoned(node: Node, context: EvalContext, env: Env) -> Reckoned:
+    """The value, and of an aggregate the bounds of what it may be."""
+    if isinstance(node, Call) and (
+        node.name in ("sum", "min", "max") or (node.name == "count" and len(node.arguments) == 1)
+    ):
+        found = collected(EVALUATOR, node, context, env)
+        return Reckoned(found) if isinstance(found, Undefined) else aggregate(node.name, found)
+    value = evaluate(node, context, env)
+    return Reckoned(value, value, value)
 
 
 _POSITIVE: Final = {"!=": "==", "not in": "in"}
@@ -188,18 +212,17 @@ def _exists(node: Call, context: EvalContext, env: Env) -> int:
     mask = TRUE
     match found:
         case Undefined(reason):
-            context.undefined.append(reason)
-            mask = UNDEFINED
+            mask = context.undefined_by(reason)
         case Unknown():
-            note(found, context)
+            context.waits_for(found.causes)
             mask = either(found.maybe_null)
         case Absent():
             mask = FALSE
         case _:
             pass
-    context.seen.append(
-        Seen(node, found, True, mask, (found,) if isinstance(found, EntityRef) else ())
-    )
+    if context.trail is not None:
+        things = (found,) if isinstance(found, EntityRef) else ()
+        context.trail.seen.append(Seen(node, found, True, mask, things))
     return mask
 
 
@@ -207,29 +230,28 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
     arguments = [evaluate(a, context, env) for a in node.arguments]
     for argument in arguments:
         if isinstance(argument, Undefined):
-            context.undefined.append(argument.reason)
-            return UNDEFINED
+            return context.undefined_by(argument.reason)
     unknown = [a for a in arguments if isinstance(a, Unknown)]
     known = [a for a in arguments if not isinstance(a, Unknown)]
     wanted = finite if node.name == "within" else is_text
     mask: int
     if any(not wanted(plain(a)) for a in known):
-        context.undefined.append(Reason.NO_TEST(function=node.name))
-        mask = UNDEFINED
+        mask = context.undefined_by(Reason.NO_TEST(function=node.name))
     elif unknown:
         for argument in unknown:
-            note(argument, context)
+            context.waits_for(argument.causes)
         mask = either(any(a.maybe_null or a.maybe_undefined for a in unknown))
     else:
         mask = TRUE if apply_test(node.name, arguments) else FALSE
-    left, right = arguments[0], arguments[1]
-    context.seen.append(Seen(node, left, right, mask, _things(node, context, env)))
+    if context.trail is not None:
+        left, right = arguments[0], arguments[1]
+        things = _things(node, context, env)
+        context.trail.seen.append(Seen(node, left, right, mask, things))
     return mask
 
 
 def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
     """The value of the expression: known, `Unknown` or `Undefined`."""
-    context.step()
     if isinstance(node, FieldOf):
         return field_value(node, evaluate(node.entity, context, env))
     if isinstance(node, Variable):
@@ -237,8 +259,8 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
     match node:
         case Const(value=value) | InputOf(value=value):
             return value
-        case AnswerOf(name=name):
-            return _said(name, context)
+        case AnswerOf() | RunOf():
+            return _recorded(node, context)
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
             return _lookup(root, entity, keys, context, env)
         case Follow(reference=reference, type=EntityT(type=entity)):
@@ -255,7 +277,7 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
         case Arithmetic():
             left, right = evaluate(node.left, context, env), evaluate(node.right, context, env)
             if node.type == TEXT or isinstance(node.type, ListT):
-                return joined(left, right, node.type == TEXT, context)
+                return joined(left, right, node.type == TEXT)
             result = arithmetic(node.op, left, right)
             if isinstance(result, Undefined) and result.reason == Reason.NO_NUMBER():
                 return Undefined(_no_number(node, left, right, context, env))
@@ -269,19 +291,28 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             pass
     mask = outcomes(node, context, env)
     if mask == UNDEFINED:
-        return Undefined(
-            context.undefined[-1] if context.undefined else Reason.CONDITION_UNDEFINED()
-        )
+        return Undefined(context.last_undefined)
     if mask in (TRUE, FALSE):
         return mask == TRUE
-    return Unknown(frozenset(context.causes), False, bool(mask & UNDEFINED))
+    # Some cause there is, whether a trail is left or not: what has none is no longer open.
+    causes = context.causes or frozenset({Reason.SOME_CONDITION()})
+    return Unknown(causes, False, bool(mask & UNDEFINED))
 
 
-def _said(name: str, context: EvalContext) -> Result:
-    """A value of the answer; not observed where prose says it in two ways."""
+def _recorded(node: AnswerOf | RunOf, context: EvalContext) -> Result:
+    """A value of the answer, or a fact about the run, as far as it was recorded.
+
+    Not observed where prose says the value in two ways, or nobody knows how the run ended.
+    """
+    if isinstance(node, RunOf):
+        if context.ending is None:
+            return Unknown(frozenset({Reason.NO_ENDING()}), False)
+        return context.ending.how if node.name == "ended" else context.ending.exit_code
     if isinstance(context.answer, NoAnswer):
+        if context.answer.is_unread:
+            return Unknown(frozenset({context.answer.cause}), False)
         return Undefined(Reason.NO_ANSWER(words=context.answer.cause))
-    said = context.answer.get(name, ABSENT)
+    said = context.answer.get(node.name, ABSENT)
     if isinstance(said, Unobserved):
         return Unknown(frozenset({Reason.ANSWER_UNCLEAR(words=said.cause)}), False)
     return said
@@ -294,13 +325,13 @@ _OF_VALUES: Final = TEXT_FUNCTIONS | {"sum", "min", "max", "count", "abs", "len"
 def _function(node: Call, context: EvalContext, env: Env) -> Result:
     match node:
         case Call(name="count", arguments=(_,)) | Call(name="sum" | "min" | "max"):
-            return remembered(_SELF, _aggregated, node, context, env)
+            return _reckoned(node, context, env).result
         case Call(name="abs" | "len" as name, arguments=(argument,)):
             return unary(name, evaluate(argument, context, env))
         case _:
             pass
     arguments = [evaluate(argument, context, env) for argument in node.arguments]
-    return text_function(node.name, arguments, context)
+    return text_function(node.name, arguments)
 
 
 def _no_number(
@@ -370,8 +401,5 @@ def _follow(reference: FieldOf, entity: str, context: EvalContext, env: Env) -> 
     return look(holder.side, entity, (value,), context)
 
 
-_SELF = Evaluator(outcomes, evaluate)
-
-
-def _aggregated(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Result:
-    return aggregate(node.name, *collected(by, node, context, env))
+EVALUATOR: Final = Evaluator(outcomes, evaluate)
+"""The two halves as those modules are given them that know neither."""

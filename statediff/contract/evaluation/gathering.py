@@ -1,20 +1,34 @@
 """Elements: quantifiers over them, and the values of those that count.
 
 `and`, `or` and the sets of outcomes are `evaluation`'s; decided here is which elements there are,
-that one undefined element makes the whole undefined, and what of them stays to be seen.
+that one witness decides beside undefined ones, and what of them stays to be seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from statediff.contract.evaluation.columnar import NOTHING, Partial, plan
-from statediff.contract.evaluation.likely import likely
-from statediff.contract.evaluation.operations import aggregate, as_condition
-from statediff.contract.evaluation.ranges import crowd_of, deciding, elements, paid
-from statediff.contract.evaluation.relations import combine, comparison_key
+from statediff.contract.evaluation.columnar import (
+    NOTHING,
+    Partial,
+    Plan,
+    planned,
+    screened,
+    summarized,
+)
+from statediff.contract.evaluation.joins import narrowed, summed
+from statediff.contract.evaluation.operations import Collected, as_condition
+from statediff.contract.evaluation.relations import (
+    ALL,
+    ALL_ITEMS,
+    ANY,
+    ANY_ITEM,
+    combine,
+    comparison_key,
+)
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -27,14 +41,19 @@ from statediff.contract.language.context import (
     Looked,
     Result,
     Seen,
-    TooCostly,
+    Trail,
     Undefined,
     Unknown,
-    note,
+    crowd_of,
+    whole,
 )
-from statediff.contract.language.syntax import Call, Comprehension, Entities, Loop, Node
+from statediff.contract.language.syntax import Call, Comprehension, Entities, Loop, Node, ScalarT
+from statediff.model.batches import Row
 from statediff.model.explanation import Cause, Reason
 from statediff.model.explanation import causes as causes_of
+from statediff.model.schema import Kind
+from statediff.model.values import Key
+from statediff.model.view import ColumnarView, Columns
 
 MAX_LOOKED: Final = 1000
 MAX_NEAREST: Final = 3
@@ -52,78 +71,35 @@ def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
             return as_condition(listed, context)
         total = go_on
         for item in listed:
-            total = combine(stop, go_on, total, as_condition(item, context))
+            total = combine(
+                ALL_ITEMS if stop == FALSE else ANY_ITEM, total, as_condition(item, context)
+            )
         return total
-    of = plan(body)
-    here = len(context.seen)
+    here = context.mark()
+    of, entity_set = plan(body), None
+    if of is not None and not of.is_closed:
+        entity_set = narrowed(by, body.loops[0], body.element, stop, context, env)
+    if of is not None and entity_set is None:
+        entity_set = deciding(_at(of, by, context, env), context, neutral=go_on == TRUE)
+    found = _elements(by, body.loops, context, env, body.element, go_on, entity_set)
+    if context.trail is None:
+        return _over(found, stop, go_on)
     held: list[EntityRef] = []
-    if of is None:
-        mask = _over_likely(by, node, context, env, (stop, go_on), held)
-    else:
-        entity_set = deciding(of, context, neutral=go_on == TRUE)
-        with paid(context):
-            found = _elements(by, body.loops, context, env, body.element, go_on, entity_set)
-            mask = _over(found, context, stop, go_on, held)
+    mask = _over(_watched(found, context.trail, stop, held), stop, go_on)
     if mask == FALSE and stop == FALSE:
-        parts = tuple(context.seen[here:])
+        parts = tuple(context.trail.seen[here:])
         looked = Looked(1, False, held[0].type if held else "", ((tuple(held), parts),))
-        context.seen.append(Seen(node, None, None, mask, tuple(held), lambda: looked))
+        context.trail.seen.append(Seen(node, None, None, mask, tuple(held), lambda: looked))
     elif mask == FALSE:
-        context.seen.append(unmet(by, node, context, env))
+        nearest = partial(_nearest, by, body, context, env)
+        context.trail.seen.append(Seen(node, None, None, mask, (), nearest))
     return mask
 
 
-def _over_likely(
-    by: Evaluator,
-    node: Call,
-    context: EvalContext,
-    env: Env,
-    ends: tuple[int, int],
-    held: list[EntityRef],
-) -> int:
-    """The outcomes over those elements alone that may decide it, where they are known.
-
-    `ends` are the outcome that decides the quantifier and the one that does not.
-    """
-    body: Any = node.arguments[0]
-    stop, go_on = ends
-    near = likely(by, node, context, env)
-    if near is not None:
-        marks = len(context.seen), set(context.causes), len(context.undefined), context.steps
-        context.steps += near.steps
-        found = _elements(by, body.loops, context, env, body.element, go_on, near.entities)
-        try:
-            return _over(found, context, stop, go_on, held)
-        except TooCostly:
-            # What was seen until the steps ran out is part of the finding: one by one, then.
-            held.clear()
-            del context.seen[marks[0] :], context.undefined[marks[2] :]
-            context.causes.intersection_update(marks[1])
-            context.steps = marks[3]
-    found = _elements(by, body.loops, context, env, body.element, go_on)
-    return _over(found, context, stop, go_on, held)
-
-
-def unmet(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Seen:
-    """What an `any` over a comprehension leaves to be seen where nothing satisfies it."""
-    body: Any = node.arguments[0]
-    return Seen(node, None, None, FALSE, (), lambda: _nearest(by, body, context, env))
-
-
-def over_some(
-    by: Evaluator, node: Call, context: EvalContext, env: Env, entities: EntitySet
-) -> Result | None:
-    """The quantifier, count or sum as if these were all entities; None where more is to say."""
-    body = node.arguments[0]
-    if node.name in ("all", "any") and isinstance(body, Comprehension):
-        neutral = TRUE if node.name == "all" else FALSE
-        found = _elements(by, body.loops, context, env, body.element, neutral, entities)
-        return neutral if all(mask == neutral for mask, _, _ in found) else None
-    values, causes, reason = _collect(by, body, context, env, entities)
-    if causes or reason:
-        return None
-    result = aggregate(node.name, values, causes, reason)
-    return None if isinstance(result, Undefined) else result
+def _at(of: Plan, by: Evaluator, context: EvalContext, env: Env) -> Plan:
+    """The plan with what comes from outside: other variables, and the answer."""
+    apart = context.apart()
+    return replace(of, outside=lambda node: by.evaluate(node, apart, env))
 
 
 def _nearest(by: Evaluator, body: Comprehension, context: EvalContext, env: Env) -> Looked:
@@ -132,53 +108,59 @@ def _nearest(by: Evaluator, body: Comprehension, context: EvalContext, env: Env)
     How far one came is the place in the text of the comparison that failed. No more than
     `MAX_LOOKED` elements are looked at again.
     """
-    quiet = replace(context, seen=[], causes=set(), undefined=[], is_paid=True)
+    trail = Trail()
+    apart = replace(context, trail=trail)
     found: list[tuple[int, tuple[EntityRef, ...], tuple[Seen, ...]]] = []
     is_more = False
-    for inner, _ in bindings(by, body.loops, quiet, env, set()):
+    for inner, *_ in bindings(by, body.loops, apart, env, set()):
         if len(found) == MAX_LOOKED:
             is_more = True
             break
-        quiet.seen.clear()
+        trail.seen.clear()
         if isinstance(inner, Undefined):
             continue
-        by.outcomes(body.element, quiet, inner)
+        by.outcomes(body.element, apart, inner)
         refs = tuple(r for loop in body.loops if isinstance(r := inner[loop.name], EntityRef))
-        failed = max((each.node.offset for each in quiet.seen if each.mask == FALSE), default=-1)
-        found.append((failed, refs, tuple(quiet.seen)))
+        failed = max((each.node.offset for each in trail.seen if each.mask == FALSE), default=-1)
+        found.append((failed, refs, tuple(trail.seen)))
     source = body.loops[0].source
     name = source.entity if isinstance(source, Entities) else ""
     near = sorted(found, key=lambda each: -each[0])[:MAX_NEAREST]
     return Looked(len(found), is_more, name, tuple((refs, seen) for _, refs, seen in near))
 
 
-def _over(
-    found: Iterator[tuple[int, bool, Env]],
-    context: EvalContext,
-    stop: int,
-    go_on: int,
-    held: list[EntityRef],
-) -> int:
-    """The outcomes of a quantifier over its elements'; only what decides is kept as seen.
+def _over(found: Iterator[tuple[int, bool, Env]], stop: int, go_on: int) -> int:
+    """The outcomes of a quantifier over its elements'."""
+    total, ranks = go_on, ALL if stop == FALSE else ANY
+    for mask, more, _ in found:
+        after = combine(ranks, total, mask)
+        # Two further elements have no outcome that one has not: the gravest counts.
+        total = total | after if more else after
+    return total
 
-    `held` takes the entities of the first element that decides it.
+
+def _watched(
+    found: Iterator[tuple[int, bool, Env]], trail: Trail, stop: int, held: list[EntityRef]
+) -> Iterator[tuple[int, bool, Env]]:
+    """The elements as they are; of their trail only what decides is kept.
+
+    Of those that are certainly undefined the first is kept, and of those that certainly decide it
+    the first, where it comes first. `held` takes the entities of the first that decides it.
     """
-    mark = len(context.seen)
-    total = go_on
-    kept = False
+    is_shown, is_undefined = False, False
+    mark, undefined = len(trail.seen), len(trail.undefined)
     for mask, more, inner in found:
         if mask == stop and not held:
             held += [each for each in inner.values() if isinstance(each, EntityRef)]
-        after = combine(stop, go_on, total, mask)
-        # Two further elements have no outcome that one has not: the gravest counts.
-        total = total | after if more else after
-        decisive = bool(mask & (stop | UNDEFINED))
-        if not decisive or (kept and mask == stop):
-            del context.seen[mark:]
-        if decisive:
-            kept = True
-            mark = len(context.seen)
-    return total
+        yield mask, more, inner
+        is_again = (is_shown and mask == stop) or (is_undefined and mask == UNDEFINED)
+        if is_again or not mask & (stop | UNDEFINED):
+            del trail.seen[mark:]
+        if is_again:
+            del trail.undefined[undefined:]
+        is_shown |= bool(mask & (stop | UNDEFINED))
+        is_undefined |= mask == UNDEFINED
+        mark, undefined = len(trail.seen), len(trail.undefined)
 
 
 def _elements(
@@ -196,11 +178,12 @@ def _elements(
     `entity_set` is what the first loop ranges over, where that is known already.
     """
     loop, rest = loops[0], loops[1:]
-    for item, more in _range(by, loop.source, context, env, entity_set):
-        context.step()
+    if entity_set is None:
+        wanted = FALSE if neutral == TRUE else TRUE
+        entity_set = narrowed(by, loop, None if rest else element, wanted, context, env)
+    for item, more in items_of(by, loop.source, context, env, entity_set):
         if isinstance(item, Undefined):
-            context.undefined.append(item.reason)
-            yield UNDEFINED, more, {}
+            yield context.undefined_by(item.reason), more, {}
             continue
         inner = {**env, loop.name: item}
         own = {loop.name: item}
@@ -221,15 +204,16 @@ def _elements(
             yield by.outcomes(element, context, inner) | spare, more, own
 
 
-def _range(
+def items_of(
     by: Evaluator, source: Node, context: EvalContext, env: Env, entity_set: EntitySet | None = None
 ) -> Iterator[tuple[Result, bool]]:
+    """The items ranged over, each with whether it stands for any number that nobody has seen."""
     entity_set = crowd_of(source, context, env) if entity_set is None else entity_set
     if isinstance(entity_set, EntitySet):
         for entity_ref in entity_set:
             yield entity_ref, False
         if entity_set.incomplete:
-            context.causes.update(entity_set.incomplete)
+            context.waits_for(entity_set.incomplete)
             why = causes_of(entity_set.incomplete)
             cause = why[0] if len(why) == 1 else Reason.ALL_OF(causes=why)
             yield EntityRef(entity_set.side, entity_set.type, (), None, cause), True
@@ -239,7 +223,7 @@ def _range(
         for item in listed:
             yield item, False
     elif isinstance(listed, Unknown):
-        note(listed, context)
+        context.waits_for(listed.causes)
         yield Unknown(listed.causes), True
         if listed.maybe_null or listed.maybe_undefined:
             yield Undefined(Reason.LIST_MAY_BE_NULL()), True
@@ -249,23 +233,22 @@ def _range(
 
 
 def unique(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
-    """The outcomes of `unique`; the first two elements that are equal are what decided it."""
-    holders: list[tuple[EntityRef, ...]] = []
-    values, causes, reason, beside = collected(by, node, context, env, holders)
-    if reason:
-        context.undefined.append(reason)
-        if not causes:
-            return UNDEFINED
-    equals = _equals(values)
-    mask = TRUE | FALSE if causes else TRUE
-    if beside.has_equals or equals is not None:
-        mask = FALSE
-    context.causes.update(causes)
-    mask = mask | UNDEFINED if reason else mask
-    if equals is not None:
+    """The outcomes of `unique`; the first two elements that are equal decide it."""
+    of = collected(by, node, context, env)
+    if isinstance(of, Undefined):
+        return context.undefined_by(of.reason)
+    equals = _equals(of.values)
+    has_equals = of.beside.has_equals or equals is not None
+    mask = FALSE
+    if not has_equals:
+        context.waits_for(of.causes)
+        mask = (0 if of.undefined else TRUE) | (FALSE if _may_be_equal(of) else 0)
+    if of.reason and (of.may_be_none or not has_equals):
+        mask |= context.undefined_by(of.reason)
+    if equals is not None and context.trail is not None:
         first, second = equals
-        both = (*holders[first], *holders[second])
-        context.seen.append(Seen(node, values[first], both, mask, both))
+        both = (*of.holders[first], *of.holders[second])
+        context.trail.seen.append(Seen(node, of.values[first], both, mask, both))
     return mask
 
 
@@ -280,74 +263,114 @@ def _equals(values: list[Result]) -> tuple[int, int] | None:
     return None
 
 
-def collected(
-    by: Evaluator,
-    node: Call,
-    context: EvalContext,
-    env: Env,
-    holders: list[tuple[EntityRef, ...]] | None = None,
-) -> tuple[list[Result], set[Cause], Cause, Partial]:
-    """What `_collect` gives, with what columns say of elements that it need not collect."""
+def _may_be_equal(of: Collected) -> bool:
+    """Whether two elements are equal in some completion."""
+    every = [*of.values, *of.doubted]
+    known = [each for each in every if not isinstance(each, Unknown)]
+    is_alone = len(every) + of.beside.count <= 1
+    return of.is_any or _equals(known) is not None or (len(known) < len(every) and not is_alone)
+
+
+def collected(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Collected | Undefined:
+    """The elements of an aggregate; `Undefined` where there is no list of them.
+
+    What columns or an index say of elements need not be collected.
+    """
     body = node.arguments[0]
     of = plan(body, whole_entities=node.name == "count")
-    if of is None:
-        return *_collect(by, body, context, env, holders=holders), NOTHING
-    mark = len(context.seen)
-    beside, entity_set = elements(of, context, node.name)
-    with paid(context):
-        values, causes, reason = _collect(by, body, context, env, entity_set, holders)
-    # Conditions over a whole type would fill the witness with entities that decide nothing.
-    del context.seen[mark:]
-    return values, causes, reason, beside
+    mark = context.mark()
+    beside, entity_set = NOTHING, None
+    if isinstance(body, Comprehension) and (of is None or not of.is_closed):
+        beside, entity_set = summed(by, node.name, body, context, env) or (NOTHING, None)
+    if of is not None and entity_set is None:
+        beside, entity_set = elements(_at(of, by, context, env), context, node.name)
+    if isinstance(body, Comprehension):
+        found: Collected | Undefined = _of_loops(by, body, context, env, entity_set)
+    else:
+        found = _of_list(by, body, context, env, entity_set)
+    if isinstance(found, Collected):
+        found.beside = beside
+    # Conditions over many elements would fill the witness with entities that decide nothing.
+    context.forget(mark)
+    return found
 
 
-def _collect(
+def _of_list(
+    by: Evaluator, body: Node, context: EvalContext, env: Env, entity_set: EntitySet | None
+) -> Collected | Undefined:
+    """The members of a set of entities, or the items of a list."""
+    entity_set = crowd_of(body, context, env) if entity_set is None else entity_set
+    if isinstance(entity_set, EntitySet):
+        members = list(entity_set)
+        return Collected(
+            list(members),
+            [(member,) for member in members],
+            is_any=bool(entity_set.incomplete),
+            causes=set(entity_set.incomplete),
+        )
+    listed = by.evaluate(body, context, env)
+    if isinstance(listed, tuple):
+        unknown = [v for v in listed if isinstance(v, Unknown)]
+        causes = {cause for each in unknown for cause in each.causes}
+        reason = MAYBE if any(v.maybe_undefined for v in unknown) else ""
+        found = Collected(list(listed), [()] * len(listed), reason=reason, causes=causes)
+        found.may_be_none = bool(reason)
+        return found
+    if isinstance(listed, Unknown):
+        reason = MAYBE if listed.maybe_null or listed.maybe_undefined else ""
+        unseen: list[Result] = [Unknown(listed.causes)]
+        found = Collected(doubted=unseen, is_any=True, reason=reason, causes=set(listed.causes))
+        found.may_be_none = bool(reason)
+        return found
+    return listed if isinstance(listed, Undefined) else Undefined(Reason.NOTHING_LISTED())
+
+
+def _of_loops(
     by: Evaluator,
-    body: Node,
+    body: Comprehension,
     context: EvalContext,
     env: Env,
-    entity_set: EntitySet | None = None,
-    holders: list[tuple[EntityRef, ...]] | None = None,
-) -> tuple[list[Result], set[Cause], Cause]:
-    """The value of every element that counts, the causes of what may be missing, and a reason.
+    entity_set: EntitySet | None,
+) -> Collected:
+    """The elements of a comprehension.
 
-    The reason says why the whole is undefined; with causes, why it may be. `holders` takes the
-    entities that each value is of.
+    Of one loop no element is passed over: how many are undefined is asked by `count`. Of loops
+    within others nobody knows how many are.
     """
-    holders = [] if holders is None else holders
-    if not isinstance(body, Comprehension):
-        entity_set = crowd_of(body, context, env) if entity_set is None else entity_set
-        if isinstance(entity_set, EntitySet):
-            members = list(entity_set)
-            holders += [(member,) for member in members]
-            return members, set(entity_set.incomplete), ""
-        listed = by.evaluate(body, context, env)
-        if isinstance(listed, tuple):
-            unknown = [v for v in listed if isinstance(v, Unknown)]
-            holders += [()] * len(listed)
-            found = {cause for each in unknown for cause in each.causes}
-            return list(listed), found, MAYBE if any(v.maybe_undefined for v in unknown) else ""
-        if isinstance(listed, Unknown):
-            is_open = listed.maybe_null or listed.maybe_undefined
-            return [], set(listed.causes), MAYBE if is_open else ""
-        is_undefined = isinstance(listed, Undefined)
-        return [], set(), listed.reason if is_undefined else Reason.NOTHING_LISTED()
-    values: list[Result] = []
-    causes: set[Cause] = set()
-    reason: Cause = ""
-    for inner, certain in bindings(by, body.loops, context, env, causes, entity_set):
+    found = Collected(is_plain=_is_plain(body))
+    is_nested = len(body.loops) > 1
+    if entity_set is None and not is_nested:
+        entity_set = crowd_of(body.loops[0].source, context, env)
+    for inner, mask, more in bindings(by, body.loops, context, env, found.causes, entity_set):
         value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, context, inner)
+        is_sure = mask in (TRUE, UNDEFINED) and not more
+        found.is_any |= more
+        found.is_uncounted |= is_nested and bool(mask & UNDEFINED)
+        if mask & UNDEFINED:
+            found.reason = found.reason or MAYBE
         if isinstance(value, Undefined):
-            reason = value.reason
+            found.reason = value.reason if found.reason in ("", MAYBE) else found.reason
+            found.maybe += 1
+            found.undefined += is_sure
             continue
         if isinstance(value, Unknown):
-            causes |= value.causes
-            reason = reason or (MAYBE if value.maybe_undefined else "")
-        if certain and not isinstance(inner, Undefined):
-            values.append(value)
+            found.causes |= value.causes
+            found.reason = found.reason or (MAYBE if value.maybe_undefined else "")
+        if mask == TRUE and not more and not isinstance(inner, Undefined):
+            found.values.append(value)
             held = (inner[loop.name] for loop in body.loops)
-            holders.append(tuple(each for each in held if isinstance(each, EntityRef)))
-    return values, causes, reason
+            found.holders.append(tuple(each for each in held if isinstance(each, EntityRef)))
+        else:
+            found.maybe += 1
+            found.doubted.append(value)
+    return found
+
+
+_ORDERED: Final = frozenset({Kind.INT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP})
+
+
+def _is_plain(body: Comprehension) -> bool:
+    return isinstance(body.element.type, ScalarT) and body.element.type.kind in _ORDERED
 
 
 def bindings(
@@ -357,13 +380,17 @@ def bindings(
     env: Env,
     causes: set[Cause],
     entity_set: EntitySet | None = None,
-) -> Iterator[tuple[Env | Undefined, bool]]:
-    """What the variables are, element by element, and whether it certainly counts."""
+) -> Iterator[tuple[Env | Undefined, int, bool]]:
+    """Element by element: its variables, the outcomes of its counting, if it is any number.
+
+    `Undefined` where it can only be that, and once for an outer element that may be.
+    """
     loop, rest = loops[0], loops[1:]
-    for item, more in _range(by, loop.source, context, env, entity_set):
-        context.step()
+    if entity_set is None:
+        entity_set = narrowed(by, loop, None, TRUE, context, env)
+    for item, more in items_of(by, loop.source, context, env, entity_set):
         if isinstance(item, Undefined):
-            yield item, more
+            yield item, UNDEFINED, more
             continue
         if more:
             causes.update([item.cause] if isinstance(item, EntityRef) else item.causes)
@@ -374,13 +401,61 @@ def bindings(
                 mask = (mask & ~TRUE) | by.outcomes(test, context, inner)
         if not more and mask not in (TRUE, FALSE, UNDEFINED):
             causes.update(context.causes, (DOUBTED,))
-        if mask & UNDEFINED:
-            reason = context.undefined[-1] if mask == UNDEFINED else MAYBE
-            yield Undefined(reason), more
-        if mask & TRUE:
-            certain = mask == TRUE and not more
-            if rest:
-                found = bindings(by, rest, context, inner, causes)
-                yield from ((each, known and certain) for each, known in found)
-            else:
-                yield inner, certain
+        if mask & UNDEFINED and (rest or not mask & TRUE):
+            reason = context.last_undefined if mask == UNDEFINED else MAYBE
+            yield Undefined(reason), mask, more
+        if mask & TRUE and rest:
+            for each, counts, further in bindings(by, rest, context, inner, causes):
+                yield each, (mask & ~TRUE) | counts, more or further
+        elif mask & TRUE:
+            yield inner, mask, more
+
+
+# ---------------------------------------------------------------- what columns decide
+
+
+def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
+    """The plan of a comprehension, or None where it has to be evaluated row by row.
+
+    With `whole_entities` the element may be the entity itself, which is then only counted.
+    """
+    place = Plan, whole_entities
+    if place not in body.worked_out:
+        body.worked_out[place] = planned(body, whole_entities)
+    found: Plan | None = body.worked_out[place]
+    return found
+
+
+def deciding(of: Plan, context: EvalContext, neutral: bool) -> EntitySet:
+    """The entities that can decide a quantifier over the type; the others are `neutral` to it."""
+    columns = _columns(of, context)
+    if columns is None:
+        return whole(of.side, of.type, context)
+    return _rest(of, context, lambda: screened(of, columns, context.fields_of(of.type), neutral))
+
+
+def elements(of: Plan, context: EvalContext, name: str) -> tuple[Partial, EntitySet]:
+    """What columns say of the elements of an aggregate, and the entities they cannot speak for."""
+    columns = _columns(of, context)
+    if columns is None:
+        return NOTHING, whole(of.side, of.type, context)
+    partial = summarized(of, columns, context.fields_of(of.type), name)
+    if partial is None:
+        return NOTHING, whole(of.side, of.type, context)
+    return partial, _rest(of, context, lambda: iter(partial.rows))
+
+
+def _columns(of: Plan, context: EvalContext) -> Columns | None:
+    view = context.view(of.side)
+    if not isinstance(view, ColumnarView):
+        return None
+    return view.columns(of.type, context.fields_of(of.type))
+
+
+def _rest(
+    of: Plan, context: EvalContext, rows: Callable[[], Iterator[tuple[Key, Row]]]
+) -> EntitySet:
+    return replace(
+        whole(of.side, of.type, context),
+        entity_refs=lambda: (EntityRef(of.side, of.type, key, row) for key, row in rows()),
+    )

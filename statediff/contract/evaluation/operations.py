@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 
 from statediff.contract.evaluation.columnar import NOTHING, Partial
-from statediff.contract.evaluation.ranges import not_enumerated
 from statediff.contract.evaluation.relations import exact, finite, order, plain, settle
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
-    UNDEFINED,
     EntityRef,
     EvalContext,
     Result,
     Undefined,
     Unknown,
     either,
-    note,
+    not_enumerated,
 )
 from statediff.contract.language.syntax import CALL_TYPE, Entities, FieldOf
 from statediff.model.explanation import Cause, Reason, cause
@@ -45,24 +45,21 @@ def as_condition(result: Result, context: EvalContext) -> int:
         case False:
             return FALSE
         case Unknown():
-            note(result, context)
+            context.waits_for(result.causes)
             return either(result.maybe_null or result.maybe_undefined)
         case Undefined(reason):
-            context.undefined.append(reason)
-            return UNDEFINED
+            return context.undefined_by(reason)
         case _:
             pass
-    context.undefined.append(Reason.NO_CONDITION())
-    return UNDEFINED
+    return context.undefined_by(Reason.NO_CONDITION())
 
 
 def member_by_key(left: Result, right: Entities, context: EvalContext) -> int:
     """The outcomes of `left in before.TYPE`."""
     if isinstance(left, Undefined):
-        context.undefined.append(left.reason)
-        return UNDEFINED
+        return context.undefined_by(left.reason)
     if isinstance(left, Unknown):
-        note(left, context)
+        context.waits_for(left.causes)
         return either(left.maybe_undefined)
     if left is None or isinstance(left, Absent):
         return FALSE
@@ -70,28 +67,29 @@ def member_by_key(left: Result, right: Entities, context: EvalContext) -> int:
     if isinstance(found, Absent):
         return FALSE
     if isinstance(found, Unknown):
-        note(found, context)
+        context.waits_for(found.causes)
         return either(False)
     return TRUE
 
 
 def look(side: str, entity: str, key: Key, context: EvalContext) -> Result:
-    """The entity; ABSENT only where the enumeration is complete."""
+    """The entity; ABSENT only where the enumeration cannot have missed it."""
     key = tuple(settle(part) for part in key)
     side = context.now if side == "now" else side
     view = context.view(side)
     enumeration = view.enumeration(entity)
     if enumeration.coverage is not Coverage.UNOBSERVED:
-        row = view.row(entity, _match_kind(key))
+        captured = captured_key(key)
+        row = view.row(entity, captured)
         if row is not None:
             return EntityRef(side, entity, key, row)
-        if enumeration.is_complete:
+        if not enumeration.may_miss(captured):
             return ABSENT
     return Unknown(frozenset({not_enumerated(entity, side, enumeration)}), False, True)
 
 
-def _match_kind(key: Key) -> Key:
-    """Integral numbers look up integer keys however they are written."""
+def captured_key(key: Key) -> Key:
+    """The key as it was captured: integral numbers look up integers however they are written."""
     return tuple(
         int(p) if isinstance(p, Decimal) and p.is_finite() and p == p.to_integral_value() else p
         for p in key
@@ -174,39 +172,162 @@ def unary(name: str, value: Result) -> Result:
     return Undefined(Reason.NO_LENGTH())
 
 
-def aggregate(
-    name: str,
-    values: list[Result],
-    causes: set[Cause],
-    reason: Cause,
-    beside: Partial = NOTHING,
-) -> Result:
-    """`sum`, `min`, `max` or `count` of collected elements; `reason` if one is undefined.
+@dataclass
+class Collected:
+    """The elements of an aggregate, and what else may count."""
 
-    `beside` are further elements, of which columns say enough.
+    values: list[Result] = field(default_factory=list)
+    """Of those that count for certain."""
+    holders: list[tuple[EntityRef, ...]] = field(default_factory=list)
+    """The entities that each of these values is of."""
+    doubted: list[Result] = field(default_factory=list)
+    """Of those that may count, and of those that nobody has seen."""
+    maybe: int = 0
+    """Elements that may count: doubtful ones, and those that are undefined."""
+    undefined: int = 0
+    """Elements that are undefined for certain."""
+    is_any: bool = False
+    """Any number of others may count."""
+    is_uncounted: bool = False
+    """Elements within one that is undefined: nobody knows how many."""
+    reason: Cause = ""
+    """Why an element is, or may be, undefined."""
+    may_be_none: bool = False
+    """There may be no list at all: an item of it may be undefined, or it is null."""
+    causes: set[Cause] = field(default_factory=set)
+    """Why there may be more, or other values."""
+    beside: Partial = NOTHING
+    """What columns, or an index, say of further elements, all of which count."""
+    is_plain: bool = False
+    """Any two values of an element, null apart, have an order (and numbers a sum)."""
+
+    @property
+    def is_open(self) -> bool:
+        """Completions may differ in what counts, or in its value."""
+        is_doubted = self.is_any or self.maybe > self.undefined
+        return is_doubted or any(isinstance(each, Unknown) for each in self.values)
+
+
+@dataclass(frozen=True)
+class Reckoned:
+    """A result, with the least and the greatest that it may be where completions have such.
+
+    Elements that are undefined count 0 to 1 in a `count`; its bounds hold beside them.
     """
-    if reason and not causes:
-        return Undefined(reason)
-    if causes:
-        return Unknown(frozenset(causes), False, name != "count" or bool(reason))
+
+    result: Result
+    least: Result = None
+    greatest: Result = None
+
+    @property
+    def shown(self) -> Result:
+        """The value, or the bounds of one that nobody knows."""
+        return self if isinstance(self.result, (Unknown, Undefined)) else self.result
+
+
+def aggregate(name: str, of: Collected) -> Reckoned:
+    """`count`, `sum`, `min` or `max`; an empty sum is zero, and min or max of nothing undefined.
+
+    Open and undefined elements leave it decided where every completion agrees.
+    """
     if name == "count":
-        return len(values) + beside.count
-    if any(v is None or isinstance(v, Absent) for v in values):
-        return Undefined(Reason.OVER_NOTHING(function=name))
+        return _count(of)
+    known = [each for each in of.values if not isinstance(each, Unknown)]
+    others = [each for each in of.doubted if not isinstance(each, Unknown)]
+    unseen = [each for each in (*of.values, *of.doubted) if isinstance(each, Unknown)]
+    if of.undefined:
+        return Reckoned(Undefined(of.reason))
+    extreme = _sum if name == "sum" else partial(_extreme, name)
+    found = extreme(known, of.beside)
+    has_some = bool(of.values or of.beside.count)
+    if isinstance(found, Undefined) and (known or not (has_some or of.is_open)):
+        return Reckoned(found)
+    if not of.is_open:
+        return Reckoned(found)
+    every = extreme([*known, *others], of.beside)
+    may_fail = (
+        bool(of.reason)
+        or any(each.maybe_null or each.maybe_undefined for each in unseen)
+        or (not of.is_plain and (bool(unseen) or of.is_any))
+        or (name != "sum" and not has_some)
+        or (isinstance(every, Undefined) and bool(known or others))
+    )
+    causes = frozenset(of.causes)
+    if may_fail:
+        return Reckoned(Unknown(causes, False, True))
+    # How often an unseen element counts matters to a sum alone.
+    is_bounded = not unseen and not (of.is_any and name == "sum")
     if name == "sum":
-        if not all(finite(v) for v in values):
-            return Undefined(Reason.SUM_OF_OTHERS())
-        return sum((exact(v) for v in values), Fraction(beside.total))
-    if beside.count and not values:
-        return beside.least if name == "min" else beside.greatest
+        ends = [
+            found + sum((side(exact(each), Fraction(0)) for each in others), Fraction(0))
+            for side in (min, max)
+        ]
+        least, greatest = ends if is_bounded else (None, None)
+    else:
+        near = None if isinstance(found, Undefined) else found
+        far = every if is_bounded else None
+        least, greatest = (far, near) if name == "min" else (near, far)
+    if least is not None and greatest is not None and order(least, greatest) == 0:
+        return Reckoned(greatest if name == "min" else least, least, greatest)
+    return Reckoned(Unknown(causes, False), least, greatest)
+
+
+def _count(of: Collected) -> Reckoned:
+    least = len(of.values) + of.beside.count
+    is_bounded = not (of.is_any or of.is_uncounted)
+    greatest = least + of.maybe + of.beside.undefined if is_bounded else None
+    if least == greatest and not of.reason:
+        return Reckoned(least, least, least)
+    if of.reason and not of.is_open:
+        return Reckoned(Undefined(of.reason), least, greatest)
+    found = Unknown(frozenset(of.causes), False, bool(of.reason))
+    return Reckoned(found) if of.may_be_none else Reckoned(found, least, greatest)
+
+
+def _sum(values: list[Result], beside: Partial) -> Result:
+    if any(each is None or isinstance(each, Absent) for each in values):
+        return Undefined(Reason.OVER_NOTHING(function="sum"))
+    if not all(map(finite, values)):
+        return Undefined(Reason.SUM_OF_OTHERS())
+    return sum(map(exact, values), Fraction(beside.total))
+
+
+def _extreme(name: str, values: list[Result], beside: Partial) -> Result:
+    """The first that is least or greatest."""
+    if any(each is None or isinstance(each, Absent) for each in values):
+        return Undefined(Reason.OVER_NOTHING(function=name))
+    if beside.count:
+        values = [beside.least if name == "min" else beside.greatest, *values]
     if not values:
         return Undefined(Reason.OF_NOTHING(function=name))
     wanted = -1 if name == "min" else 1
     best = values[0]
-    for value in values[1:]:
-        sign = order(value, best)
+    for each in values[1:]:
+        sign = order(each, best)
         if sign is None:
             return Undefined(Reason.NO_COMMON_ORDER(function=name))
-        if sign == wanted:
-            best = value
+        best = each if sign == wanted else best
     return best
+
+
+def compared(op: str, left: Reckoned, right: Reckoned) -> int | None:
+    """The outcome that all values within the bounds have; None where there is no such."""
+    if not any(isinstance(side.result, (Unknown, Undefined)) for side in (left, right)):
+        return None
+    match op:
+        case "<":
+            is_true, is_false = _below(left, right, -1), _below(right, left, -1, 0)
+        case "<=":
+            is_true, is_false = _below(left, right, -1, 0), _below(right, left, -1)
+        case ">" | ">=":
+            return compared("<" if op == ">" else "<=", right, left)
+        case "==":
+            is_true, is_false = False, _below(left, right, -1) or _below(right, left, -1)
+        case _:
+            return None
+    return TRUE if is_true else FALSE if is_false else None
+
+
+def _below(one: Reckoned, other: Reckoned, *signs: int) -> bool:
+    known = one.greatest is not None and other.least is not None
+    return known and order(one.greatest, other.least) in signs

@@ -24,12 +24,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from statediff.contract.evaluation.ranges import not_enumerated
 from statediff.contract.evaluation.relations import comparison_key
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
-    UNDEFINED,
     EntityRef,
     EvalContext,
     Result,
@@ -38,7 +36,7 @@ from statediff.contract.language.context import (
     Unknown,
     Way,
     either,
-    note,
+    not_enumerated,
 )
 from statediff.contract.language.syntax import EntityT, Hop, Reaches
 from statediff.model.batches import Row, batch_keys, batch_rows, decode_column, form_of
@@ -88,25 +86,25 @@ def reaching(node: Reaches, start: Result, goal: Result, context: EvalContext) -
     ends = [_end(end, given) for end, given in ((node.start, start), (node.goal, goal))]
     for end in ends:
         if isinstance(end, Undefined):
-            context.undefined.append(end.reason)
-            return UNDEFINED
+            return context.undefined_by(end.reason)
     unknown = [end for end in ends if isinstance(end, Unknown)]
     if unknown:
         for end in unknown:
-            note(end, context)
+            context.waits_for(end.causes)
         return either(any(end.maybe_undefined or end.maybe_null for end in unknown))
     first, last = ends
     roads = _roads(node.hops, first.side, context)
     at, target = (first.type, _name_of(first.key)), (last.type, _name_of(last.key))
-    known = _walk(roads, target, False, context)
+    known = _walk(roads, target, False)
     way = _way(roads, known, at, last)
     mask = FALSE if way.steps is None else TRUE
     if way.steps is None and roads.has_doubts:
-        causes = roads.causes_between(_walk(roads, target, True, context), at)
-        context.causes |= causes
+        causes = roads.causes_between(_walk(roads, target, True), at)
+        context.waits_for(causes)
         mask = TRUE | FALSE if causes else FALSE
-    rows = tuple(row for _, row, _ in way.steps or ())
-    context.seen.append(Seen(node, first, way, mask, (first, *rows, last)))
+    if context.trail is not None:
+        rows = tuple(row for _, row, _ in way.steps or ())
+        context.trail.seen.append(Seen(node, first, way, mask, (first, *rows, last)))
     return mask
 
 
@@ -416,7 +414,7 @@ class _Roads:
 
 
 def _roads(hops: tuple[Hop, ...], side: str, context: EvalContext) -> _Roads:
-    """The hops in that state, read once a judgement and paid for once an evaluation."""
+    """The hops in that state, read once a judgement."""
     view = context.view(side)
     fields = tuple(context.fields_of(hop.entity) for hop in hops)
     found: _Roads | None = context.walks.get((id(view), hops, fields))
@@ -425,23 +423,15 @@ def _roads(hops: tuple[Hop, ...], side: str, context: EvalContext) -> _Roads:
     else:
         for hop, read in zip(hops, fields, strict=True):
             look(hop, view, read)
-    _pay(context, id(found), found.size)
     return found
 
 
-def _walk(roads: _Roads, goal: tuple[str, Name], with_doubts: bool, context: EvalContext) -> _Walk:
+def _walk(roads: _Roads, goal: tuple[str, Name], with_doubts: bool) -> _Walk:
     key = (*goal, with_doubts)
     found = roads.walks.get(key)
     if found is None:
         found = roads.walks[key] = roads.walk(goal, with_doubts)
-    _pay(context, (id(roads), key), sum(map(len, found.values())))
     return found
-
-
-def _pay(context: EvalContext, what: Any, steps: int) -> None:
-    if what not in context.walked:
-        context.walked.add(what)
-        context.charge(steps)
 
 
 def _way(roads: _Roads, walk: _Walk, at: tuple[str, Name], last: EntityRef) -> Way:

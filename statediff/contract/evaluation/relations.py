@@ -6,11 +6,13 @@ Numbers compare exactly whatever their kind, entities by key, everything else wi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import zip_longest
+from operator import eq, ge, gt, le, lt
 from typing import Any, Final
 
 import re2
@@ -25,14 +27,16 @@ from statediff.contract.language.context import (
     Undefined,
     Unknown,
     either,
-    note,
 )
 from statediff.contract.language.kinds import compile_regex
 from statediff.model.explanation import Reason
 from statediff.model.values import Absent, Map, Unobserved, Value, same, told_apart
 
 _EXACT: Final = (int, str)
-"""Kinds that are equal to each other as Python has it."""
+"""Kinds that are equal to each other, and in order, as Python has it."""
+_HOLDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "==": eq, "<": lt, "<=": le, ">": gt, ">=": ge,
+}  # fmt: skip
 
 
 def _named(side: Result) -> Result:
@@ -44,18 +48,16 @@ def _named(side: Result) -> Result:
 
 def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
     """The outcomes of `left op right` with op in == < <= > >= in."""
-    if op == "==" and type(left) is type(right) and type(left) in _EXACT:
-        return TRUE if left == right else FALSE
+    if op != "in" and type(left) is type(right) and type(left) in _EXACT:
+        return TRUE if _HOLDS[op](left, right) else FALSE
     left, right = _named(left), _named(right)
     for side in (left, right):
         if isinstance(side, Undefined):
-            context.undefined.append(side.reason)
-            return UNDEFINED
+            return context.undefined_by(side.reason)
     if op == "in" and isinstance(right, tuple):
         return _member(left, right, context)
     if op == "in" and not isinstance(right, Unknown):
-        context.undefined.append(Reason.NO_MEMBERSHIP())
-        return UNDEFINED
+        return context.undefined_by(Reason.NO_MEMBERSHIP())
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
     may_be_json = any(isinstance(s, Map | tuple) for s in (left, right))
     is_told = bool(unknown) and op == "==" and not may_be_json
@@ -64,11 +66,10 @@ def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
         return TRUE if told else FALSE
     if unknown:
         for side in unknown:
-            note(side, context)
+            context.waits_for(side.causes)
         ordered = () if op == "==" else (right,) if op == "in" else (left, right)
         if any(s is None or isinstance(s, Absent) for s in ordered):
-            context.undefined.append(Reason.NO_ORDER_OF_NULL())
-            return UNDEFINED
+            return context.undefined_by(Reason.NO_ORDER_OF_NULL())
         is_open = any(u.maybe_undefined or (u in ordered and u.maybe_null) for u in unknown)
         return either(is_open)
     if op == "==" and isinstance(left, tuple) and isinstance(right, tuple):
@@ -77,10 +78,8 @@ def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
         return TRUE if equal(left, right) else FALSE
     sign = order(left, right)
     if sign is None:
-        context.undefined.append(Reason.NO_ORDER())
-        return UNDEFINED
-    holds = {"<": sign < 0, "<=": sign <= 0, ">": sign > 0, ">=": sign >= 0}[op]
-    return TRUE if holds else FALSE
+        return context.undefined_by(Reason.NO_ORDER())
+    return TRUE if _HOLDS[op](sign, 0) else FALSE
 
 
 def _digest(side: Result) -> Result:
@@ -96,7 +95,7 @@ def _member(left: Result, right: tuple[Result, ...], context: EvalContext) -> in
     is_open = isinstance(left, Unknown) and left.maybe_undefined
     total = FALSE | UNDEFINED if is_open else FALSE
     for item in right:
-        total = combine(TRUE, FALSE, total, relate("==", left, item, context))
+        total = combine(ANY_ITEM, total, relate("==", left, item, context))
     return total
 
 
@@ -104,7 +103,7 @@ def _equal_lists(left: tuple[Result, ...], right: tuple[Result, ...], context: E
     """Item by item, because one that nobody has seen leaves the whole open."""
     total = TRUE if len(left) == len(right) else FALSE
     for one, other in zip_longest(left, right):
-        total = combine(FALSE, TRUE, total, relate("==", one, other, context))
+        total = combine(ALL_ITEMS, total, relate("==", one, other, context))
     return total
 
 
@@ -112,7 +111,7 @@ def equal(a: Result, b: Result) -> bool:
     """Equality of known results: numbers by value, entities by key, everything else exactly."""
     a, b = plain(a), plain(b)
     if _is_number(a) and _is_number(b):
-        return exact(a) == exact(b)
+        return bool(a == b) if type(a) is type(b) else exact(a) == exact(b)
     if isinstance(a, float) or isinstance(b, float):
         return _is_any_number(a) and _is_any_number(b) and bool(a == b)
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -254,17 +253,31 @@ def settle(value: Result) -> Value:
     return value  # type: ignore[no-any-return]  # every other result here is a Value
 
 
+ANY: Final = (TRUE, UNDEFINED, FALSE)
+ALL: Final = (FALSE, UNDEFINED, TRUE)
+"""A witness decides a quantifier, beside whatever is undefined."""
+ANY_ITEM: Final = (UNDEFINED, TRUE, FALSE)
+ALL_ITEMS: Final = (UNDEFINED, FALSE, TRUE)
+"""A list of which an item is undefined is none."""
+
+
 @lru_cache(1024)  # there are no more of such masks
-def combine(stop: int, go_on: int, total: int, element: int) -> int:
-    """Outcomes of a quantifier after one more element: undefined > stop > go_on."""
+def combine(ranks: tuple[int, int, int], total: int, element: int) -> int:
+    """Outcomes of all elements after one more: of two, the one that ranks first."""
     mask = 0
-    for a in (TRUE, FALSE, UNDEFINED):
-        for b in (TRUE, FALSE, UNDEFINED):
+    for a in ranks:
+        for b in ranks:
             if total & a and element & b:
-                mask |= UNDEFINED if UNDEFINED in (a, b) else stop if stop in (a, b) else go_on
+                mask |= min(a, b, key=ranks.index)
     return mask
 
 
 def negate(mask: int) -> int:
     """The outcomes of the negation; undefined stays undefined."""
     return (mask & UNDEFINED) | (FALSE if mask & TRUE else 0) | (TRUE if mask & FALSE else 0)
+
+
+def both(a: int, b: int) -> int:
+    """`a and b`, left to right."""
+    mask = a & ~TRUE
+    return mask | b if a & TRUE else mask

@@ -1,8 +1,4 @@
-"""Texts, lists and instants made of other values, and lists compared as multisets.
-
-Everything is bounded: a text or list that is made may have `MAX_MADE` parts, and making it costs
-steps by its length; beyond either the clause is UNKNOWN.
-"""
+"""Texts, lists and instants made of other values, and lists compared as multisets."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from datetime import date, datetime
 from itertools import chain
 from typing import Any, Final
 
-from statediff.contract.evaluation.gathering import bindings
+from statediff.contract.evaluation.gathering import MAYBE, bindings
 from statediff.contract.evaluation.relations import comparison_key, exact, finite
 from statediff.contract.language.context import (
     FALSE,
@@ -25,7 +21,6 @@ from statediff.contract.language.context import (
     Evaluator,
     Result,
     Seen,
-    TooCostly,
     Undefined,
     Unknown,
 )
@@ -33,13 +28,7 @@ from statediff.contract.language.syntax import Call, Comprehension, Node
 from statediff.model.explanation import Cause, Reason
 from statediff.model.values import ABSENT
 
-MAX_MADE: Final = 1 << 24
-"""Characters of a text, or items of a list, that an expression may make."""
-_CHARACTERS_A_STEP: Final = 256
-
-TEXT_FUNCTIONS: Final = frozenset(
-    {"appended", "count", "date", "join", "local_timestamp", "lower", "timestamp"}
-)
+TEXT_FUNCTIONS: Final = frozenset({"count", "date", "local_timestamp", "lower", "timestamp"})
 """Functions of known values; `count` with a part only."""
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME: Final = r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
@@ -49,13 +38,6 @@ _FORMS: Final = {
     "timestamp": re.compile(_DAY + _TIME + r"(Z|[+-][0-9]{2}:[0-9]{2})"),
 }
 """The one way in which each is written; nothing else is read, so nothing is guessed."""
-
-
-def _pay(length: int, context: EvalContext) -> None:
-    """The cost of making so much; `TooCostly` beyond what one expression may make."""
-    if length > MAX_MADE:
-        raise TooCostly
-    context.charge(1 + length // _CHARACTERS_A_STEP)
 
 
 def _open(arguments: list[Result]) -> Undefined | Unknown | None:
@@ -70,15 +52,14 @@ def _open(arguments: list[Result]) -> Undefined | Unknown | None:
     return Unknown(causes, False, any(u.maybe_null or u.maybe_undefined for u in unknown))
 
 
-def joined(left: Result, right: Result, is_text: bool, context: EvalContext) -> Result:
+def joined(left: Result, right: Result, is_text: bool) -> Result:
     """Two texts, or two lists, one after the other."""
     wanted: type = str if is_text else tuple
     for side in (left, right):
         if not isinstance(side, (Undefined, Unknown)) and not isinstance(side, wanted):
-            return Undefined(Reason.NO_JOIN(function="+"))
+            return Undefined(Reason.NO_JOIN())
     if (found := _open([left, right])) is not None:
         return found
-    _pay(len(left) + len(right), context)
     return left + right
 
 
@@ -99,10 +80,8 @@ def item_at(whole: Result, index: Result) -> Result:
     return items[at] if 0 <= at < len(items) else ABSENT
 
 
-def text_function(name: str, arguments: list[Result], context: EvalContext) -> Result:
-    """A function of texts, or of a list of texts."""
-    if name == "join":
-        return _join(arguments[0], arguments[1], context)
+def text_function(name: str, arguments: list[Result]) -> Result:
+    """A function of texts."""
     for argument in arguments:
         if not isinstance(argument, (str, Undefined, Unknown)):
             return Undefined(Reason.NO_TEST(function=name))
@@ -111,15 +90,11 @@ def text_function(name: str, arguments: list[Result], context: EvalContext) -> R
             # A text nobody has seen may be in no form, or be the empty part.
             may_fail = name in _FORMS or (name == "count" and isinstance(arguments[1], Unknown))
             is_wide = found.maybe_undefined or may_fail
-            return Unknown(found.causes, name == "appended", is_wide)
+            return Unknown(found.causes, False, is_wide)
         return found
-    _pay(sum(map(len, arguments)), context)
     match name:
         case "lower":
             return arguments[0].lower()
-        case "appended":
-            old, new = arguments
-            return new[len(old) :] if new.startswith(old) else None
         case "count":
             text, part = arguments
             return text.count(part) if part else Undefined(Reason.NO_EMPTY_PART())
@@ -134,19 +109,6 @@ def _instant(name: str, text: str) -> Result:
         except ValueError:
             pass  # a 31st of February, an hour 25
     return Undefined(Reason.NO_INSTANT(function=name))
-
-
-def _join(listed: Result, between: Result, context: EvalContext) -> Result:
-    items = list(listed) if isinstance(listed, tuple) else [listed]
-    if not isinstance(listed, (tuple, Undefined, Unknown)):
-        return Undefined(Reason.NO_JOIN(function="join"))
-    for value in (between, *items):
-        if not isinstance(value, (str, Undefined, Unknown)):
-            return Undefined(Reason.NO_JOIN(function="join"))
-    if (found := _open([between, *items])) is not None:
-        return found
-    _pay(sum(map(len, items)) + len(between) * len(items), context)
-    return str(between).join(items)
 
 
 # ---------------------------------------------------------------- multisets
@@ -193,16 +155,17 @@ def same_items(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int
     one, two = (_bag(by, argument, context, env) for argument in node.arguments)
     for bag in (one, two):
         if bag.undefined:
-            context.undefined.append(bag.undefined)
-            return UNDEFINED
+            return context.undefined_by(bag.undefined)
     causes = one.causes | two.causes
     mask = TRUE if one.fits(two) and two.fits(one) else FALSE
     if causes:
-        context.causes.update(causes)
+        context.waits_for(causes)
         mask |= FALSE
     if one.may_be_undefined or two.may_be_undefined:
         mask |= UNDEFINED
-    context.seen.append(Seen(node, one.shown, two.shown, mask, one.holders + two.holders))
+    if context.trail is not None:
+        things = one.holders + two.holders
+        context.trail.seen.append(Seen(node, one.shown, two.shown, mask, things))
     return mask
 
 
@@ -220,7 +183,6 @@ def _bag(by: Evaluator, argument: Node, context: EvalContext, env: Env) -> _Bag:
     elif not isinstance(listed, tuple):
         bag.undefined = Reason.NO_LIST()
     else:
-        _pay(len(listed), context)
         bag.shown = listed
         for item in listed:
             _put(bag, item, is_sure=True)
@@ -231,21 +193,24 @@ def _gathered(by: Evaluator, body: Comprehension, context: EvalContext, env: Env
     bag = _Bag()
     shown: list[Result] = []
     reason: Cause = ""
-    mark = len(context.seen)
-    for inner, is_sure in bindings(by, body.loops, context, env, bag.causes):
+    mark = context.mark()
+    for inner, mask, more in bindings(by, body.loops, context, env, bag.causes):
+        is_sure = mask == TRUE and not more
+        reason = reason or (MAYBE if mask & UNDEFINED else "")
         value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, context, inner)
         if isinstance(value, Undefined):
-            reason = value.reason
+            reason = value.reason if reason in ("", MAYBE) else reason
             continue
         held = [] if isinstance(inner, Undefined) else [inner[loop.name] for loop in body.loops]
         if not is_sure and any(map(_is_some, held)):
             bag.is_open = True
+            bag.may_be_undefined |= isinstance(value, Unknown) and value.maybe_undefined
             continue
         _put(bag, value, is_sure=is_sure)
         shown.append(value)
         bag.holders += tuple(each for each in held if isinstance(each, EntityRef))[:1]
     # Conditions over a whole type would fill the witness with entities that decide nothing.
-    del context.seen[mark:]
+    context.forget(mark)
     bag.shown = tuple(shown)
     if reason and not bag.causes:
         bag.undefined = reason

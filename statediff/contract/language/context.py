@@ -6,31 +6,35 @@ all completions of what is unobserved. See `contract/evaluation/evaluate.py` for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from statediff.contract.language.syntax import Call, Compare, FieldIs, Hop, Node, Reaches
+from statediff.contract.language.syntax import (
+    Call,
+    Compare,
+    Entities,
+    FieldIs,
+    Hop,
+    Node,
+    Reaches,
+    Variable,
+)
 from statediff.model.batches import Row
-from statediff.model.explanation import Cause
-from statediff.model.trace import NoAnswer
+from statediff.model.explanation import Cause, Reason, cause
+from statediff.model.state import Enumeration
+from statediff.model.trace import NoAnswer, RunEnding
 from statediff.model.values import Digested, Key, Observed
 from statediff.model.view import View
 
 TRUE: Final = 1
 FALSE: Final = 2
 UNDEFINED: Final = 4
-MAX_STEPS: Final = 20_000_000
-"""Evaluation steps one clause may take; beyond, the clause is UNKNOWN, never guessed."""
 
 
 def either(may_be_undefined: bool) -> int:
     """The outcomes of what may be true or false."""
     return TRUE | FALSE | UNDEFINED if may_be_undefined else TRUE | FALSE
-
-
-class TooCostly(Exception):
-    """The clause needs more steps than one clause may take."""
 
 
 @dataclass(frozen=True)
@@ -118,31 +122,21 @@ class Looked:
     elements: tuple[tuple[tuple[EntityRef, ...], tuple[Seen, ...]], ...]
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What an expression came to, what was seen on the way, and what it cost."""
+@dataclass
+class Trail:
+    """Comparisons, causes and reasons that an evaluation notes for its explanation."""
 
-    result: Result
-    seen: tuple[Seen, ...]
-    steps: int
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What expressions over one state before came to, in a run that touched these types."""
-
-    touched: frozenset[str] = frozenset()
-    kept: dict[tuple[int, bool], Kept] = field(default_factory=dict)
-    """By the id of the node, and whether its steps were paid for already."""
-    grounds: dict[int, tuple[Any, Any]] = field(default_factory=dict)
-    """Each node by its id, which it keeps, with what it stands on."""
-    changed: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
-    """Of touched types, the keys of all entities that may differ from the state before."""
+    seen: list[Seen] = field(default_factory=list)
+    causes: set[Cause] = field(default_factory=set)
+    undefined: list[Cause] = field(default_factory=list)
 
 
 @dataclass
 class EvalContext:
-    """What one evaluation may read. Mutable parts collect the explanation."""
+    """The world of one evaluation, and its trail where the evaluation is to be explained.
+
+    The outcomes are the same with and without a trail.
+    """
 
     before: View
     after: View
@@ -151,40 +145,65 @@ class EvalContext:
     """(created | updated | …, type) → the entities of these deltas."""
     fields_of: Callable[[str], tuple[str, ...]] = lambda _t: ()
     """The fields of a type that the clause at hand reads, for scans."""
-    seen: list[Seen] = field(default_factory=list)
-    causes: set[Cause] = field(default_factory=set)
-    undefined: list[Cause] = field(default_factory=list)
+    trail: Trail | None = None
+    """None: the outcomes alone are asked for."""
     walks: dict[Any, Any] = field(default_factory=dict)
-    """What `reaching` keeps of the states that clauses of one judgement walk through."""
-    walked: set[Any] = field(default_factory=set)
-    """What of it this evaluation has paid for."""
-    steps: int = 0
-    is_paid: bool = False
-    """Set while the rows of a swept type are evaluated: they cost a step each, however read."""
+    """Paths and indexes that the clauses of one judgement have in common."""
     now: str = ""
     """The side that `now` is, in clauses that are judged along the run."""
     moments: Mapping[str, View] = field(default_factory=dict)
     """The states between the two, by the name of their side."""
-    memory: Memory | None = None
-    """What earlier judgements came to; None where each clause is to read for itself."""
+    ending: RunEnding | None = None
+    """How the run ended; None where nobody knows."""
+
+    def apart(self) -> EvalContext:
+        """The same world; a trail, where there is one, is another."""
+        return self if self.trail is None else replace(self, trail=Trail())
+
+    @property
+    def seen(self) -> tuple[Seen, ...]:
+        """The comparisons noted so far."""
+        return () if self.trail is None else tuple(self.trail.seen)
+
+    @property
+    def causes(self) -> frozenset[Cause]:
+        """Why something is not known."""
+        return frozenset() if self.trail is None else frozenset(self.trail.causes)
+
+    @property
+    def undefined(self) -> tuple[Cause, ...]:
+        """Why something is undefined, the last reason last."""
+        return () if self.trail is None else tuple(self.trail.undefined)
+
+    @property
+    def last_undefined(self) -> Cause:
+        """The last reason; where no trail is left, that some condition is undefined."""
+        return (self.undefined or (Reason.CONDITION_UNDEFINED(),))[-1]
+
+    def mark(self) -> int:
+        """How much was seen so far."""
+        return 0 if self.trail is None else len(self.trail.seen)
+
+    def forget(self, mark: int, end: int | None = None) -> None:
+        """What was seen since the mark (and before `end`) decides nothing."""
+        if self.trail is not None:
+            del self.trail.seen[mark:end]
+
+    def waits_for(self, causes: Iterable[Cause]) -> None:
+        """Something is not known because of these."""
+        if self.trail is not None:
+            self.trail.causes.update(causes)
+
+    def undefined_by(self, reason: Cause) -> int:
+        """UNDEFINED, and why."""
+        if self.trail is not None:
+            self.trail.undefined.append(reason)
+        return UNDEFINED
 
     def view(self, side: str) -> View:
         if side in self.moments:
             return self.moments[side]
         return self.before if side == "before" else self.after
-
-    def step(self) -> None:
-        """One step more, unless what is evaluated was paid for by `charge`."""
-        if not self.is_paid:
-            self.steps += 1
-            if self.steps > MAX_STEPS:
-                raise TooCostly
-
-    def charge(self, steps: int) -> None:
-        """That many steps more; `TooCostly` where the clause has used up its own."""
-        self.steps += steps
-        if self.steps > MAX_STEPS:
-            raise TooCostly
 
 
 Env: TypeAlias = Mapping[str, Result]
@@ -198,6 +217,38 @@ class Evaluator:
     evaluate: Callable[[Node, EvalContext, Env], Result]
 
 
-def note(result: Unknown, context: EvalContext) -> None:
-    """Remembers why the value is not known."""
-    context.causes.update(result.causes)
+def crowd_of(source: Node, context: EvalContext, env: Env) -> EntitySet | None:
+    """The entities that the expression names; None where it names no collection."""
+    match source:
+        case Entities(root="before" | "after" | "now" as root, entity=entity):
+            return whole(context.now if root == "now" else root, entity, context)
+        case Entities(root=root, entity=entity):
+            return context.entity_sets.get((root, entity), EntitySet((), entity, "after"))
+        case Variable(name=name) if isinstance(env.get(name), EntitySet):
+            entity_set: EntitySet = env[name]
+            return entity_set
+    return None
+
+
+def whole(side: str, entity: str, context: EvalContext) -> EntitySet:
+    """All entities of the type on that side."""
+    view = context.view(side)
+    enumeration = view.enumeration(entity)
+    fields = context.fields_of(entity)
+    incomplete = (
+        frozenset()
+        if enumeration.is_complete
+        else frozenset({not_enumerated(entity, side, enumeration)})
+    )
+    return EntitySet(
+        lambda: (EntityRef(side, entity, key, row) for key, row in view.rows(entity, fields)),
+        entity,
+        side,
+        incomplete,
+    )
+
+
+def not_enumerated(entity: str, side: str, enumeration: Enumeration) -> Cause:
+    """Why there may be other entities of the type on that side."""
+    why = enumeration.explanation or cause(enumeration.cause)
+    return Reason.ON_SIDE(entity_type=entity, side=side, cause=why)

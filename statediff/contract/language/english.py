@@ -36,6 +36,7 @@ from statediff.contract.language.syntax import (
     Or,
     PartOf,
     Reaches,
+    RunOf,
     ScalarT,
     Variable,
     walk,
@@ -43,6 +44,7 @@ from statediff.contract.language.syntax import (
 from statediff.contract.language.written import UNSAID, asks_for_words, text_of
 from statediff.model.paths import Item, Step
 from statediff.model.schema import Kind
+from statediff.model.trace import ENDINGS
 from statediff.model.values import printable, show
 
 _RELATIONS = {
@@ -230,6 +232,8 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return f"{show(value)} (input {words(name)})"
         case AnswerOf(name=name):
             return f"the reported {words(name)}"
+        case RunOf() | Compare(op="==", left=RunOf(name="ended"), right=Const(value=str())):
+            return _ending(node)
         case Variable():
             return _variable(node, own)
         case Entities(root=root, entity=entity):
@@ -251,11 +255,8 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             first, second = map(of, items)
             few = f"{first} or {second}" if op == "in" else f"neither {first} nor {second}"
             return f"{of(left)} {'are' if _is_many(left) else 'is'} {few}"
-        case Compare(op=op, left=left, right=right):
-            relation = _relation(op, left, right)
-            if _is_many(left):
-                relation = relation.replace("is", "are", 1)
-            return f"{_term(left, own)} {relation} {_term(right, own)}"
+        case Compare():
+            return _comparison(node, own)
         case And(parts=parts):
             return " and ".join(of(p) for p in parts)
         case Or(parts=parts):
@@ -276,6 +277,25 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case _:
             pass
     raise TypeError(f"no words for {type(node).__name__}")
+
+
+def _ending(node: RunOf | Compare) -> str:
+    """How the run ended, or that it ended in one way."""
+    match node:
+        case Compare(right=Const(value=how)):
+            return f"the run {ENDINGS[str(how)]}"
+        case RunOf(name="ended"):
+            return "how the run ended"
+        case _:
+            return "the exit code of the run"
+
+
+def _comparison(node: Compare, own: str) -> str:
+    """Two sides and how they compare."""
+    relation = _relation(node.op, node.left, node.right)
+    if _is_many(node.left):
+        relation = relation.replace("is", "are", 1)
+    return f"{_term(node.left, own)} {relation} {_term(node.right, own)}"
 
 
 def _relation(op: str, *sides: Node) -> str:
@@ -300,7 +320,6 @@ def _term(node: Node, own: str) -> str:
 _VARIABLES: Final = {
     "call": "the call",
     "calls": "calls so far",
-    "approval": "the approval",
     "reply": "the agent's reply",
 }
 
@@ -445,8 +464,6 @@ _SENTENCES: Final = {
     "search": "some part of {} matches {}",
     "abs": "the absolute value of {}",
     "lower": "{} in lower case",
-    "appended": "what is appended to {} in {}",
-    "join": "{} joined by {}",
     "same_items": "{} and {} have the same items in any order",
     "timestamp": "the instant that {} writes",
     "local_timestamp": "the local time that {} writes",
@@ -496,27 +513,16 @@ VERBS = {
     "delete": "deleted",
     "link": "linked",
     "unlink": "unlinked",
-    "relink": "relinked",
     "any": "created, changed or deleted",
 }
 
 
-_DOING: Final = {
-    "create": "Creating", "update": "Changing", "delete": "Deleting", "link": "Linking",
-    "unlink": "Unlinking", "relink": "Relinking", "any": "Creating, changing or deleting",
-}  # fmt: skip
-
-
 def doing(operation: str, type_name: str) -> str:
     """The doing of it, as the subject of a sentence: `Creating an invoice`."""
-    return f"{_DOING[operation]} {a(kind(type_name))}"
+    return f"{VERBS[operation].replace('ed', 'ing').capitalize()} {a(kind(type_name))}"
 
 
-_RELATION_VERBS = {
-    "link": "given another {0}",
-    "unlink": "left without its {0}",
-    "relink": "moved from one {0} to another",
-}
+_RELATION_VERBS = {"link": "given another {0}", "unlink": "left without its {0}"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -532,7 +538,6 @@ class PatternWords:
     high: int | None
     is_every: bool
     that: str
-    cascade: tuple[tuple[str, int], ...] = ()
     relation: str | None = None
     """The reference that the operation is about, in place of the entity."""
 
@@ -566,10 +571,7 @@ def pattern_sentence(of: PatternWords) -> str:
         noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
         what = f"change in {fields}" if fields else f"be {verb}"
         text = f"{quantity(of.low, of.high)} {noun} must {what}{condition}"
-    text += (f", such that {of.that}" if of.that else "") + "."
-    for name, most in of.cascade:
-        text += f" With each, the system itself may add or remove up to {most} {words(name)}."
-    return text
+    return text + (f", such that {of.that}" if of.that else "") + "."
 
 
 def derived_sentence(type_name: str, field: str, value: str) -> str:

@@ -33,8 +33,6 @@ def no_function(node: ast.Call, segment: Callable[[ast.expr], str]) -> Expressio
     if isinstance(node.func, ast.Attribute):
         name = _METHODS.get(node.func.attr, node.func.attr)
         given = [node.func.value, *node.args]
-        if name == "join":  # Python's `between.join(list)`
-            given.reverse()
         if name in FUNCTIONS:
             hint = f"write {name}({', '.join(map(segment, given))})"
     return ExpressionError("only the language's own functions can be called", node.col_offset, hint)

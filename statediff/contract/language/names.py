@@ -39,6 +39,7 @@ from statediff.contract.language.syntax import (
     Lookup,
     Node,
     PartOf,
+    RunOf,
     ScalarT,
     Type,
     Variable,
@@ -106,13 +107,6 @@ FUNCTIONS: Final = {
         ),
         Function("lower", "lower", "the text in lower case, by Unicode's mapping"),
         Function(
-            "appended",
-            "text2",
-            "appended(old, new): what new adds after the whole of old; null where new does not "
-            "begin with old",
-        ),
-        Function("join", "join", "join(list, between): the texts of a list as one text"),
-        Function(
             "same_items",
             "same",
             "the two lists have the same items, each as often, in any order",
@@ -125,6 +119,8 @@ FUNCTIONS: Final = {
 STATE_ROOTS: Final = ("before", "after")
 DELTA_ROOTS: Final = ("created", "updated", "deleted", "linked", "unlinked")
 LATER_ROOTS: Final = ("now", "call", "calls")
+RUN: Final[dict[str, ScalarT]] = {"ended": TEXT, "exit_code": NUMBER}
+"""What `run.NAME` can be, with its type."""
 CONSTANTS: Final[dict[str, tuple[ScalarT, Value]]] = {
     "null": (NULL, None),
     "true": (BOOL, True),
@@ -226,8 +222,9 @@ class Names:
             return Const(kind, node.col_offset, value)
         if node.id in self._variables:
             return Variable(self._variables[node.id], node.col_offset, node.id)
-        if node.id in (*self._scope.states, *DELTA_ROOTS, "input", "answer"):
-            raise self.error(node, f"`{node.id}` needs a name after it, e.g. `{node.id}.order`")
+        if node.id in (*self._scope.states, *DELTA_ROOTS, "input", "answer", "run"):
+            example = "ended" if node.id == "run" else "order"
+            raise self.error(node, f"`{node.id}` needs a name after it, e.g. `{node.id}.{example}`")
         if node.id in LATER_ROOTS:
             raise self.error(
                 node, f"`{node.id}` belongs to steps and turns, not to this kind of clause"
@@ -240,7 +237,8 @@ class Names:
                 f"`{node.id}` has no meaning here",
                 "`it` and `new` need an operation in the clause, `them` stands in `that`",
             )
-        known = (*self._variables, *STATE_ROOTS, *DELTA_ROOTS, "input", "answer", *CONSTANTS)
+        roots = (*STATE_ROOTS, *DELTA_ROOTS, "input", "answer", "run")
+        known = (*self._variables, *roots, *CONSTANTS)
         raise self.unknown(
             node,
             f"unknown name `{node.id}`",
@@ -254,6 +252,8 @@ class Names:
                 return self._input(node)
             if root == "answer":
                 return self._answer(node)
+            if root == "run":
+                return self._run(node)
         path = self._dotted(node)
         if path is not None:
             root, name = path
@@ -302,6 +302,15 @@ class Names:
                 suggest(node.attr, self._scope.answer) or "name it under `answer: schema:`",
             )
         return AnswerOf(_ANSWER_TYPES[self._scope.answer[node.attr]], node.col_offset, node.attr)
+
+    def _run(self, node: ast.Attribute) -> Node:
+        if node.attr not in RUN:
+            raise self.unknown(
+                node,
+                f"of the run nothing is known as `{node.attr}`",
+                suggest(node.attr, RUN) or f"there are {' and '.join(f'run.{n}' for n in RUN)}",
+            )
+        return RunOf(RUN[node.attr], node.col_offset, node.attr)
 
     def _field(self, node: ast.Attribute, holder: Node) -> Node:
         if isinstance(holder, FieldOf) and isinstance(holder.type, ScalarT):

@@ -61,12 +61,14 @@ from statediff.contract.language.syntax import (
     Node,
     Not,
     Or,
+    RunOf,
     ScalarT,
     walk,
 )
 from statediff.contract.language.texts import TextTypes, joined
 from statediff.contract.language.ways import PathTypes
 from statediff.model.schema import Kind
+from statediff.model.trace import ENDINGS
 
 _TEXTS: Final = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
 _RESERVED: Final = re.compile(rf"{_TEXTS}|(?<=\.)({'|'.join(keyword.kwlist)})\b")
@@ -142,7 +144,7 @@ class CallTypes(TextTypes, PathTypes):
             raise self.unknown(
                 node,
                 f"unknown function `{name}`",
-                suggest(name, FUNCTIONS) or "known: " + ", ".join(FUNCTIONS),
+                suggest(name, FUNCTIONS) or _INSTEAD.get(name) or "known: " + ", ".join(FUNCTIONS),
             )
         if function.shape == "path":
             return self._reaches(node)
@@ -239,8 +241,6 @@ class CallTypes(TextTypes, PathTypes):
         first = arguments[0].type
         if shape == "instant":
             return self._instant(node, name, arguments[0])
-        if shape == "join":
-            return self._join(node, name, arguments)
         if shape == "entity":
             if not isinstance(first, EntityT):
                 raise self.error(
@@ -270,7 +270,7 @@ class CallTypes(TextTypes, PathTypes):
         elif shape in ("text2", "parts"):
             arguments = self._with_parts(arguments)
         result = {"parts": NUMBER, "lower": TEXT}.get(shape, BOOL)
-        return Call(TEXT if name == "appended" else result, node.col_offset, name, arguments)
+        return Call(result, node.col_offset, name, arguments)
 
     def _regex(self, node: ast.Call, name: str, arguments: tuple[Node, ...]) -> None:
         text, pattern = arguments
@@ -287,8 +287,13 @@ class CallTypes(TextTypes, PathTypes):
         compile_regex(pattern.value, node.col_offset)
 
 
+_INSTEAD: Final = {
+    "appended": "write `new.F == it.F + …`",
+    "join": "compare the list",
+}
+"""Functions that were in the language once, and what to write."""
 _ARGUMENTS: Final = {
-    **dict.fromkeys(("regex", "text2", "parts", "join", "same"), 2),
+    **dict.fromkeys(("regex", "text2", "parts", "same"), 2),
     "within": 3,
 }
 """How many arguments a function of the shape takes, where it is not one."""
@@ -493,6 +498,7 @@ class _Checker(CallTypes):
                         f"{describe(left.type)} cannot be in a list of which each is "
                         f"{describe(item)}",
                     )
+                self._ending(node, left, right)
             case CollectionT(type=name, has_keys=True):
                 entity = self._scope.entity(name)
                 if len(entity.key) != 1 or not isinstance(left.type, ScalarT):
@@ -505,6 +511,16 @@ class _Checker(CallTypes):
                     f"`in` needs a list or before.TYPE, not {describe(right.type)}",
                     "for a part of a text write contains(text, part)",
                 )
+
+    def _ending(self, node: ast.Compare, left: Node, right: Node) -> None:
+        """A text that `run.ended` is compared with is one of its words."""
+        if not (isinstance(left, RunOf) and left.name == "ended"):
+            return
+        for each in right.items if isinstance(right, Items) else (right,):
+            how = each.value if isinstance(each, Const | InputOf) else None
+            if isinstance(how, str) and how not in ENDINGS:
+                hint = suggest(how, ENDINGS) or f"it is one of {', '.join(ENDINGS)}"
+                raise self.unknown(node, f'no run ends "{how}"', hint)
 
     def _equality(self, node: ast.Compare, left: Node, right: Node) -> None:
         for side in (left, right):
@@ -522,6 +538,8 @@ class _Checker(CallTypes):
                     )
         if not comparable(left.type, right.type):
             raise self.error(node, f"{describe(left.type)} can never equal {describe(right.type)}")
+        self._ending(node, left, right)
+        self._ending(node, right, left)
 
     def _through_rules(self, side: Node, other: Node, op: str) -> Node:
         """A literal compared with a canonicalized field goes through the field's rules."""

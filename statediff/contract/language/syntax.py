@@ -65,8 +65,20 @@ UNWRITTEN: Final = 0
 """The offset of a node that stands in no text."""
 
 
+class _Part:
+    """A part of the tree; what evaluation works out of it once is kept with it."""
+
+    @cached_property
+    def worked_out(self) -> dict[Any, Any]:
+        """By what was asked; no part of its value."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "worked_out"}
+
+
 @dataclass(frozen=True)
-class Node:
+class Node(_Part):
     """An expression. `offset` is the character of the source text where it begins."""
 
     type: Type
@@ -91,6 +103,13 @@ class InputOf(Node):
 @dataclass(frozen=True)
 class AnswerOf(Node):
     """`answer.NAME`, from the agent's structured answer."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RunOf(Node):
+    """`run.NAME`: a fact about the run that its states do not show."""
 
     name: str
 
@@ -246,7 +265,7 @@ class Items(Node):
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(_Part):
     """One `for NAME in COLLECTION if …` of a comprehension."""
 
     name: str
@@ -323,9 +342,30 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(child)
 
 
+def free_variables(node: Node) -> frozenset[str]:
+    """The variables that the expression takes from outside."""
+    found: frozenset[str] | None = node.worked_out.get("free")
+    if found is None:
+        found = node.worked_out["free"] = _free_variables(node)
+    return found
+
+
+def _free_variables(node: Node) -> frozenset[str]:
+    if isinstance(node, Variable):
+        return frozenset({node.name})
+    if not isinstance(node, Comprehension):
+        return frozenset[str]().union(*map(free_variables, children(node)))
+    taken, bound = frozenset[str](), frozenset[str]()
+    for loop in node.loops:
+        taken |= free_variables(loop.source) - bound
+        bound |= {loop.name}
+        taken |= frozenset[str]().union(*map(free_variables, loop.conditions)) - bound
+    return taken | (free_variables(node.element) - bound)
+
+
 @dataclass(frozen=True, order=True)
 class Read:
-    """One thing a clause reads; `root` is before, after, delta, trace, input or answer.
+    """A value that a clause reads; `root` is before, after, delta, trace, run, input or answer.
 
     An empty `field` is the presence of the entity.
     """
@@ -373,6 +413,8 @@ def footprint(node: Node) -> frozenset[Read]:
                 reads.add(Read("input", "", name))
             case AnswerOf(name=name):
                 reads.add(Read("answer", "", name))
+            case RunOf(name=name):
+                reads.add(Read("run", "", name))
             case _:
                 pass
     return frozenset(reads)

@@ -52,21 +52,6 @@ class TextTypes(Names):
         within = _within(apply)
         return Canonical(side.type, side.offset, side, field.entity_type, field.field, within)
 
-    def _join(self, node: ast.Call, name: str, arguments: tuple[Node, ...]) -> Node:
-        listed, between = (argument.type for argument in arguments)
-        if not (
-            listed == ANY
-            or (isinstance(listed, ListT) and listed.item.kind in (None, Kind.TEXT, Kind.ANY))
-        ):
-            raise self.error(
-                node.args[0], f"{name}(…) takes a list of texts, not {describe(listed)}"
-            )
-        if between not in (TEXT, ANY):
-            raise self.error(
-                node.args[1], f"{name}(…) puts a text between them, not {describe(between)}"
-            )
-        return Call(TEXT, node.col_offset, name, arguments)
-
     def _same_items(self, node: ast.Call, name: str, sides: tuple[Node, ...]) -> Node:
         items: list[Type] = []
         for argument, side in zip(node.args, sides, strict=True):

@@ -28,6 +28,7 @@ from statediff.contract.language.syntax import (
     Or,
     PartOf,
     Reaches,
+    RunOf,
     Variable,
 )
 from statediff.model.paths import Item, Step
@@ -65,6 +66,8 @@ def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
             return f"input.{name}"
         case AnswerOf(name=name):
             return f"answer.{name}"
+        case RunOf(name=name):
+            return f"run.{name}"
         case Variable(name=name):
             return name
         case Entities(root=root, entity=entity):

@@ -8,6 +8,7 @@
 6. `observing`: what no source delivers, or ν leaves nothing of.
 7. `reading`: who sees nothing, and what nobody could have looked at.
 8. `prose`: tests of a part of a text, and a required text that nobody reads.
+9. `products`: sets whose entities are compared pair by pair.
 
 Every remark has a code of the `CATALOGUE`. What makes a contract invalid is said by whatever reads
 or binds it; lint never decides a verdict.
@@ -21,6 +22,7 @@ from statediff.contract.lint.base import already_there
 from statediff.contract.lint.catalogue import CATALOGUE, ERROR, SEVERITIES, LintCode
 from statediff.contract.lint.guards import guards
 from statediff.contract.lint.observing import observing, reading
+from statediff.contract.lint.pair_by_pair import products
 from statediff.contract.lint.prose import prose
 from statediff.contract.lint.risk import risk
 from statediff.contract.lint.subject import Subject
@@ -45,7 +47,7 @@ __all__ = [
 def lint_contract(subject: Subject) -> tuple[Problem, ...]:
     """Every remark about a bound contract, in file order, each once."""
     found: list[Problem] = list(wording(subject.source))
-    for check in (truth, width, risk, guards, observing, reading, prose):
+    for check in (truth, width, risk, guards, observing, reading, prose, products):
         found += check(subject)
     return in_order(found)
 

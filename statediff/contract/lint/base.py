@@ -10,7 +10,7 @@ from typing import Final
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly, Unknown
+from statediff.contract.language.context import TRUE, EntityRef, EvalContext, Unknown
 from statediff.contract.language.syntax import Compare, EntityT, FieldOf, Node, ScalarT, Variable
 from statediff.contract.lint.subject import MAX_ENTITIES, Subject
 from statediff.errors import Problem
@@ -129,7 +129,7 @@ class _Look:
                 if not found & TRUE:
                     return found
                 mask |= found
-        except (TooCostly, KeyError):
+        except KeyError:
             return None
         return mask
 

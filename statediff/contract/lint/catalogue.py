@@ -77,7 +77,6 @@ _ALL: Final = (
         ("invalid", "a key or value of the wrong form", "write what was expected"),
         ("unknown-key", "a key the language does not have", "use the one that is meant"),
         ("missing-key", "a key that every contract has is missing", "add it"),
-        ("unsupported", "a key of a later version of the language", "leave it out"),
         ("duplicate-id", "two clauses with one id", "rename one of them"),
         (
             "path",
@@ -209,6 +208,11 @@ _ALL: Final = (
         _WIDTH,
         ERROR,
         (
+            "too-many-pairs",
+            "entities of two sets are compared pair by pair, a billion times or more",
+            "tie them by `==` on a field of each, before anything else that compares both",
+        ),
+        (
             "weights-out-of-order",
             "a graver kind of change weighs less than a lighter one",
             "order them reversible ≤ conditional ≤ irreversible",
@@ -268,11 +272,6 @@ _ALL: Final = (
             "close it and allow what may change",
         ),
         (
-            "transition",
-            "exactly one recorded outcome counts as right",
-            "write `require` and `allow`, or give a reason and a second valid path under `any_of`",
-        ),
-        (
             "prescribed-order",
             "an order of tool calls is prescribed, not an effect",
             "require the order of effects in the world, or an invariant that holds `always`",
@@ -286,13 +285,37 @@ _ALL: Final = (
             "an irreversible change is required and nothing is said about it",
             "name it under `effects` with `reversibility`, `retry_safe` or `authorized_by`",
         ),
+        (
+            "later-work",
+            "an agent can read commits that come after the base of its repository",
+            "name under `keep` of the sandbox file only what the task needs",
+        ),
+        (
+            "pairs",
+            "entities of two sets are compared pair by pair, a million times or more",
+            "tie them by `==` on a field of each, before anything else that compares both",
+        ),
+        (
+            "end-unasked",
+            "a run that hung, crashed or was killed after the right change would MATCH",
+            'require it, where it matters: `that: run.ended == "by-itself"`',
+        ),
+    ),
+    *_codes(
+        _UNDEFINED,
+        ERROR,
+        (
+            "unguarded-null",
+            "in forbid, a run that leaves the field null would be convicted",
+            "guard it, or say that null is forbidden, too",
+        ),
     ),
     *_codes(
         _UNDEFINED,
         WARNING,
         (
             "unguarded",
-            "in forbid, allow and effects, undefined leaves the trial INCONCLUSIVE",
+            "what the run leaves undefined is forbidden, or not allowed; any other is INCONCLUSIVE",
             "guard it",
         ),
     ),

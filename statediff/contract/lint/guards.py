@@ -15,7 +15,6 @@ from statediff.contract.evaluation.evaluate import evaluate
 from statediff.contract.language.context import (
     EntityRef,
     EvalContext,
-    TooCostly,
     Undefined,
     Unknown,
 )
@@ -49,8 +48,9 @@ from statediff.model.values import Absent
 _ORDER: Final = ("<", "<=", ">", ">=")
 _TESTS: Final = (
     *("contains", "starts_with", "ends_with", "matches", "search", "within", "len", "abs"),
-    *("appended", "date", "join", "local_timestamp", "lower", "timestamp"),
+    *("date", "local_timestamp", "lower", "timestamp"),
 )
+_NOT_NULL: Final = " != null"
 Known = frozenset[str]
 
 
@@ -84,13 +84,12 @@ def _remark(subject: Subject, expression: Expression, gap: Gap) -> Problem:
     code = "undefined-fails" if expression.section in PASSING else "unguarded"
     if gap.guard == "":
         return subject.remark("absent-before", expression.path, gap.why, offset=gap.node.offset)
-    return subject.remark(
-        code,
-        expression.path,
-        f"`{text_of(gap.node)}`: {gap.why}",
-        f"write `{gap.guard} and …` before it",
-        offset=gap.node.offset,
-    )
+    hint = f"write `{gap.guard} and …` before it"
+    if expression.section == "forbid" and gap.guard.endswith(_NOT_NULL):
+        code, place = "unguarded-null", gap.guard.removesuffix(_NOT_NULL)
+        hint += f", or `{place} == null or …` if null is forbidden, too"
+    message = f"`{text_of(gap.node)}`: {gap.why}"
+    return subject.remark(code, expression.path, message, hint, offset=gap.node.offset)
 
 
 def _if_true(node: Node) -> Known:
@@ -186,7 +185,7 @@ class _Finder:
         for node in nodes:
             text = text_of(node)
             if self._can_be_null(node) and text not in known:
-                yield Gap(node, f"it may be null, and {why}", f"{text} != null")
+                yield Gap(node, f"it may be null, and {why}", text + _NOT_NULL)
 
     def _can_be_null(self, node: Node) -> bool:
         """Nobody is bothered where the schema only lists names, so that nothing is known."""
@@ -202,7 +201,7 @@ class _Finder:
             return
         if isinstance(holder, Follow):
             if self._can_be_null(holder.reference):
-                yield Gap(node, f"{text} may be null", f"{text} != null")
+                yield Gap(node, f"{text} may be null", text + _NOT_NULL)
         elif isinstance(holder, Lookup):
             if self._is_absent(holder):
                 yield Gap(node, f"the base state has no {text.removeprefix('before.')}", "")
@@ -227,7 +226,7 @@ class _Finder:
         context = EvalContext(base, base, NoAnswer("none"), fields_of=lambda t: fields.get(t, ()))
         try:
             found = evaluate(node, context, {})
-        except (TooCostly, KeyError):
+        except KeyError:
             return "unknown"
         if isinstance(found, Unknown):
             return "unknown"

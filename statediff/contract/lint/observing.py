@@ -8,7 +8,7 @@ from typing import Final
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.clauses.visibility import ACCESS, BoundAccess, Holding, Shelf
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly
+from statediff.contract.language.context import TRUE, EntityRef, EvalContext
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.syntax import (
     Canonical,
@@ -116,7 +116,7 @@ def _is_empty(subject: Subject, holding: Holding, shelf: Shelf) -> bool:
             meant = all(outcomes(node, context, {"it": it}) & TRUE for node in conditions)
             if number > MAX_ENTITIES or meant:
                 return False
-    except (TooCostly, KeyError):
+    except KeyError:
         return False
     return True
 

@@ -52,7 +52,7 @@ _TESTS: Final = ("contains", "matches", "search", "starts_with", "ends_with")
 _INSTEAD: Final = {
     "said": "claim a fact: name it under `answer: schema:`, or read it from prose with "
     "`form: text` and `extract:`",
-    "kept": "compare the whole text, or what was `appended`; or claim the fact in the answer",
+    "kept": "compare the whole text, such as `new.F == it.F + …`; or claim the fact in the answer",
 }
 """What to write in place of a test of prose, by where the prose is."""
 

@@ -72,8 +72,6 @@ def _privileges(subject: Subject, rules: list[BoundEffect], pattern: Pattern) ->
 
 def _rests_on_evidence(rule: BoundEffect) -> bool:
     """Whether the authorization reads more than what it authorizes."""
-    if rule.approval is not None:
-        return True
     node = rule.authorized_by
     states = ("before", "after")
     return node is not None and any(
@@ -92,7 +90,8 @@ def _authorization(
                 continue
             own = [r for r in rules if r.type == name and op in r.operations]
             labels = [r.label for r in own if r.label is not None]
-            label = max(labels, key=list(Label).index) if labels else default_label(op, entity)
+            default = default_label(op, entity.purpose)
+            label = max(labels, key=list(Label).index, default=default)
             if label is not Label.IRREVERSIBLE or any(r.authorized_by is not None for r in own):
                 continue
             if entity.purpose is Purpose.PERMISSIONS and op in _WIDENING:
@@ -122,7 +121,9 @@ def _label(subject: Subject, rule: BoundEffect) -> Iterator[Problem]:
     entity = subject.contract.schema.by_name[rule.type]
     if rule.label is None or subject.written(rule.id).get("because") is not None:
         return
-    defaults = [default_label(op, entity) for op in rule.operations if _can_happen(op, entity)]
+    defaults = [
+        default_label(op, entity.purpose) for op in rule.operations if _can_happen(op, entity)
+    ]
     default = max(defaults, key=_RISK.index, default=rule.label)
     if _RISK.index(rule.label) < _RISK.index(default):
         yield subject.remark(

@@ -27,6 +27,7 @@ from statediff.contract.language.syntax import (
     Node,
     Not,
     Or,
+    RunOf,
     Variable,
     walk,
 )
@@ -202,6 +203,10 @@ def width(subject: Subject) -> Iterator[Problem]:
     """What is let through that its author may not have meant."""
     patterns = tuple(subject.patterns())
     explaining = [p for p in patterns if p.section is not Stage.FORBID]
+    is_run = subject.source.value.get("sandbox") is not None
+    if is_run and not (subject.contract.asks_how_it_ended or subject.contract.needs_answer):
+        # An answer is the agent's word that it is done: one that hangs first has given none.
+        yield subject.remark("end-unasked", ("contract",), "nothing asks how the run ended")
     for pattern in explaining:
         yield from _too_much(subject, pattern)
         yield from _whole_objects(subject, pattern)
@@ -512,7 +517,7 @@ def _reads_the_run(clause: Condition) -> bool:
     # By what is written: the footprint of a variable counts for both sides.
     return any(
         (isinstance(part, Entities) and part.root != "before")
-        or isinstance(part, AnswerOf)
+        or isinstance(part, AnswerOf | RunOf)
         or (isinstance(part, Variable) and part.name == "new")
         for part in walk(clause.node)
     )

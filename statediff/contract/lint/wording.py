@@ -49,7 +49,6 @@ def wording(source: Document) -> Iterator[Problem]:
         _prompt,
         _weights,
         _frame,
-        _transition,
         _order,
     ):
         yield from check(source)
@@ -192,23 +191,6 @@ def _frame(source: Document) -> Iterator[Problem]:
             f"the sandbox {source.value['sandbox']} is reset for every trial and used by nobody "
             "else, yet changes that no clause names are not judged",
         )
-
-
-def _transition(source: Document) -> Iterator[Problem]:
-    for path, value in nodes(source.value):
-        if not path or path[-1] != "transition" or path[0] == "inputs":
-            continue
-        branches = source.value.get("any_of")
-        others = len(branches) if isinstance(branches, (list, dict)) else 0
-        reason = value.get("because") if isinstance(value, dict) else None
-        if not reason or others < 2:
-            lacks = "no reason" if not reason else "no second valid path"
-            yield remark(
-                source,
-                "transition",
-                path,
-                f"exactly one recorded outcome counts as right, with {lacks}",
-            )
 
 
 def _order(source: Document) -> Iterator[Problem]:

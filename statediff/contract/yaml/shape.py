@@ -26,8 +26,13 @@ from statediff.errors import ContractError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
 
-LATER: Final = frozenset(("retention",))
-"""Keys that are part of the language (docs/design.md §4) and not of this version of it."""
+INSTEAD: Final = {
+    "cascade": "write an allow clause for these rows; a `that` of it says how many go with one",
+    "transition": "write a require clause an entity: `{update: T, where: it.id == 7, set: {…}}`",
+    "relink": "write `update: TYPE`, `fields: [F]`, `where: it.F != null and new.F != null`",
+    "distinct": "tell the required changes apart by `where`, or ask for their number by `count`",
+}
+"""Keys that were in the language once, and what to write."""
 
 _MAX_ERRORS: Final = 200
 """How many of pydantic's errors are looked at; a file with more is something else."""
@@ -177,19 +182,9 @@ def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Probl
         return document.problem(path, str(error.context["error"]))
     name = str(path[-1])
     if error.kind == "extra_forbidden":
-        if name in LATER:
-            return document.problem(
-                path,
-                f"`{name}` is not supported by this version of statediff",
-                code="unsupported",
-                at_key=True,
-            )
+        instead = INSTEAD.get(name) or did_you_mean(name, _known_keys(model, path[:-1]))
         return document.problem(
-            path,
-            f"unknown key {quote(name)}",
-            code="unknown-key",
-            hint=did_you_mean(name, _known_keys(model, path[:-1])),
-            at_key=True,
+            path, f"unknown key {quote(name)}", code="unknown-key", hint=instead, at_key=True
         )
     if error.kind == "missing":
         return document.problem(

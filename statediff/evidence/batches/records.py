@@ -139,11 +139,6 @@ def decision(judgement: Judgement) -> Json:
     }
 
 
-def answer_document(answer: Value | NoAnswer) -> Json:
-    """What the agent said."""
-    return doc.answer_document(answer)
-
-
 def answer_from(document: Json) -> Value | NoAnswer:
     """What such a document says. `BundleError`."""
     try:

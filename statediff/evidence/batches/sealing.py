@@ -11,6 +11,8 @@ A batch is a folder:
 * `before-N.json`, `secret`, `contract.yaml` and what it names beside it
 * `chunks`: the rows of the states before, and of states after in which many rows differ
 * `whole/N`: the bundles that were kept whole
+* `undisclosed.json`, for its owner only and not signed: what the records do not show of the
+  answers, one document (`disclosure.undisclosed`) a rollout, each bound by its record
 
 The tree is that of RFC 6962 over the canonical bytes of the records, in their order, so that none
 can be left out, put in, changed or swapped. A record has a salt, so that its hash says nothing of
@@ -30,22 +32,25 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from statediff.errors import BundleError, UsageError
+from statediff.errors import BundleError, InputError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.merkle import entry_hash, log_root
+from statediff.evidence.package import UNDISCLOSED
 from statediff.evidence.seal import enveloped
 
 Json = Any
 BATCH: Final = "statediff/batch/1"
+WITHHELD_FORM: Final = "statediff/batch-undisclosed/1"
 STATEMENT: Final = "urn:statediff:batch:1"
 MANIFEST, ENVELOPE, ROLLOUTS, SECRET = "manifest.json", "envelope.json", "rollouts", "secret"
+WITHHELD: Final = "undisclosed.json"
 SECRET_BYTES: Final = 32
 MAX_ROLLOUTS: Final = 2_000_000
 MAX_FILE_BYTES: Final = 2 * 1024 * 1024 * 1024
@@ -57,7 +62,7 @@ _WINDOW: Final = 32 * 1024
 _WBITS: Final = -15
 _SALT_BYTES: Final = 16
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
-_BESIDE: Final = re.compile(r"before-[0-9]{1,5}\.json|secret|(contract|transition|libraries)\.yaml")
+_BESIDE: Final = re.compile(r"before-[0-9]{1,5}\.json|secret|(contract|libraries)\.yaml")
 _KEYS: Final = {
     "at": str, "contract": str, "contract_version": str, "files": dict, "format": str,
     "kernel": str, "modules": str, "root": str, "size": int, "statediff": str, "verdicts": dict,
@@ -67,13 +72,14 @@ _RECORD: Final = {
     "after", "answer", "before", "expected", "judgement", "n", "parts", "reward", "roots", "salt",
     "verdict",
 }  # fmt: skip
+_RECORDS: Final = (_RECORD, _RECORD | {UNDISCLOSED})
 _UNREAD: Final = {"expected", "n", "parts", "reward", "salt", "unread", "verdict"}
 _REWARDS: Final = {"MATCH": 1, "DIVERGE": 0, "INCONCLUSIVE": None}
 
 
-def secret_of(key: SigningKey, head: Json) -> bytes:
-    """The secret of a batch: no file has to keep it, and the same key gives the same batch."""
-    return hashlib.sha256(key.sign(b"statediff batch secret\x00" + write(head))).digest()
+def secret_of(key: SigningKey, head: Json, use: bytes = b"") -> bytes:
+    """A secret of a batch: no file has to keep it, and the same key gives the same batch."""
+    return hashlib.sha256(key.sign(b"statediff batch secret\x00" + use + write(head))).digest()
 
 
 def salt_of(secret: bytes, number: int) -> str:
@@ -152,6 +158,35 @@ def read_records(data: bytes, befores: Sequence[bytes]) -> Records:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Withheld:
+    """The parts of answers that the records of a batch do not show."""
+
+    secret: bytes = b""
+    """The keys of the documents are made from it; empty where they are not at hand."""
+    rollouts: Mapping[int, bytes] = field(default_factory=dict)
+    """The document of a rollout, by its number."""
+
+    def data(self) -> bytes:
+        """The bytes of its file."""
+        found = {str(number): data.decode() for number, data in sorted(self.rollouts.items())}
+        return write({"form": WITHHELD_FORM, "secret": self.secret.hex(), "rollouts": found})
+
+    @staticmethod
+    def read(folder: Path) -> Withheld:
+        """The documents in the folder of a batch; none where their file is not. `BundleError`."""
+        if not (folder / WITHHELD).exists():
+            return Withheld()
+        document = read(file_bytes(folder / WITHHELD, v.MAX_BYTES), WITHHELD)
+        try:
+            if document["form"] != WITHHELD_FORM:
+                raise ValueError("it is of another form")
+            found = {int(number): text.encode() for number, text in document["rollouts"].items()}
+            return Withheld(secret=bytes.fromhex(document["secret"]), rollouts=found)
+        except (InputError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise BundleError(f"{WITHHELD}: {error!r}"[:500]) from error
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """A batch that is genuine: signed by a trusted key, and every record under the root."""
 
@@ -163,6 +198,7 @@ class Batch:
     """The contract, and what it names beside it."""
     records: Records
     hashes: tuple[bytes, ...]
+    withheld: Withheld
 
 
 def read_batch(folder: Path, trust: Sequence[v.Signer]) -> Batch:
@@ -220,6 +256,7 @@ def _checked(folder: Path, trust: Sequence[v.Signer]) -> Batch:
         files=files,
         records=records,
         hashes=tuple(hashes),
+        withheld=Withheld.read(folder),
     )
 
 
@@ -262,7 +299,7 @@ def _manifest(document: Json) -> Mapping[str, Json]:
 
 def _record(data: bytes, number: int, place: int) -> Mapping[str, Json]:
     document = read(data, f"record {number}")
-    if not isinstance(document, dict) or document.keys() not in (_RECORD, _UNREAD):
+    if not isinstance(document, dict) or document.keys() not in (*_RECORDS, _UNREAD):
         raise BundleError(f"record {number}: expected exactly {', '.join(sorted(_RECORD))}")
     own = document.get("before", -1)
     if type(document["n"]) is not int or document["n"] != number or type(own) is not int:

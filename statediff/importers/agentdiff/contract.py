@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import UsageError
-from statediff.evaluate import ContractFile, parse_contract
 from statediff.importers.agentdiff.domain import Domain
 from statediff.importers.agentdiff.format import Assertion, Json, RawRow, Test
 from statediff.importers.agentdiff.rules import bounds

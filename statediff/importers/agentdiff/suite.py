@@ -21,8 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.contract.file import ContractFile
 from statediff.errors import InputError, UsageError
-from statediff.evaluate import ContractFile
 from statediff.importers.agentdiff.contract import contract_for
 from statediff.importers.agentdiff.domain import Domain, Ground
 from statediff.importers.agentdiff.format import (

@@ -30,7 +30,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
 
-from statediff.evaluate import ContractFile, parse_contract
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.importers.bfcl.format import Made, Rules, Task, atoms
 from statediff.importers.bfcl.layout import (
     BOOKKEEPING,

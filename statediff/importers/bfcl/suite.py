@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.capture.feed import Seen, history_of, with_history
+from statediff.contract.file import ContractFile
 from statediff.errors import AdapterError, InputError, UsageError
-from statediff.evaluate import ContractFile
 from statediff.importers.bfcl.checker import VARIABLE, named_checker
 from statediff.importers.bfcl.contract import Gates, contract_of
 from statediff.importers.bfcl.format import Course, Made, Task, course_of, task_of

@@ -1,8 +1,6 @@
 """The closed contract of a τ² task: what its reference changes, and nothing else.
 
-* `transition` where there is one reference and the pack allows nothing beside it;
-* clauses, one for each changed entity, where there are several readings, where the system or the
-  simulated user changes something of its own, or where the task asks for a goal and not for a path;
+* clauses, one for each entity that the reference changes;
 * `disputed` where two later corrections of the task disagree;
 * `noop` where the reference does nothing;
 * claims for what the agent must tell, of the state where the reference leaves it there;
@@ -40,8 +38,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import UsageError
-from statediff.evaluate import ContractFile, parse_contract
 from statediff.importers.pack import DomainPack, compose_yaml
 from statediff.importers.states import Edit
 from statediff.importers.tau2.answer import SCHEMA, claims
@@ -130,26 +128,17 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
 def _outcome(
     asked: Asked, readings: Sequence[Reading], pack: DomainPack, *, is_goal: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """What the reference changes: one of transition, clauses or disputed."""
+    """The changes of the reference, as clauses, or under `disputed` where readings differ."""
     if len(readings) > 1:
         because = "; ".join(r.because for r in readings if r.because) or "two corrections disagree"
         agreed = _common_infos(readings)
         branches = {r.name: _branch(r, agreed, asked.types, pack) for r in readings}
         yield {"disputed": {"because": because[:2000], "readings": branches}}
-    elif (
-        is_goal
-        or "derive" in pack.sections
-        or any((*_spellings(readings, pack), *_moot(asked.readings, pack)))
-        or any(_numerals(edit, pack) for edit in readings[0].changes)
-    ):
+    else:
         clauses = list(_clauses(readings[0], "reference", pack))
         yield {"require": clauses}
         if not clauses and not is_goal:
             yield {"forbid": [{"id": "nothing-changes", "any": list(asked.types)}]}
-    else:
-        changes = [_recorded_change(edit) for edit in readings[0].changes]
-        because = "the reference actions of the imported task leave exactly this"
-        yield {"transition": {"because": because, "changes": changes}}
 
 
 def _cells(readings: Sequence[Reading]) -> dict[Decimal, str]:
@@ -235,14 +224,6 @@ def new_values(edit: Edit) -> dict[str, Any]:
 def _key(edit: Edit) -> Any:
     record = edit.before if edit.after is None else edit.after
     return _json((record or {})[ID])
-
-
-def _recorded_change(edit: Edit) -> dict[str, Any]:
-    verb = "create" if edit.before is None else "delete" if edit.after is None else "update"
-    found: dict[str, Any] = {verb: edit.type, "key": _key(edit)}
-    if edit.after is not None:
-        found["set"] = new_values(edit)
-    return found
 
 
 def _clauses(reading: Reading, prefix: str, pack: DomainPack) -> Iterator[dict[str, Any]]:

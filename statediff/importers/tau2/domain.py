@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.contract.file import ContractFile
 from statediff.errors import InputError
-from statediff.evaluate import ContractFile
 from statediff.importers.pack import DomainPack
 from statediff.importers.recorded import BadLine, NotARun, parse, read_lines, without_labels
 from statediff.importers.states import Base, Edit, record_of

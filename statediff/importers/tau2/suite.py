@@ -31,8 +31,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.contract.file import ContractFile
 from statediff.errors import InputError, UsageError
-from statediff.evaluate import ContractFile
 from statediff.importers.pack import open_pack
 from statediff.importers.recorded import (
     BadLine,

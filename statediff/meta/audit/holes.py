@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 from statediff.errors import BundleError, StatediffError, StorageError
-from statediff.evaluate import evaluate
 from statediff.evidence.package import save
+from statediff.kernel import evaluate
 from statediff.meta.audit.tries import Exhibit, Heard, judged
 from statediff.model.verdict import Verdict
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import StatediffError
-from statediff.evaluate import TrialFacts
 from statediff.importers.recorded import (
     Labels,
     RecordedRun,
@@ -29,6 +28,7 @@ from statediff.importers.recorded import (
 from statediff.importers.rejudge import read_run, readable_runs
 from statediff.importers.taxonomy import Cause
 from statediff.importers.workers import Workers
+from statediff.kernel import TrialFacts
 from statediff.meta.audit.holes import Holes
 from statediff.meta.audit.tries import (
     Exhibit,

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statediff.diff import DiffOptions, diff
+from statediff.kernel.diff import diff
 from statediff.meta.bench.orders import NAMES, Changes, records, state, table, wanted_changes
 from statediff.meta.bench.registry import (
     BenchLimit,
@@ -28,7 +28,7 @@ _OPS = {Op.CREATE: "create", Op.DELETE: "delete", Op.UPDATE: "update"}
 
 def our_changes(before: State, after: State, *, trust_digests: bool) -> Changes:
     """Our diff, with or without the digests that the store computed when the state was put."""
-    found = diff(before, after, options=DiffOptions(trust_digests=trust_digests))
+    found = diff(before, after, trust_digests=trust_digests)
     return frozenset((_OPS[d.op], int(str(d.key[0])), d.path) for d in found.deltas)
 
 

@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
+from statediff.contract.file import ContractFile
 from statediff.errors import HarnessError, UsageError
-from statediff.evaluate import ContractFile
 from statediff.model.verdict import Verdict
 
 PEERS: Final = ("datacompy", "deepdiff", "fleet-python", "jsonpatch", "polars", "reladiff")

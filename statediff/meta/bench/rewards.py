@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.capture.take import take
-from statediff.evaluate import ContractFile, parse_contract
-from statediff.evaluate.trial import NO_ANSWER, NO_FACTS, NO_TRACE
+from statediff.contract.file import ContractFile, parse_contract
+from statediff.kernel import TrialFacts
 from statediff.meta.bench.registry import (
     BenchLimit,
     BenchPlan,
@@ -43,6 +43,7 @@ from statediff.meta.reference import Reference
 from statediff.meta.twins import TWINS
 from statediff.meta.world import worlds
 from statediff.model.state import MemoryChunks
+from statediff.model.trace import NO_ANSWER, NO_TRACE
 from statediff.model.verdict import Verdict
 from statediff.systems.tables.source import TablesSource
 
@@ -91,10 +92,9 @@ HARMS: Final[Mapping[str, str]] = {
 BESIDE_SCHEMA: Final = "a trigger planted"
 _RIGHT_RUNS: Final = 9
 _ROUNDS: Final = 6
-"""Of right and harmful runs, with another refund each: no judge remembers so many ends."""
-_KNOWN: Final = "16 ends that were judged before: what a rollout that ends like another costs"
+"""Of right and harmful runs, with another refund each."""
 _SOME: Final = _RIGHT_RUNS + len(HARMS)
-"""A round of them: ends that it does remember."""
+"""A round of them."""
 _ROLLOUTS: Final = 8192
 _SMALL: Final = 100_000
 """Plans of fewer rows try the batch with few rollouts."""
@@ -250,7 +250,6 @@ def warm_files(plan: BenchPlan) -> Iterator[BenchRow]:
         taken = _in_turn(
             {
                 "warm": (judge.score, places),
-                "again": (judge.score, places[:_SOME]),
                 "once": (partial(doors.once, contract, f"db={shop.before}"), places[:_SOME]),
                 **_peers(shop),
             },
@@ -264,7 +263,6 @@ def warm_files(plan: BenchPlan) -> Iterator[BenchRow]:
             target=_at_least(least),
             note="of 7 harms none is passed; the floor compares the pages; no end comes twice",
         )
-        yield _rate(f"warm judge, SQLite, {name}, known ends", taken["again"], note=_KNOWN)
         slower = [taken["EXCEPT"], *([taken["exactly"]] if "exactly" in taken else [])]
         fastest = min(slower, key=min)
         yield _rate(
@@ -427,7 +425,6 @@ def warm_dicts(plan: BenchPlan) -> Iterator[BenchRow]:
         taken = _in_turn(
             {
                 "warm": (judge.score, afters),
-                "again": (judge.score, afters[:_SOME]),
                 "once": (partial(doors.once, contract, before), afters[-6:]),
                 "rows": (partial(_equal_rows, before), afters[:_SOME]),
                 "loads": (lambda pair: [json.loads(text) for text in pair], [texts]),
@@ -444,7 +441,6 @@ def warm_dicts(plan: BenchPlan) -> Iterator[BenchRow]:
             note=f"{tried} faults of mutate caught; the floor compares every row with ==; "
             "no end comes twice",
         )
-        yield _rate(f"warm judge, dicts, {name}, known ends", taken["again"], note=_KNOWN)
         yield _rate(
             f"one-shot judge, dicts, {name}",
             taken["once"],
@@ -473,7 +469,7 @@ def _check_faults(judge: KeptJudge, contract: ContractFile, before: Tables, afte
         trace=NO_TRACE,
         answer=NO_ANSWER,
         timeline=None,
-        facts=NO_FACTS,
+        facts=TrialFacts("right"),
     )
     tried = 0
     for world in worlds([right], seed=1):
@@ -516,25 +512,20 @@ def batch(plan: BenchPlan) -> Iterator[BenchRow]:
         after["refund"][0]["id"] = n + 1
     judge = doors.keep(contract, shop.tables(shop.before))
     name = f"{rollouts:,} rollouts of 300 rows, two processes"
-    said = "dicts, every score checked"
-    for kind, many, target, note in (
-        ("", rollouts, BenchLimit(5.0, "value"), f"{said}; no two end alike"),
-        (", known ends", _SOME, None, f"{said}; 16 ends"),
-    ):
-        taken = []
-        ends = [afters[n % many] for n in range(rollouts)]
-        for _ in range(max(2, plan.repeats // 2)):
-            begin = time.perf_counter()
-            scores = judge.score_many(ends, workers=2)
-            taken.append(time.perf_counter() - begin)
-            _check("batch", [runs[n % many % len(runs)] for n in range(rollouts)], scores)
-        yield BenchRow(
-            f"{name}{kind}",
-            "reward",
-            _four(min(taken)),
-            "s",
-            target=target,
-            low=_four(min(taken)),
-            high=_four(max(taken)),
-            note=f"median {_four(statistics.median(taken))} s; {note}",
-        )
+    taken = []
+    for _ in range(max(2, plan.repeats // 2)):
+        begin = time.perf_counter()
+        scores = judge.score_many(afters, workers=2)
+        taken.append(time.perf_counter() - begin)
+        _check("batch", [runs[n % len(runs)] for n in range(rollouts)], scores)
+    median = _four(statistics.median(taken))
+    yield BenchRow(
+        name,
+        "reward",
+        _four(min(taken)),
+        "s",
+        target=BenchLimit(5.0, "value"),
+        low=_four(min(taken)),
+        high=_four(max(taken)),
+        note=f"median {median} s; dicts, every score checked; no two end alike",
+    )

@@ -12,12 +12,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from statediff.agents.command import CommandAgent
 from statediff.capture.store import DiskChunks
-from statediff.evaluate import load_contract, replay
+from statediff.contract.file import load_contract
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import SEED_BYTES, seal
 from statediff.evidence.verify import Signer, Verified, verify
 from statediff.harness import TrialPlan, run_trial
+from statediff.kernel import replay
 from statediff.meta.bench.capturing import now
 from statediff.meta.bench.registry import (
     BenchPlan,

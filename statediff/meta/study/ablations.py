@@ -16,13 +16,13 @@ from statediff.contract.clauses.access import READS
 from statediff.contract.clauses.alternatives import BranchClauses
 from statediff.contract.clauses.patterns import Clause
 from statediff.contract.document.contract import KINDS, Evidence, OpenFrame
-from statediff.evaluate import ContractFile
+from statediff.contract.file import ContractFile
 from statediff.meta.reference import Reference, rebuild, with_state
 from statediff.model.batches import Row
+from statediff.model.lookalikes import skeleton
 from statediff.model.readings import NO_HISTORY, SourceCapture
 from statediff.model.state import COMPLETE, State, Table
 from statediff.model.values import Observed
-from statediff.resolve.pairing import skeleton
 
 MAX_NAME: Final = 200
 """Characters of a text that can be somebody's or something's name."""
@@ -146,7 +146,7 @@ def _with(run: Reference, name: str, **update: Any) -> Reference:
     content = file.content.model_copy(update={**update, "noop": True})
     # Compiled contracts are kept by digest: another content needs other bytes.
     data = file.data + f"\n# as a study judges it: {name}\n".encode()
-    return replace(run, contract=ContractFile(data, file.source, content, file.recorded))
+    return replace(run, contract=ContractFile(data, file.source, content))
 
 
 def _sections(file: ContractFile, change: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.package import Bundle
+from statediff.kernel.policy.fold import fold
 from statediff.meta import stage_cases
 from statediff.meta.cases import Cases
 from statediff.meta.fault_classes import EVIDENCE_CLASSES, class_of, means_nothing
@@ -31,7 +32,6 @@ from statediff.meta.study.trials import (
 from statediff.meta.twins import TWINS, recut
 from statediff.meta.world import Fault, World, in_order, is_privilege
 from statediff.model.verdict import ClauseTruth, Stage, Truth, Verdict
-from statediff.policy.judge import fold
 from statediff.suite.labels import Label, Labelled
 
 RIGHT: Final = "right-run"

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from statediff.errors import InputError, StatediffError
-from statediff.evaluate import KERNEL
 from statediff.importers.recorded import (
     BadLine,
     Labels,
@@ -30,6 +29,7 @@ from statediff.importers.recorded import (
 )
 from statediff.importers.rejudge import read_run, readable_runs
 from statediff.importers.workers import Workers
+from statediff.kernel import KERNEL
 from statediff.meta.checkpoint import checkpoint, digest_of
 from statediff.meta.study.evaluators import (
     ABLATIONS,

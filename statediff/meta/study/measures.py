@@ -21,7 +21,7 @@ from statediff.statistics.bootstrap import Draws, Interval
 from statediff.suite.labels import Component, Failure, Label
 
 if TYPE_CHECKING:
-    from statediff.model.cells import Mask
+    from statediff.model.columns import Mask
 
 RESAMPLES: Final = 2000
 _ABLATED: Final = frozenset(each.name for each in ABLATIONS)

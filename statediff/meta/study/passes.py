@@ -26,7 +26,7 @@ from statediff.statistics.bootstrap import Draws, Interval, middle
 from statediff.suite.labels import Label, cohen
 
 if TYPE_CHECKING:
-    from statediff.model.cells import Mask
+    from statediff.model.columns import Mask
 
 FORM: Final = "statediff/study-labels/1"
 MAX_REASON: Final = 600

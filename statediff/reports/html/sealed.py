@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from statediff.evaluate.worded import clause_sentence, worded_finding
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.counterexample import COUNTEREXAMPLE
@@ -29,6 +28,7 @@ from statediff.reports.html.clauses import Comparison
 from statediff.reports.html.page import Kind
 from statediff.reports.html.words import Sign
 from statediff.reports.record import reading
+from statediff.reports.wording.worded import clause_sentence, worded_finding
 
 Json = Any
 VERIFIER: Final = Path(v.__file__).with_name("verify.mjs")

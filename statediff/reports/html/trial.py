@@ -9,11 +9,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from statediff.contract.file import parse_contract
 from statediff.errors import ContractError, InputError
-from statediff.evaluate.contracts import Compiled, Scoped, compile_contract, parse_contract
 from statediff.evidence.canonical import read
 from statediff.evidence.documents import TIMELINE, answer_from, schema_from
 from statediff.evidence.package import Bundle
+from statediff.kernel import Compiled, compile_contract
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, decode, show
 from statediff.reports.attribution import Doing, Makers, listing
@@ -208,6 +209,8 @@ class Trial:
     title: str
     verdict: Sign
     tally: str
+    course: tuple[str, ...]
+    """How the run stood on its way, in sentences."""
     lead: str
     reason: str
     asked: str
@@ -262,9 +265,8 @@ _EVIDENCE: Final = ("trace.json", "timeline.json", "captures.json")
 
 
 def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
-    record = Record(bundle)
-    judged, trial, manifest = record.judgement, record.trial, bundle.manifest
-    fragments = bundle.document("fragments.json")[0]  # of the matching that is reported
+    record, manifest = Record(bundle), bundle.manifest
+    judged, trial, fragments = record.judgement, record.trial, record.fragments
     trace, timeline, captures = map(bundle.document, _EVIDENCE)
     contract = _compiled(bundle)
     rule_of = _Rules(contract)
@@ -281,6 +283,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         title=f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
         verdict=words.verdict(judged["verdict"]),
         tally=words.tally(judged["clauses"]),
+        course=record.course,
         lead=why.lead,
         reason=cut(why.found),
         asked=cut(why.asked),
@@ -392,7 +395,7 @@ def _bound(contract: bytes, schema: bytes) -> Compiled | None:
 def _canonical(compiled: Compiled | None) -> Canonical:
     if compiled is None:
         return lambda _type, row: row
-    return Scoped(compiled.book, compiled.boundary, compiled.contract.schema).row
+    return compiled.scoped.row
 
 
 class _Rules:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
-from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.documents import key_from
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import Bundle
@@ -29,6 +28,7 @@ from statediff.reports.html.changes import STANDINGS, Standings
 from statediff.reports.html.trial import Trial, trial_view
 from statediff.reports.html.words import Sign
 from statediff.reports.record import Parsed, parsed, reading
+from statediff.reports.wording.worded import worded_judgement
 from statediff.suite.labels import Labelled, Review, keep_signed, labels_in, own_label, sign_label
 
 Json = Any
@@ -66,7 +66,7 @@ def unjudged(bundle: Bundle, where: str) -> Parsed:
         }
         manifest = {**bundle.manifest, "verdict": "INCONCLUSIVE", "trial": _HIDDEN}
         files = {name: data for name, data in bundle.files.items() if name not in documents}
-        return Parsed(manifest, files, dict(documents))
+        return Parsed(manifest, files, documents=dict(documents))
 
 
 def _without_judgement(judged: Json) -> Json:

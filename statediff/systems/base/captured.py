@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from statediff.capture.source import Source, SourceUnavailable
 from statediff.capture.store import DiskChunks
@@ -28,6 +28,13 @@ _NAMED: Final = 3
 
 Looked = Mapping[str, State]
 """Source → what it showed."""
+
+
+class Amount(NamedTuple):
+    """All rows of a type: their digest, and how many they are."""
+
+    digest: str
+    rows: int
 
 
 def _every_row(_type: str, _key: Key) -> bool:
@@ -68,7 +75,17 @@ class CapturedBase:
                         "could be proven. Grant the right to read it, or leave it out by `?tables=`"
                     )
         self._base = shown
-        self.digests = {".".join(at): self._digest(at[1], t) for at, t in _labelled(shown)}
+        self.digests = {name: amount.digest for name, amount in self.amounts(shown).items()}
+
+    def amounts(
+        self, shown: Looked, leave_out: frozenset[str] = frozenset()
+    ) -> Mapping[str, Amount]:
+        """`SOURCE.TYPE` → what there is of it, but for the types left out."""
+        return {
+            f"{source}.{name}": Amount(self._digest(name, table), table.row_count)
+            for (source, name), table in _labelled(shown)
+            if name not in leave_out
+        }
 
     def verify(self, sources: Sequence[Source]) -> tuple[SourceProof, tuple[Drift, ...]]:
         """What the sources show now, and all that differs from the base."""
@@ -80,7 +97,7 @@ class CapturedBase:
         drift = tuple(self.differences(self._base, shown))
         if not drift:
             return self._proof(None), ()
-        now = {".".join(at): self._digest(at[1], t) for at, t in _labelled(shown)}
+        now = {name: amount.digest for name, amount in self.amounts(shown).items()}
         return self._proof(_whole(now)), drift
 
     def differences(
@@ -154,6 +171,11 @@ def _labelled(shown: Looked) -> Iterator[tuple[tuple[str, str], Table]]:
 def _seen(table: Table) -> str:
     known = table.enumeration
     return "" if known.coverage is Coverage.COMPLETE else f"not seen: {known.cause}"
+
+
+def digest_of(amounts: Mapping[str, Amount]) -> str:
+    """The digest of all amounts together."""
+    return _whole({name: amount.digest for name, amount in amounts.items()})
 
 
 def _whole(digests: Mapping[str, str]) -> str:

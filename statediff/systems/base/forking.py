@@ -37,7 +37,6 @@ _DEATH_SIGNAL: Final = 1
 """`PR_SET_PDEATHSIG`: Linux's."""
 _ANSWER_SECONDS: Final = 0.9
 """Less than the evaluator's side waits, so that its next answer is not the late one."""
-_READY_SECONDS: Final = 60.0
 
 Order = dict[str, Any]
 
@@ -143,7 +142,7 @@ class _Parent:
 
     def answer(self, asked: Order) -> dict[str, Any]:
         """Never raises over what a child does or leaves undone."""
-        seconds = float(asked.get("seconds", _READY_SECONDS))
+        seconds = float(asked.get("seconds", _ANSWER_SECONDS))
         try:
             if "serve" in asked:
                 self.end()
@@ -154,7 +153,6 @@ class _Parent:
                 return {}
             if self._serving is None:
                 return {"failed": "nothing serves"}
-            seconds = float(asked.get("seconds", _ANSWER_SECONDS))
             return self._serving.ask(asked["question"], seconds)
         except (ValueError, OSError) as error:
             # What answers late would be taken for the answer to the next question.

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from statediff.capture.source import (
     Clock,
+    PlacedSource,
     SessionLister,
     Source,
     SourceRuined,
@@ -61,6 +62,16 @@ class LiveSource:
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The path and those that its reader names beside it; none of what is no path."""
+        found = self._place()
+        if found.content is not None or found.url is not None:
+            return ()
+        opened = self._opened
+        beside = opened.places if isinstance(opened, PlacedSource) else ()
+        return (found.path, *(path for path in beside if path != found.path))
 
     def schema(self) -> Schema:
         with self._named():

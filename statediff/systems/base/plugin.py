@@ -85,8 +85,8 @@ class StateReader:
     """What the source is called where a command line gives no name."""
     description: str
     """For messages, with its article: `a SQLite database`."""
-    recognizes: Callable[[Path], bool] = _no_path
-    """Whether a path that exists holds this form; `InputError` where it cannot be looked at."""
+    recognizes: Callable[[Path], bool] | None = None
+    """Whether a path that exists holds it (None: none does); `InputError` where nobody can look."""
     schemes: frozenset[str] = frozenset()
     """Schemes of the URLs that it reads, in lower case, e.g. `postgresql`."""
     path_of: Callable[[str], Path] | None = None

@@ -75,6 +75,14 @@ class Receipt:
     """Who worked in it while the agent did, and how many transactions each made."""
     at_large: tuple[str, ...] = ()
     """Earlier trials of which a program may run still, and could have acted in this one."""
+    remarks: tuple[tuple[str, str], ...] = ()
+    """((source, text), …): what of its base an author may not have meant."""
+    boundary: Mapping[str, str] = field(default_factory=dict)
+    """Each part of what kept the agent apart: `held`, or why not."""
+    endpoints: tuple[str, ...] = ()
+    """`HOST:PORT` of all that the agent reached, where its network was its own."""
+    refused: tuple[str, ...] = ()
+    """What it asked for beside them, and did not get."""
 
     @property
     def ok(self) -> bool:
@@ -101,6 +109,10 @@ class Receipt:
             **({"trace": "trusted"} if self.is_trace_trusted else {}),
             **({"others": dict(self.others)} if self.others else {}),
             **({"at_large": list(self.at_large)} if self.at_large else {}),
+            **({"remarks": [list(each) for each in self.remarks]} if self.remarks else {}),
+            **({"boundary": dict(self.boundary)} if self.boundary else {}),
+            **({"endpoints": list(self.endpoints)} if self.endpoints else {}),
+            **({"refused": list(self.refused)} if self.refused else {}),
             "entities": self.entities,
             "proofs": [
                 {
@@ -193,12 +205,29 @@ class Reached(Protocol):
 
 
 @runtime_checkable
+class ShownBase(Protocol):
+    """A system whose base is what a look shows: no file of the sandbox makes it."""
+
+    @property
+    def base_digest(self) -> str:
+        """The digest of what it was found to be."""
+
+
+@runtime_checkable
 class Served(Protocol):
     """A system that says what its server is and runs in, where a machine has more than one way."""
 
     @property
     def served_by(self) -> str:
         """In words, e.g. `PostgreSQL 16.2 (/usr/lib/…), a process of this machine`."""
+
+
+@runtime_checkable
+class Remarked(Protocol):
+    """A system of whose base an author should know more than that it is proven."""
+
+    remarks: tuple[str, ...]
+    """Sentences without a full stop, e.g. which later work an agent can read."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +264,15 @@ class Settled:
     settled_at: datetime
     unsettled: tuple[tuple[str, str], ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
+
+
+@runtime_checkable
+class InPlace(Protocol):
+    """A sandbox that may be made of systems that are where they are."""
+
+    @property
+    def is_in_place(self) -> bool:
+        """True where a new start makes no other systems."""
 
 
 @runtime_checkable

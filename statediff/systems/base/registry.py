@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -122,6 +122,9 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
     if source.types is not None and not hasattr(made, "PREFIX"):
         message = f"source {source.name!r} of kind {source.kind} takes no 'types'"
         raise source.problem("types", message, at_key=True)
+    if source.keep is not None and "repository" not in source.files:
+        message = f"source {source.name!r} copies no repository, of which it could keep references"
+        raise source.problem("keep", message, at_key=True)
     takes = {**made.FILES, **getattr(made, "TEXTS", {})}
     for key in (*source.files, *source.texts):
         if key not in takes and key != "schema":
@@ -175,25 +178,23 @@ def other_reading(reader: StateReader, path: Path) -> str | None:
 
 def state_reader(path: Path) -> StateReader:
     """What reads the state that the path holds; `-`, unless it is a folder, is standard input."""
-    having = (
-        (name, plugin.states) for name, plugin in plugins().items() if plugin.states is not None
-    )
+    having = [(name, plugin.states) for name, plugin in plugins().items() if plugin.states]
     if str(path) == "-" and not path.is_dir():
         found = _chosen(
             having, lambda reader: reader.standard_input_bytes is not None, "a reader of `-`"
         )
     else:
         what = f"a reader of {printable(str(path))}"
-        found = _chosen(having, lambda reader: _recognizes(reader, path), what)
+        found = _chosen(having, partial(_recognizes, path), what)
     if found is None:
         raise UsageError(f"{printable(str(path))}: no installed system reads it as a state")
     return found
 
 
-def _recognizes(reader: StateReader, path: Path) -> bool:
+def _recognizes(path: Path, reader: StateReader) -> bool:
     """Whether it does; a folder that may not be entered holds no form that is seen inside it."""
     try:
-        return reader.recognizes(path)
+        return reader.recognizes is not None and reader.recognizes(path)
     except OSError:
         return False
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,13 +28,16 @@ from statediff.systems.base.protocol import (
     Offered,
     Reached,
     Receipt,
+    Remarked,
     Served,
     Settled,
+    ShownBase,
     SourceProof,
     System,
     Watched,
 )
 from statediff.systems.base.registry import system_of
+from statediff.total import in_any_case, words_of
 
 
 class EmbeddedSandbox:
@@ -103,7 +107,24 @@ class EmbeddedSandbox:
             Drift("agent", f"file {left}", "no such file", "left by an earlier trial")
             for left in self._leftovers()
         )
-        return Receipt(self.name, self.pack.version, clock(), tuple(proofs), tuple(sorted(drift)))
+        return Receipt(
+            self.name,
+            self.pack.version,
+            clock(),
+            tuple(proofs),
+            tuple(sorted(drift)),
+            remarks=self.remarks,
+        )
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """((source, text), …): what an author may not have meant, sorted by source."""
+        return tuple(
+            (name, text)
+            for name, system in sorted(self._systems().items())
+            if isinstance(system, Remarked)
+            for text in system.remarks
+        )
 
     def access(self) -> Access:
         urls = {name: system.url for name, system in self._systems().items()}
@@ -120,6 +141,19 @@ class EmbeddedSandbox:
             for name, system in sorted(self._systems().items())
             if isinstance(system, Served)
         }
+
+    def bases(self) -> dict[str, str]:
+        """Source → the digest of its base, of those that no file of the sandbox makes."""
+        return {
+            name: system.base_digest
+            for name, system in sorted(self._systems().items())
+            if isinstance(system, ShownBase)
+        }
+
+    @property
+    def is_in_place(self) -> bool:
+        """True where its systems are where they are."""
+        return self.pack.is_single
 
     def sources(self) -> tuple[Source, ...]:
         found = [source for system in self._systems().values() for source in system.sources()]
@@ -155,7 +189,7 @@ class EmbeddedSandbox:
         for name, system in sorted(
             self._systems().items(), key=lambda entry: (entry[1].url.startswith("sqlite:"), entry)
         ):
-            cause = system.unsettled(deadline)
+            cause = in_any_case(partial(system.unsettled, deadline), words_of)
             if cause is not None:
                 looks = (look.name for look in self.pack.sources if look.of == name)
                 unsettled += [(each, cause) for each in (name, *looks)]
@@ -163,7 +197,8 @@ class EmbeddedSandbox:
         failed = [
             (name, failure)
             for name, system in self._systems().items()
-            if isinstance(system, Watched) and (failure := system.failure()) is not None
+            if isinstance(system, Watched)
+            and (failure := in_any_case(system.failure, words_of)) is not None
         ]
         return Settled(clock(), tuple(sorted(unsettled)), tuple(sorted(failed)))
 

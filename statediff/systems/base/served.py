@@ -20,15 +20,25 @@ from typing import IO, Any, Final
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.systems.base.privacy import allowed_environment
+from statediff.systems.base.waiting import LOOK_SECONDS, MOST_SECONDS, STALL_SECONDS, Patience
 
-START_SECONDS: Final = 60.0
-"""For one that does not answer: what ends early is reported at once."""
 STOP_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 1.0
 _OWN_SHARE: Final = 0.9
 """Of the time that a question may take: the server's. Its parent says in time that it gave none."""
 _POLL_SECONDS: Final = 0.01
 _READ_BYTES: Final = 64 * 1024
+
+
+class _NoAnswer(ValueError):
+    """The server runs, and nobody waits for it any longer."""
+
+
+def _is_over(wait: float | Patience, began: float) -> str | None:
+    """The reason why nobody waits for an answer any longer; None while somebody does."""
+    if isinstance(wait, Patience):
+        return wait.is_over()
+    return f"no answer in {wait:g} s" if time.monotonic() - began >= wait else None
 
 
 class ServerProcess:
@@ -54,8 +64,8 @@ class ServerProcess:
         """It was started and has not ended, in whatever way."""
         return self._child is not None and self._child.poll() is None
 
-    def start(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
-        """Its first answer. `SandboxError` with its last word if it gives none in so long."""
+    def start(self, order: dict[str, Any], stall_seconds: float = STALL_SECONDS) -> dict[str, Any]:
+        """Start it; returns its first answer. `SandboxError` with its last word if none comes."""
         self._read = b""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         try:
@@ -67,7 +77,7 @@ class ServerProcess:
                 env=allowed_environment(),
                 bufsize=0,
             )
-            return self._exchange(order, seconds)
+            return self._exchange(order, self._patience(stall_seconds))
         except (ValueError, KeyError, OSError) as error:
             raise SandboxError(f"{self._title} did not start: {self._last_word(error)}") from error
         except BaseException:
@@ -80,15 +90,29 @@ class ServerProcess:
         """Its answer; None if it gives none in so many seconds."""
         if self._child is None or self._child.poll() is not None:
             return None
-        self._asked += 1
-        deadline = time.monotonic() + seconds
         try:
-            answer = self._exchange({**question, "ask": self._asked}, seconds)
-            while answer["ask"] != self._asked:  # the late answer to an earlier question
-                answer = self._answer(deadline - time.monotonic())
+            return self._ask(question, seconds)
         except (ValueError, KeyError, OSError):
             return None
+
+    def _ask(self, question: dict[str, Any], wait: float | Patience) -> dict[str, Any]:
+        """Ask for its answer. `ValueError`, `KeyError` or `OSError` where it gives none."""
+        self._asked += 1
+        began = time.monotonic()
+        answer = self._exchange({**question, "ask": self._asked}, wait)
+        while answer["ask"] != self._asked:  # the late answer to an earlier question
+            if not isinstance(wait, Patience):
+                wait, began = began + wait - time.monotonic(), time.monotonic()
+            answer = self._answer(wait)
         return answer
+
+    def _patience(self, stall_seconds: float) -> Patience:
+        """With what the server, and all that it began, do from now on."""
+
+        def written() -> int:
+            return 0 if self._log is None else os.fstat(self._log.fileno()).st_size
+
+        return Patience(lambda: [self.pid], written, stall_seconds)
 
     def question(
         self, question: dict[str, Any], seconds: float = ANSWER_SECONDS
@@ -134,9 +158,11 @@ class ServerProcess:
             said = self._log.read(1_000_000)
         self.kill()
         last = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        if isinstance(error, _NoAnswer) and last:
+            return f"{error}; the last that it wrote: {printable(last[:300])}"
         return printable(last[:300]) or str(error)
 
-    def _exchange(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def _exchange(self, question: dict[str, Any], wait: float | Patience) -> dict[str, Any]:
         child = self._child
         if child is None or child.stdin is None:
             raise ValueError("not running")
@@ -144,18 +170,22 @@ class ServerProcess:
         left = memoryview(json.dumps(question).encode() + b"\n")
         while left:
             left = left[child.stdin.write(left) or 0 :]
-        return self._answer(seconds)
+        return self._answer(wait)
 
-    def _answer(self, seconds: float) -> dict[str, Any]:
+    def _answer(self, wait: float | Patience) -> dict[str, Any]:
         if self._child is None or self._child.stdout is None:
             raise ValueError("not running")
         stream = self._child.stdout
-        parts, deadline = [self._read], time.monotonic() + seconds
+        parts, began = [self._read], time.monotonic()
         while b"\n" not in parts[-1]:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([stream], [], [], left)[0]:
-                self._read = b"".join(parts)  # the next answer comes after it
-                raise ValueError(f"no answer in {seconds:g} s")
+            look = LOOK_SECONDS
+            if not isinstance(wait, Patience):
+                look = max(0.0, min(look, began + wait - time.monotonic()))
+            if not select.select([stream], [], [], look)[0]:
+                if (why := _is_over(wait, began)) is not None:
+                    self._read = b"".join(parts)  # the next answer comes after it
+                    raise _NoAnswer(why)
+                continue
             part = os.read(stream.fileno(), _READ_BYTES)
             if not part:
                 raise ValueError("it ended")
@@ -176,10 +206,10 @@ class ForkedServer(ServerProcess):
         super().__init__(module, title)
         self._loaded: dict[str, Any] = {}
 
-    def start(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
+    def start(self, order: dict[str, Any], stall_seconds: float = STALL_SECONDS) -> dict[str, Any]:
         """The program is loaded; what it says of it. Raises `SandboxError`."""
         self._loaded = order
-        return super().start(order, seconds)
+        return super().start(order, stall_seconds)
 
     def unsettled(
         self,
@@ -198,9 +228,19 @@ class ForkedServer(ServerProcess):
                 return f"{waiting} {what}"
             time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
-    def serve(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
-        """What the new server said when it was ready, e.g. its `port`. Raises `SandboxError`."""
-        return self._forked({"serve": order}, seconds)
+    def serve(self, order: dict[str, Any], stall_seconds: float = STALL_SECONDS) -> dict[str, Any]:
+        """Start a server; returns what it said when ready, e.g. its `port`. Raises `SandboxError`.
+
+        The program of one that hangs instead is ended with it, and loaded again.
+        """
+        try:
+            question = {"serve": order, "seconds": MOST_SECONDS}
+            answer = self._ask(question, self._patience(stall_seconds))
+        except (ValueError, KeyError, OSError) as error:
+            why = self._last_word(error)
+            self.start(self._loaded)
+            raise SandboxError(f"{self._title} did not start: {why}") from error
+        return self._ready(answer)
 
     def serve_anew(self, order: dict[str, Any]) -> dict[str, Any]:
         """`serve`; a program that is gone, or hangs, is first loaded again, as by `start`."""
@@ -238,6 +278,10 @@ class ForkedServer(ServerProcess):
         answer = self.ask({**question, "seconds": seconds}, seconds + ANSWER_SECONDS)
         if answer is None:
             raise SandboxError(f"{self._title} does not answer: reset the sandbox again")
+        return self._ready(answer)
+
+    def _ready(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer. `SandboxError` where it says that nothing serves."""
         if "failed" in answer:
             raise SandboxError(f"{self._title} did not start: {answer['failed']}")
         return answer

@@ -138,16 +138,15 @@ def _address(value: str) -> dict[str, Value]:
 
 def _split(value: str, at: str) -> list[str]:
     """The parts of a value, cut where the character is not escaped."""
-    parts, cut = [""], False
-    for character in value:
-        if cut:
-            parts[-1] += f"\\{character}"
-        elif character == at:
-            parts.append("")
-        elif character != "\\":
-            parts[-1] += character
-        cut = character == "\\" and not cut
-    return parts
+    parts, pending = [], ""
+    for piece in value.split(at):
+        pending += piece
+        if (len(piece) - len(piece.rstrip("\\"))) % 2:
+            pending += at  # it is escaped; behind the last piece nothing is, and both go
+            continue
+        parts.append(pending)
+        pending = ""
+    return [*parts, pending[:-2]] if pending else parts
 
 
 def _unescaped(value: str) -> str:

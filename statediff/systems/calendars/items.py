@@ -9,6 +9,7 @@ are left out.
 from __future__ import annotations
 
 from datetime import date, datetime
+from itertools import chain
 from typing import Any, Final
 
 from icalendar import Calendar, Parameters
@@ -26,6 +27,8 @@ from statediff.systems.calendars.lines import (
 )
 
 MAX_OBJECT_CHARACTERS: Final = 4 * 1024 * 1024
+_SAID_PER_CHARACTER: Final = 64
+"""Each component is a row, and has what the object says of all of them: of so many characters."""
 
 CALENDAR: Final = EntityType(
     "calendar",
@@ -115,13 +118,16 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
     found = [each for each in parsed.subcomponents if each.name in _KINDS]
     if not found:
         raise ValueError("it holds no event, task or journal entry")
-    zones: dict[str, Value] = {}
+    zones: dict[str, tuple[str, ...]] = {}
     for each in parsed.walk(_ZONE):
         if str(each["TZID"]) in zones:  # programs differ in which of two they believe
             raise ValueError("a time zone is there twice")
         zones[str(each["TZID"])] = _zone(each)
-    shared: Row = {"name": name, "zones": Map.of(zones)}
+    shared: Row = {"name": name, "zones": Map.of({**zones})}
     around = _around(parsed)
+    said = sum(map(len, chain(around, *zones.values())))
+    if said * len(found) > _SAID_PER_CHARACTER * len(text):
+        raise ValueError("what it says of all its components is too long to be said of each")
     return [{**_item(calendar, each, around), **shared} for each in found]
 
 
@@ -221,7 +227,7 @@ def _count(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _zone(component: Any) -> Value:
+def _zone(component: Any) -> tuple[str, ...]:
     """Its rules, whose order means nothing, and what else is said of it."""
     rules = [_written(each) for each in component.subcomponents]
     lines = [

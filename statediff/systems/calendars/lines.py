@@ -16,6 +16,8 @@ _FOLD: Final = re.compile(r"\r?\n[ \t]")
 _BARE: Final = re.compile(r"\r(?!\n)")
 """An end of a line to some programs, and part of it to others."""
 _NAME: Final = re.compile(r"[!-~]+")
+MAX_NESTING: Final = 16
+"""Components within components; programs write three."""
 _EDGES: Final = ("BEGIN", "END")
 _COMPONENT: Final = re.compile(r"[A-Za-z0-9-]+")
 _PARTS: Final = re.compile(r'(?:[^";:]|"[^"]*")*')
@@ -86,20 +88,26 @@ def _content_line(line: str) -> ContentLine:
 def repeated_parameter(lines: Sequence[ContentLine]) -> str | None:
     """What a line says twice of one parameter, e.g. `ATTENDEE: partstat`; None if none does."""
     for line in lines:
-        names = [name for name, _ in line.parameters]
-        for name in names:
-            if names.count(name) > 1:
+        seen: set[str] = set()
+        for name, _ in line.parameters:
+            if name in seen:
                 return f"{line.name}: {name}"
+            seen.add(name)
     return None
 
 
 def mismatched_end(lines: Sequence[ContentLine]) -> str | None:
-    """What ends where another component is open, or never, or is in none; None if nothing does."""
+    """The component that ends where another is open, or never, or is in none or in too many.
+
+    None if nothing does.
+    """
     open_ones: list[str] = []
     for line in lines:
         named = line.value.upper()
         if line.name == "BEGIN":
             open_ones.append(named)
+            if len(open_ones) > MAX_NESTING:  # the library walks each level's lines again
+                return named
         elif not open_ones or (line.name == "END" and open_ones.pop() != named):
             return named if line.name == "END" else line.name
     return open_ones[-1] if open_ones else None

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from statediff.errors import SandboxError
+from statediff.systems.base.waiting import STALL_SECONDS, Patience
 from statediff.systems.containers.forward import Connection, Forward, connected
 
-READY_SECONDS: Final = 30.0
+END_SECONDS: Final = 30.0
+"""How long a server that is asked to end may take."""
 _POLL_SECONDS: Final = 0.02
 _LOOK_SECONDS: Final = 0.5
 
@@ -51,9 +53,11 @@ class Box(ABC):
         for forward in self._forwards.values():
             forward.cut()
 
-    def await_ready(self, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
-        """`is_ready()` was true. Raises `SandboxError` if the server ends first or time is over."""
-        deadline = time.monotonic() + seconds
+    def await_ready(
+        self, is_ready: Callable[[], bool], stall_seconds: float = STALL_SECONDS
+    ) -> None:
+        """`is_ready()` was true. Raises `SandboxError` if the server ends first, or hangs."""
+        patience = Patience(self.pids, self.log, stall_seconds)
         looked = time.monotonic()
         while not is_ready():
             now = time.monotonic()
@@ -61,10 +65,9 @@ class Box(ABC):
                 looked = now
                 if self.has_ended():
                     raise SandboxError(f"{self.name}: its server ended: {self.log()}")
-            if now >= deadline:
-                raise SandboxError(
-                    f"{self.name}: its server is not ready after {seconds:g} s: {self.log()}"
-                )
+                if (why := patience.is_over()) is not None:
+                    said = f"{why}: {self.log()}"
+                    raise SandboxError(f"{self.name}: its server did not start; {said}")
             time.sleep(_POLL_SECONDS)
 
     def _close_ports(self) -> None:
@@ -75,6 +78,10 @@ class Box(ABC):
     @abstractmethod
     def has_ended(self) -> bool:
         """Whether it is certain that what was started in it runs no more."""
+
+    @abstractmethod
+    def pids(self) -> list[int]:
+        """The processes from which all others in it come, as this machine numbers them."""
 
     @abstractmethod
     def ended_by_others(self, door: str = "") -> str | None:
@@ -96,7 +103,7 @@ class Box(ABC):
         """Nothing of it is left: no process, no file, no port; may be called again."""
 
     @abstractmethod
-    def ended(self, seconds: float = READY_SECONDS) -> Hashable | None:
+    def ended(self, seconds: float = END_SECONDS) -> Hashable | None:
         """What its server wrote, for `Machine.run` to begin over, once this is removed.
 
         None where the server did not end well when it was asked to. Raises `SandboxError`.

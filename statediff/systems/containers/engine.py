@@ -42,7 +42,7 @@ from statediff.errors import SandboxError
 from statediff.systems.base.folders import remove
 from statediff.systems.base.owner import Owner
 from statediff.systems.base.reaper import Reaper, attempts
-from statediff.systems.containers.box import READY_SECONDS, Box
+from statediff.systems.containers.box import END_SECONDS, Box
 from statediff.systems.containers.processes import Life, await_known, await_told
 
 OVER: Final = "lowerdir={base},upperdir={written},workdir={work},volatile"
@@ -163,6 +163,10 @@ class Container(Box):
         """Whether it is certain that what was started in it runs no more."""
         return self._life is not None and self._life.has_ended(self._engine.api)
 
+    def pids(self) -> list[int]:
+        life = self._life
+        return [] if life is None or life.started is None else [life.pid]
+
     def ended_by_others(
         self, door: str = "", call: bytes = b"", was_asked: Callable[[], bool] = lambda: False
     ) -> str | None:
@@ -251,7 +255,7 @@ class Container(Box):
             raise self._failure("it cannot be removed", error) from error
         remove(self._sockets)
 
-    def ended(self, seconds: float = READY_SECONDS) -> Volume | None:
+    def ended(self, seconds: float = END_SECONDS) -> Volume | None:
         """What its server wrote in its one volume, which stays when the container is removed.
 
         None where the server did not end well when it was asked to. Raises `SandboxError`.

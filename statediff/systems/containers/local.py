@@ -32,7 +32,7 @@ from statediff.errors import SandboxError
 from statediff.systems.base.folders import clear, give, inhabitants, remove
 from statediff.systems.base.owner import Owner, dying_children
 from statediff.systems.base.reaper import Reaper
-from statediff.systems.containers.box import READY_SECONDS, Box
+from statediff.systems.containers.box import END_SECONDS, Box
 
 SENT: Final = {
     0,
@@ -208,6 +208,9 @@ class LocalServer(Box):
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
+    def pids(self) -> list[int]:
+        return [self.pid]
+
     def ended_by_others(self, door: str = "") -> str | None:
         deadline = time.monotonic() + _KNOWN_SECONDS
         while dying_children(self.pid) and time.monotonic() < deadline:
@@ -242,7 +245,7 @@ class LocalServer(Box):
         except OSError:
             clear(str(self._folder))
 
-    def ended(self, seconds: float = READY_SECONDS) -> Hashable | None:
+    def ended(self, seconds: float = END_SECONDS) -> Hashable | None:
         if self._end(self._program.asks_to_end, seconds) != 0:
             return None
         kept = self._folder.with_name(f"{self._folder.name}-kept")

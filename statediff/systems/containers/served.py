@@ -35,8 +35,6 @@ _STOPPED: Final = re.compile(
 _LOG_BYTES: Final = 1024 * 1024
 _CALL: Final = b"X\r\n\r\n"
 """No request: a web server says so, and goes to no trouble for it."""
-READY_SECONDS: Final = 120.0
-"""A Redmine starts in 3 s, on a machine that does nothing else."""
 _ANSWER_SECONDS: Final = 10.0
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _ANSWER_BYTES: Final = 64 * 1024
@@ -90,7 +88,7 @@ class FolderServer:
         self._inodes = {each.folder: each.folder.stat().st_ino for each in shared}
         self._container = connect().run(spec)
         try:
-            self._container.await_ready(self._answers, READY_SECONDS)
+            self._container.await_ready(self._answers)
         except BaseException:
             self.stop()
             raise

@@ -1,7 +1,8 @@
-"""The commands of an external system: started without a shell, bounded in time, ended as a group.
+"""The commands of an external system: started without a shell, and ended as a group.
 
-Nothing of a command outlives its time or Ctrl-C: its process group is killed. The last lines that
-it wrote are kept for the message.
+One without a limit of its own may take as long as it works (`base.waiting`). Nothing of a command
+outlives its time or Ctrl-C: its process group is killed. The last lines that it wrote are kept for
+the message.
 """
 
 from __future__ import annotations
@@ -21,23 +22,26 @@ from typing import IO, Final
 
 from statediff.errors import SandboxError
 from statediff.model.values import printable
+from statediff.systems.base.waiting import LOOK_SECONDS, Patience
 
 _SAID: Final = 4096
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended. `code` is None where its time was up."""
+    """How a command ended. `code` is None where nobody waited any longer."""
 
     code: int | None
     said: str
     """The last lines that it wrote, on one line."""
+    why: str = ""
+    """Why nobody waited any longer."""
 
 
 def end_of(
     words: Sequence[str],
     folder: Path,
-    seconds: float,
+    seconds: float | None,
     environment: Mapping[str, str] | None = None,
     *,
     given: bytes = b"",
@@ -45,7 +49,8 @@ def end_of(
 ) -> Ended:
     """How the command ended, alone or because its time was up. `OSError` if it cannot start.
 
-    It reads `given`; with `output`, what it prints goes there, and what it says is its errors.
+    `seconds` is its time; None: as long as it works. It reads `given`; with `output`, what it
+    prints goes there, and what it says is its errors.
     """
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as stdin:
         stdin.write(given)
@@ -59,10 +64,8 @@ def end_of(
             stderr=said,
             start_new_session=True,
         )
-        code = None
         try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = process.wait(seconds)
+            code, why = _wait(process, seconds, said)
         finally:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -72,13 +75,37 @@ def end_of(
         said.seek(max(0, size - _SAID))
         text = said.read().decode(errors="replace").strip()
         last = "; ".join(line.strip() for line in text.splitlines()[-3:] if line.strip())
-        return Ended(code, printable(last)[:500])
+        return Ended(code, printable(last)[:500], why)
 
 
-def run_command(name: str, command: str, folder: Path, seconds: float) -> None:
+def _wait(
+    process: subprocess.Popen[bytes], seconds: float | None, said: IO[bytes]
+) -> tuple[int | None, str]:
+    """The exit code, or None and why nobody waits any longer."""
+    if seconds is not None:
+        try:
+            return process.wait(seconds), ""
+        except subprocess.TimeoutExpired:
+            return None, f"took more than {seconds:g} s; raise `timeout:`"
+    patience = Patience(lambda: [process.pid], lambda: os.fstat(said.fileno()).st_size)
+    while True:
+        try:
+            return process.wait(LOOK_SECONDS), ""
+        except subprocess.TimeoutExpired:
+            if (why := patience.is_over()) is not None:
+                return None, f"was ended: {why}; `timeout:` gives it a time of its own"
+
+
+def run_command(
+    name: str,
+    command: str,
+    folder: Path,
+    seconds: float | None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
     """The command has ended well; `SandboxError` says how it did not, with its last words."""
     try:
-        ended = end_of(shlex.split(command), folder, seconds)
+        ended = end_of(shlex.split(command), folder, seconds, environment)
     except ValueError as error:
         raise SandboxError(f"{name}: `{printable(command)}` cannot be split: {error}") from error
     except OSError as error:
@@ -87,9 +114,7 @@ def run_command(name: str, command: str, folder: Path, seconds: float) -> None:
         ) from error
     code, last = ended.code, ended.said
     if code is None:
-        raise SandboxError(
-            f"{name}: `{printable(command)}` took more than {seconds:g} s; raise `timeout:`"
-        )
+        raise SandboxError(f"{name}: `{printable(command)}` {ended.why}{last and ': '}{last}")
     if code:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise SandboxError(f"{name}: `{printable(command)}` {how}{last and ': '}{last}")
@@ -98,7 +123,7 @@ def run_command(name: str, command: str, folder: Path, seconds: float) -> None:
 def clean_up(name: str, command: str, folder: str, seconds: str) -> None:
     """What `down` does, where the process that was to call it is gone."""
     with contextlib.suppress(SandboxError):
-        run_command(name, command, Path(folder), float(seconds))
+        run_command(name, command, Path(folder), float(seconds) if seconds else None)
 
 
 def lock(name: str, place: str) -> int:

@@ -1,8 +1,8 @@
 """A system of somebody's own: commands start, reset and end it; our capture proves the reset.
 
 1. `start`: the system is locked, so that no other run uses it; `up` and `reset` have ended, and
-   every source can be read. What the sources then show is the base. Where the sandbox has a
-   `base:` file, it must be the one that was written there.
+   every source can be read. What the sources then show is the base. It must be the one that an
+   earlier command kept (`base.known_bases`), and the one of the `base:` file, where there is one.
 2. `reset`: the command `reset` has ended.
 3. `verify`: the sources are read and compared with the base, row by row (`base.captured`). What a
    reset did not put back is drift with a name, and no trial begins.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,23 +24,26 @@ from typing import ClassVar, Final
 from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.contract.parts import seconds
-from statediff.errors import InputError, SandboxError
+from statediff.errors import InputError, SandboxError, UnprovenBase
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State
 from statediff.packs import PackSource
-from statediff.systems.base.captured import CapturedBase
+from statediff.systems.base.captured import CapturedBase, digest_of
+from statediff.systems.base.known_bases import KnownBase
 from statediff.systems.base.live import LiveSource
 from statediff.systems.base.plugin import StateInput, StateReader
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.reaper import Reaper
 from statediff.systems.base.registry import state_reader, state_url_reader
+from statediff.systems.base.waiting import Patience, pids_with
 from statediff.systems.external.commands import clean_up, lock, run_command
 
-SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 0.3
 BASE_FORM: Final = "statediff.base/1"
 _POLL_SECONDS: Final = 0.2
+_STARTED_BY: Final = "STATEDIFF_STARTED_BY"
+"""The variable by which what `up` leaves in the background is known again."""
 
 
 class ExternalSystem:
@@ -63,12 +67,21 @@ class ExternalSystem:
         for look in looks:
             if set(look.texts) - {"url", "agent_url"} or "url" not in look.texts:
                 raise look.problem("kind", f"{look.name!r} is `of` a system: it takes a `url` only")
-        self._seconds = float(seconds(source.texts.get("timeout", f"{SECONDS:g}s")))
+        limit = source.texts.get("timeout")
+        self._seconds = None if limit is None else float(seconds(limit))
+        """Of each command, and of the wait for what `up` began; None: as long as they work."""
+        self._word = secrets.token_hex(8)
         self._sources = tuple(_ExternalSource(each) for each in (source, *looks))
         self._base = CapturedBase(source.name)
+        self._known = KnownBase(source, looks)
         self._lock: int | None = None
         self._reaper: Reaper | None = None
         self._is_down = False
+        self._base_digest = ""
+
+    @property
+    def base_digest(self) -> str:
+        return self._base_digest
 
     @property
     def url(self) -> str:
@@ -89,12 +102,16 @@ class ExternalSystem:
             return
         self._lock = lock(self.source, f"{self._pack.folder.resolve()} {self.source}")
         if "down" in self._pack.texts:
-            told = self._pack.texts["down"], str(self._pack.folder), str(self._seconds)
+            told = self._pack.texts["down"], str(self._pack.folder), str(self._seconds or "")
             self._reaper = Reaper(clean_up, self.source, *told)
         self._run("up")
         self._await()
-        self._base.keep(self._base.look(self._sources))
+        shown = self._base.look(self._sources)
+        self._base.keep(shown)
         self._require_pinned()
+        amounts = self._base.amounts(shown)
+        self._base_digest = digest_of(amounts)
+        self._known.require(amounts)
 
     def reset(self) -> None:
         if self._is_down:
@@ -133,6 +150,7 @@ class ExternalSystem:
         try:
             self._run("down")
         finally:
+            self._known.release()
             os.close(handle)
             if self._reaper is not None:
                 self._reaper.release()
@@ -140,11 +158,13 @@ class ExternalSystem:
 
     def _run(self, key: str) -> None:
         if (command := self._pack.texts.get(key)) is not None:
-            run_command(f"{self.source}: {key}", command, self._pack.folder, self._seconds)
+            known = {**os.environ, _STARTED_BY: self._word}
+            run_command(f"{self.source}: {key}", command, self._pack.folder, self._seconds, known)
 
     def _await(self) -> None:
         """It was reset and can be read; what was just started may take a while to answer."""
-        deadline = time.monotonic() + (self._seconds if "up" in self._pack.texts else 0.0)
+        said = ""
+        began, patience = time.monotonic(), Patience(self._pids, lambda: said)
         while True:
             try:
                 self._run("reset")
@@ -152,10 +172,15 @@ class ExternalSystem:
                     if (cause := source.trouble()) is not None:
                         raise SandboxError(f"{source.name}: cannot be read: {cause}")
                 return
-            except SandboxError:
-                if time.monotonic() >= deadline:
+            except SandboxError as error:
+                said = str(error)
+                is_late = self._seconds is not None and time.monotonic() - began >= self._seconds
+                if "up" not in self._pack.texts or is_late or patience.is_over() is not None:
                     raise
                 time.sleep(_POLL_SECONDS)
+
+    def _pids(self) -> list[int]:
+        return pids_with(_STARTED_BY, self._word)
 
     def _require_pinned(self) -> None:
         """The base is the one that was written down, where one was."""
@@ -166,7 +191,7 @@ class ExternalSystem:
         found = self._base.digests
         unlike = [n for n in sorted(pinned.keys() | found.keys()) if pinned.get(n) != found.get(n)]
         if unlike:
-            raise SandboxError(
+            raise UnprovenBase(
                 f"{self.source}: `reset` does not bring back the base of {path}: "
                 f"{', '.join(unlike[:5])}: not as pinned. If the base was "
                 "meant to change, write it anew with `statediff sandbox pin`"

@@ -23,7 +23,15 @@ from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, sca
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
+from statediff.model.state import (
+    COMPLETE,
+    ChunkStore,
+    Coverage,
+    Enumeration,
+    State,
+    beginnings,
+    build_table,
+)
 from statediff.model.values import Map, Observed, Unobserved
 from statediff.systems.base.folders import AGENT_USER, SERVICE_USER, is_no_folder
 from statediff.systems.base.rows import source_schema
@@ -102,6 +110,11 @@ class FilesSource:
     def name(self) -> str:
         return self._name
 
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The folder."""
+        return () if self.is_unplugged else (self._path,)
+
     def schema(self) -> Schema:
         schema = source_schema(self._name, [FILE])
         return schema if self._refine is None else self._refine(schema)
@@ -117,17 +130,32 @@ class FilesSource:
             raise (SourceRuined if is_ruined else SourceUnavailable)(str(error)) from error
         schema = self.schema()
         (entity_type,) = schema.types
-        cause = "; ".join(tree.causes) or None
         table = build_table(
             entity_type,
             _rows(entity_type, top, tree),
             store,
             like=None if like is None else like.tables.get(entity_type.name),
-            enumeration=COMPLETE if cause is None else Enumeration(Coverage.INCOMPLETE, cause),
+            enumeration=_enumeration(entity_type, tree),
         )
         state = State(schema, {entity_type.name: table})
         # What could not be read of one file is unobserved in its row: every other one is known.
-        return scanned(self._name, as_of, state, gaps=tuple(dict.fromkeys(tree.causes))[:3])
+        return scanned(self._name, as_of, state, gaps=tree.causes[:3])
+
+
+def _enumeration(entity_type: EntityType, tree: Tree) -> Enumeration:
+    """Which entries may be missing, by their paths.
+
+    Any may, where a path is no text, or a schema file says that another field is the key.
+    """
+    if not tree.gaps:
+        return COMPLETE
+    first = entity_type.key[0] if entity_type.key else ""
+    is_by_path = bool(first) and entity_type.by_name[first].source_column == "path"
+    paths = [text_or_bytes(path) for path, _ in tree.gaps]
+    below = beginnings(path for path in paths if isinstance(path, str))
+    is_known = is_by_path and all(isinstance(path, str) and path for path in paths)
+    cause = "; ".join(tree.causes)
+    return Enumeration(Coverage.INCOMPLETE, cause, below=below if is_known else ())
 
 
 def _rows(entity_type: EntityType, top: Entry, tree: Tree) -> Iterator[Row]:

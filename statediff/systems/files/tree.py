@@ -102,14 +102,19 @@ class Entry:
 class Tree:
     """What was found below a folder: entries sorted by path.
 
-    `causes` is why entries may be missing; empty means that there are no others. A file that could
-    not be read is an entry with its own cause and takes nothing from the enumeration.
+    `gaps` is why entries may be missing, each with how the paths of those begin; empty means that
+    there are no others. A file that could not be read is an entry with its own cause, and no gap.
     """
 
     entries: tuple[Entry, ...]
-    causes: tuple[str, ...]
+    gaps: tuple[tuple[bytes, str], ...]
     linked: Mapping[bytes, bytes] = field(default_factory=dict)
     """File → the first path, by order, of those below the folder that lead to the same file."""
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Why entries may be missing, each cause once."""
+        return tuple(dict.fromkeys(cause for _, cause in self.gaps))
 
 
 @dataclass
@@ -119,7 +124,7 @@ class _Walk:
     device: int
     bytes_left: int
     entries: list[Entry] = field(default_factory=list)
-    causes: list[str] = field(default_factory=list)
+    gaps: list[tuple[bytes, str]] = field(default_factory=list)
     is_full: bool = False
     names: dict[tuple[int, int], list[bytes]] = field(default_factory=dict)
     """Device and number of each file with several names → those below the folder."""
@@ -237,10 +242,10 @@ class Folder:
         walk = _Walk(limits, leave_out, os.fstat(self._fd).st_dev, limits.total_bytes)
         cause = _descend(walk, self._fd, b"", 0)[1]
         if cause is not None:
-            walk.causes.append(cause)
+            walk.gaps.append((b"", cause))
         entries = tuple(sorted(walk.entries, key=lambda entry: entry.path))
         linked = {name: min(own) for own in walk.names.values() for name in own if name != min(own)}
-        return Tree(entries, tuple(dict.fromkeys(walk.causes)), linked)
+        return Tree(entries, tuple(walk.gaps), linked)
 
     @contextmanager
     def _parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
@@ -368,16 +373,17 @@ def _descend(walk: _Walk, folder: int, path: bytes, depth: int) -> tuple[bool, s
             continue
         if len(walk.entries) >= walk.limits.entries:
             if not walk.is_full:
-                walk.causes.append(f"there are more than {walk.limits.entries} entries")
+                walk.gaps.append((b"", f"there are more than {walk.limits.entries} entries"))
             walk.is_full = True
             break
         if len(below) > walk.limits.path_bytes:
-            walk.causes.append(f"{shown(below)} is longer than {walk.limits.path_bytes} bytes")
+            why = f"{shown(below)} is longer than {walk.limits.path_bytes} bytes"
+            walk.gaps.append((below, why))
             continue
         try:
             status = os.lstat(name, dir_fd=folder)
         except OSError as error:
-            walk.causes.append(_refusal(shown(below), "read", error))
+            walk.gaps.append((below, _refusal(shown(below), "read", error)))
             continue
         _visit(walk, folder, name, below, status, depth)
     if not walk.is_full and _version(os.fstat(folder)) != _version(before):
@@ -404,7 +410,7 @@ def _visit(
     elif kind is EntryKind.DIRECTORY:
         walk.entries.append(Entry(path, kind, mode, 0))
         is_empty, cause = _subfolder(walk, parent, name, path, status, depth + 1)
-        walk.causes += [] if cause is None else [cause]
+        walk.gaps += [] if cause is None else [(path + b"/", cause)]
         is_empty &= cause is None
         walk.entries[at] = Entry(path, kind, mode, 0, is_empty=is_empty, cause=cause)
     else:

@@ -55,8 +55,8 @@ def _is_bare_url(url: str) -> bool:
 
 
 def _is_repository(path: Path) -> bool:
-    is_bare = all((path / name).exists() for name in ("HEAD", "objects", "refs"))
-    return path.is_dir() and (is_bare or (path / ".git").exists())
+    is_bare = path.is_dir() and all((path / name).exists() for name in ("HEAD", "objects", "refs"))
+    return is_bare or (path / ".git").exists()
 
 
 def _sandbox_kind(path: Path) -> tuple[str, str]:

@@ -35,9 +35,19 @@ from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, is_no_folder, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.files.tree import Files, Leaf, files_digest, restore, scan
-from statediff.systems.git.copying import head_line, open_repository, pack_files, work_files
+from statediff.systems.git.copying import (
+    Cut,
+    branches_of,
+    cut,
+    head_line,
+    open_repository,
+    pack_files,
+    shallow_line,
+    subjects_of,
+    work_files,
+)
 from statediff.systems.git.source import GitSource
-from statediff.systems.git.testruns.process import BranchFiles, HeldFile
+from statediff.systems.git.testruns.process import BranchFiles
 from statediff.systems.git.testruns.source import TestPlan, TestRunSource, read_test_plan
 
 METHOD: Final = "sha256 over path, kind, mode and bytes of every file"
@@ -65,6 +75,8 @@ class _Built:
     """The first line of each commit's message, by its id."""
     branches: Mapping[str, BranchFiles]
     """The files at the tip of each branch: whose tests count, whatever an agent does to them."""
+    later: str = ""
+    """Which work an agent can read that comes after the base, in words."""
 
 
 _OVERLAYS: Final = ("admin", "work")
@@ -86,6 +98,7 @@ class EmbeddedRepository:
         self.folder = folder
         built = self._build(source)
         self.image, self.subjects = built.image, built.subjects
+        self.remarks = (built.later,) if built.later else ()
         self.expected = {path: leaf.summary() for path, leaf in self.image.items()}
         self.digest = files_digest(self.expected)
         self._read = GitSource(
@@ -260,23 +273,21 @@ class EmbeddedRepository:
             return self._built(self._layout(repository, source), repository, source)
 
     def _copied(self, source: PackSource, own: Path) -> _Built:
-        """What is in somebody's repository now; hooks, settings and remotes stay behind."""
+        """Copy what leads to the base of a repository; later work and settings stay behind."""
         try:
             repository = open_repository(own)
-            refs = {
-                name: str(repository.references[name].resolve().target)
-                for name in repository.references
-            }
+            kept = cut(repository, source.keep or ())
             config = _BARE_CONFIG if self.IS_BARE else _CLONE_CONFIG
-            layout = self._admin_files(_skeleton(config, refs))
+            layout = self._admin_files(_skeleton(config, kept.refs))
             layout |= self._admin_files({"HEAD": Leaf.of(head_line(repository))})
-            if (shallow := Path(repository.path, "shallow")).is_file():
-                layout |= self._admin_files({"shallow": Leaf.of(shallow.read_bytes())})
+            if shallow := shallow_line(repository, kept.objects):
+                layout |= self._admin_files({"shallow": Leaf.of(shallow)})
             if not self.IS_BARE:
                 layout |= self._work_of(repository)
-            return self._built(layout, repository, source)
-        except (OSError, ValueError, KeyError, pygit2.GitError) as error:
-            raise SandboxError(f"{self.source}: {own} cannot be copied: {error}") from error
+            return self._built(layout, repository, source, kept)
+        except (OSError, ValueError, LookupError, pygit2.GitError) as error:
+            why = error.args[0] if isinstance(error, LookupError) and error.args else error
+            raise SandboxError(f"{self.source}: {own} cannot be copied: {why}") from error
 
     def _work_of(self, repository: pygit2.Repository) -> dict[str, Leaf]:
         """The index and the work tree of a checkout, without what git ignores."""
@@ -291,17 +302,23 @@ class EmbeddedRepository:
         return files | (self._admin_files({"index": held}) if held.start else {})
 
     def _built(
-        self, layout: dict[str, Leaf], repository: pygit2.Repository, source: PackSource
+        self,
+        layout: dict[str, Leaf],
+        repository: pygit2.Repository,
+        source: PackSource,
+        kept: Cut | None = None,
     ) -> _Built:
         """The layout with the objects, what the pack lays over it, and every folder above."""
-        subjects, branches = _subjects(repository), _branches(repository)
-        layout |= self._admin_files(pack_files(repository))
+        objects = tuple(repository) if kept is None else kept.objects
+        refs = tuple(repository.references) if kept is None else kept.refs
+        subjects, branches = subjects_of(repository, objects), branches_of(repository, refs)
+        layout |= self._admin_files(pack_files(repository, objects))
         if (admin := source.file("admin")) is not None:
             layout |= self._admin_files(_overlay(admin))
         for path in list(layout):
             for parent in Path(path).parents[:-1]:
                 layout.setdefault(str(parent), Leaf.folder())
-        return _Built(layout, subjects, branches)
+        return _Built(layout, subjects, branches, "" if kept is None else kept.later)
 
     def _layout(self, repository: pygit2.Repository, source: PackSource) -> dict[str, Leaf]:
         refs = {name: str(repository.references[name].target) for name in repository.references}
@@ -363,27 +380,6 @@ def _skeleton(config: bytes, refs: Mapping[str, str]) -> dict[str, Leaf]:
     tree |= {"HEAD": Leaf.of(f"ref: {_HEAD}\n".encode()), "config": Leaf.of(config)}
     tree |= {"info/exclude": Leaf.of(b"")}
     return tree | {name: Leaf.of(f"{target}\n".encode()) for name, target in refs.items()}
-
-
-def _subjects(repository: pygit2.Repository) -> dict[str, str]:
-    objects = (repository[oid] for oid in repository)
-    return {
-        str(found.id): found.message.partition("\n")[0]
-        for found in objects
-        if isinstance(found, (pygit2.Commit, pygit2.Tag))
-    }
-
-
-def _branches(repository: pygit2.Repository) -> dict[str, BranchFiles]:
-    found: dict[str, BranchFiles] = {}
-    executable = pygit2.enums.FileMode.BLOB_EXECUTABLE
-    for name in repository.branches.local:
-        repository.index.read_tree(repository.branches.local[name].peel(pygit2.Tree))
-        found[name] = {
-            entry.path: HeldFile(repository[entry.id].read_raw(), entry.mode == executable)
-            for entry in repository.index
-        }
-    return found
 
 
 def _plan_of(look: PackSource) -> TestPlan:

@@ -102,6 +102,11 @@ class GitSource:
     def name(self) -> str:
         return self._name
 
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The folder."""
+        return () if self.is_unplugged else (self._path,)
+
     def schema(self) -> Schema:
         schema = schema_of(self._name, self._prefix)
         return schema if self._refined is None else self._refined(schema)

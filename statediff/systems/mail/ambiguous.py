@@ -20,10 +20,11 @@ from statediff.systems.mail.headers import BOOKKEEPING, SHOWN, decoded, raw_head
 _READING: Final = ("content-type", "content-transfer-encoding", "content-disposition")
 _OF_PARTS: Final = frozenset({*_READING, "content-id", "content-language", "mime-version"})
 """Headers of a part that no program shows; nor does one show `X-…`."""
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_QUOTED: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*("|\\?\Z)', re.DOTALL)
+"""Quoted text, or all behind a quote that nothing ends: each character is looked at once."""
 _COMMENT: Final = re.compile(r"\([^()]*\)")
 _PARAMETER: Final = re.compile(
-    r";\s*((?:charset|boundary)(?=[*\s=])|[!-:<>-~]+)[*0-9]*\s*=", re.IGNORECASE
+    r";\s*((?:charset|boundary)(?=[*\s=])|[!-:<>-~]++)[*0-9]*\s*=", re.IGNORECASE
 )
 """A name in pieces (`filename*0`) has another name for each; a charset has none."""
 _WORD: Final = r"[!#-'*+\-.0-9A-Z^-~]+"
@@ -57,7 +58,7 @@ def is_ambiguous(message: Message) -> bool:
         said = raw_header(message, header)
         if said is None:
             continue
-        bare = _QUOTED.sub('""', said)
+        bare = _QUOTED.sub(lambda found: '""' if found[1] == '"' else found[0], said)
         form = _FORMS.get(header)
         if form is not None and not form.fullmatch(_COMMENT.sub("", bare).strip()):
             return True

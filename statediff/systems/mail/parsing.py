@@ -16,11 +16,14 @@ import base64
 import binascii
 import quopri
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from email.errors import MessageError
+from email.feedparser import (  # type: ignore[attr-defined]  # the stubs leave one out
+    BufferedSubFile,
+    FeedParser,
+)
 from email.message import Message
-from email.parser import BytesParser
 from email.policy import compat32
 from typing import Any, Final
 
@@ -49,13 +52,17 @@ from statediff.systems.mail.headers import (
 MAX_PARSED_BYTES: Final = 4 * 1024 * 1024
 MAX_PART_HEADER_CHARACTERS: Final = 4 * 1024
 """Of a part's `Content-…` header: its parameters name codecs of Python, some of them quadratic."""
+MAX_PARAMETERS: Final = 200
+"""Of such a header: the library reads all of them for each one that is asked for."""
 MAX_PARTS: Final = 200
 MAX_NESTING: Final = 32
 
+_SPACE: Final = b" \t\n\r\x0b\x0c"
 _MARGINS: Final = ("head", "preamble", "epilogue")
-_PREAMBLE: Final = re.compile(
-    rb"\s*(This is a (multi-?part|cryptographically signed) message in MIME format\.?)?[\s-]*"
+_USUAL: Final = re.compile(
+    rb"(?:This is a (?:multi-?part|cryptographically signed) message in MIME format\.?)?"
 )
+"""What programs write before the parts."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +103,7 @@ def parse_message(raw: bytes) -> Parsed:
     if len(raw) > MAX_PARSED_BYTES:
         return _unread(digest, raw, f"a message of {len(raw)} bytes is not parsed")
     try:
-        message = BytesParser(_Entity, policy=compat32).parsebytes(raw)
-        return _read(message, digest, len(raw))
+        return _read(_Parser().message(raw), digest, len(raw))
     except (RecursionError, _TooMuch) as error:
         reason = str(error) if isinstance(error, _TooMuch) else f"more than {MAX_NESTING} levels"
         return _unread(digest, raw, f"its MIME structure is beyond the limit: {reason}")
@@ -116,8 +122,6 @@ def parse_message(raw: bytes) -> Parsed:
 
 def _read(message: Message, digest: str, size: int) -> Parsed:
     lines = header_lines(message)
-    if len(lines) > MAX_HEADERS:
-        raise _TooMuch(f"more than {MAX_HEADERS} headers")
     leaves = list(_leaves(message))
     if len(leaves) > MAX_PARTS:
         raise _TooMuch(f"more than {MAX_PARTS} parts")
@@ -184,6 +188,67 @@ class _Entity(Message):
         return "application/octet-stream" if declared.startswith("message/") else declared
 
 
+class _Parser(FeedParser):
+    """The library's parser, which asks of each line whether it ends any part around it.
+
+    The library tries the boundaries one by one, so that a message cost its levels times its lines;
+    here they are looked up, and their number is bounded while the message is read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_Entity, policy=compat32)
+        self._input = _Lines(lambda: str(self._cur.get_boundary()))  # type: ignore[attr-defined]  # the library's own
+
+    def message(self, raw: bytes) -> Message:
+        """The tree of parts. Raises `_TooMuch`, and what the library raises."""
+        self.feed(raw.decode("ascii", "surrogateescape"))
+        whole: Message = self.close()
+        return whole
+
+    def _parse_headers(self, lines: list[str]) -> None:
+        """The head of a part, bounded before the library asks it for a boundary."""
+        if sum(not line.startswith((" ", "\t")) for line in lines) > MAX_HEADERS:
+            raise _TooMuch(f"more than {MAX_HEADERS} headers")
+        super()._parse_headers(lines)  # type: ignore[misc]  # the library's own
+        for name, value in self._cur.raw_items():  # type: ignore[attr-defined]
+            if not name.lower().startswith("content-"):
+                continue
+            if len(value) > MAX_PART_HEADER_CHARACTERS:
+                raise _TooMuch(f"a header of more than {MAX_PART_HEADER_CHARACTERS} characters")
+            if value.count(";") > MAX_PARAMETERS:
+                raise _TooMuch(f"a header of more than {MAX_PARAMETERS} parameters")
+
+
+class _Lines(BufferedSubFile):  # type: ignore[misc]  # the stubs leave it out
+    """The lines of a message; a boundary of any part around the current one ends that one."""
+
+    def __init__(self, boundary: Callable[[], str]) -> None:
+        super().__init__()
+        self._boundary = boundary
+        self._around: list[str] = []
+        self._ends: frozenset[str] = frozenset()
+
+    def push_eof_matcher(self, pred: object) -> None:
+        if len(self._around) >= MAX_NESTING:
+            raise _TooMuch(f"more than {MAX_NESTING} levels")
+        self._around.append(f"--{self._boundary()}")
+        self._ends = frozenset(self._around)
+
+    def pop_eof_matcher(self) -> None:
+        self._around.pop()
+        self._ends = frozenset(self._around)
+
+    def readline(self) -> Any:
+        line = super().readline()  # the library's own stack is empty
+        if not isinstance(line, str) or not line.startswith("--"):
+            return line
+        bare = line.removesuffix("\n").removesuffix("\r").rstrip(" \t")
+        if bare in self._ends or (bare.endswith("--") and bare[:-2] in self._ends):
+            self.unreadline(line)
+            return ""
+        return line
+
+
 @dataclass(frozen=True)
 class _Leaf:
     """A part without parts: its headers and its content, decoded from the transfer encoding."""
@@ -236,9 +301,6 @@ def _leaves(
     """The leaves in order; `within` are the boundaries of the parts around it."""
     if len(within) > MAX_NESTING:
         raise _TooMuch(f"more than {MAX_NESTING} levels")
-    for name, value in message.raw_items():
-        if len(value) > MAX_PART_HEADER_CHARACTERS and name.lower().startswith("content-"):
-            raise _TooMuch(f"a header of more than {MAX_PART_HEADER_CHARACTERS} characters")
     beside = said_beside(message) if within else b""
     if beside:
         yield _Leaf(_Entity(), beside, disposition="head")
@@ -274,7 +336,8 @@ def _shows_another(message: Message, parts: list[Message]) -> bool:
 def _around(text: str | None, where: str) -> Iterator[_Leaf]:
     """What stands before or after the parts, where no mail program of today shows it."""
     content = (text or "").encode("utf-8", "surrogateescape")
-    if not _PREAMBLE.fullmatch(content):
+    # In pieces, for an expression over all of it tries every length of the space at its begin.
+    if _USUAL.sub(b"", content.lstrip(), count=1).strip(_SPACE + b"-"):
         yield _Leaf(_Entity(), content, disposition=where)
 
 

@@ -28,13 +28,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import IO, Final
 
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.systems.base.privacy import allowed_environment
+from statediff.systems.base.waiting import LOOK_SECONDS, Patience
 
 START_SECONDS: Final = 10.0
 _TRIES: Final = 2
@@ -111,6 +111,10 @@ class _Nursery:
         with self._lock:
             socket.send_fds(self._requests, [b"\n"], [line.fileno(), complaints.fileno()])
 
+    def pids(self) -> list[int]:
+        """The process itself, which the sinks come from."""
+        return [self._child.pid]
+
     def last_complaint(self) -> str:
         """The last thing that it complained of."""
         return _last_line(self._complaints)
@@ -129,7 +133,7 @@ _nurseries: Final[dict[int, _Nursery]] = {}
 
 
 def begin() -> Sink:
-    """A sink that listens. Raises `SandboxError` when none does within `START_SECONDS`."""
+    """A sink that listens. Raises `SandboxError` when none works for `START_SECONDS`."""
     said = ""
     for _ in range(_TRIES):
         nursery = _nursery()
@@ -173,7 +177,8 @@ def _begin(nursery: _Nursery) -> Sink:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the empty line says so
             ours.sendall(token.hex().encode() + b"\n")
         try:
-            ready = json.loads(_line(ours, handles))
+            patience = Patience(nursery.pids, stall_seconds=START_SECONDS)
+            ready = json.loads(_line(ours, handles, patience))
             ports = {"smtp": int(ready["smtp"]), "control": int(ready["control"])}
             sink = Sink(int(ready["pid"]), ports, token, ours, handles[0] if handles else None)
         except (ValueError, LookupError, TypeError) as error:
@@ -182,15 +187,16 @@ def _begin(nursery: _Nursery) -> Sink:
         return sink
 
 
-def _line(stream: socket.socket, handles: list[int]) -> bytes:
-    """The first line, or what came of it before the end or the deadline; `handles` are with it."""
+def _line(stream: socket.socket, handles: list[int], patience: Patience) -> bytes:
+    """The first line, or what came of it before the end or a stall; `handles` are with it."""
     line = b""
-    deadline = time.monotonic() + START_SECONDS
     while not line.endswith(b"\n"):
         seen = select.poll()
         seen.register(stream, select.POLLIN)
-        if not seen.poll(1000 * max(0.0, deadline - time.monotonic())):
-            break
+        if not seen.poll(1000 * LOOK_SECONDS):
+            if patience.is_over() is not None:
+                break
+            continue
         part, given, _, _ = socket.recv_fds(stream, _FIRST_LINE_BYTES, 1)
         handles += given
         if not part:

@@ -31,6 +31,7 @@ from typing import Final, Protocol
 
 from statediff.errors import SandboxError, StatediffError
 from statediff.packs import packs_folder
+from statediff.systems.base.waiting import communicate
 from statediff.systems.containers.box import Box, Machine
 from statediff.systems.containers.local import (
     LocalServer,
@@ -258,21 +259,22 @@ def _run(
 
     `user`: who runs it; None for ourselves. `text`: its standard input.
     """
-    ran = subprocess.run(
+    with subprocess.Popen(
         command,
         env={"LC_ALL": "C.UTF-8", "PATH": os.defpath, "HOME": str(folder)},
         cwd=folder,
-        input=text.encode(),
-        capture_output=True,
-        timeout=_STEP_SECONDS,
-        check=False,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         user=None if user is None else user.pw_uid,
         group=None if user is None else user.pw_gid,
         extra_groups=None if user is None else [],
-    )
-    if ran.returncode != 0:
-        said = ran.stderr.decode(errors="replace").strip()[-400:]
-        raise SandboxError(f"{name}: {command[0]} ended with {ran.returncode}: {said}")
+    ) as process:
+        _, errors, why = communicate(process, text.encode())
+    if why or process.returncode != 0:
+        said = errors.decode(errors="replace").strip()[-400:]
+        ended = f"was ended: {why}" if why else f"ended with {process.returncode}"
+        raise SandboxError(f"{name}: {command[0]} {ended}: {said}")
 
 
 def _account(name: str) -> pwd.struct_passwd | None:

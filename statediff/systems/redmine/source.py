@@ -111,6 +111,11 @@ class RedmineSource:
     def name(self) -> str:
         return self._name
 
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The places of its database."""
+        return self.database.places
+
     def schema(self) -> Schema:
         if self._known is None:
             self._known = self._learn(self.database.read(MemoryChunks(), _no_clock, None).state)

@@ -31,7 +31,8 @@ from statediff.capture.source import Source
 from statediff.errors import SandboxError
 from statediff.model.values import Key
 from statediff.packs import PackSource
-from statediff.systems.base.captured import CapturedBase
+from statediff.systems.base.captured import CapturedBase, digest_of
+from statediff.systems.base.known_bases import KnownBase
 from statediff.systems.base.protocol import Drift, SourceProof
 
 STEP_SECONDS: Final = 600.0
@@ -67,6 +68,8 @@ class DatabaseByUrl(ABC):
         name = f"{OURS}{_HOST}_{os.getpid()}_{secrets.token_hex(3)}"
         self.trials, self.pristine = name, f"{name}_base"
         self._base = CapturedBase(source.name, _is_not_of_ours)
+        self._known = KnownBase(source)
+        self._base_digest = ""
         self._is_started = False
 
     # ---------------------------------------------------------------- what a server does
@@ -139,6 +142,13 @@ class DatabaseByUrl(ABC):
                 f"was changed meanwhile, or cannot be copied: {unlike[0]}"
             )
         self._base.keep(copied)
+        amounts = self._base.amounts(original, OF_THE_SERVER)
+        self._base_digest = digest_of(amounts)
+        self._known.require(amounts)
+
+    @property
+    def base_digest(self) -> str:
+        return self._base_digest
 
     def reset(self) -> None:
         with self._explained("put back") as admin:
@@ -176,6 +186,7 @@ class DatabaseByUrl(ABC):
         if not self._is_started:
             return
         self._is_started = False
+        self._known.release()
         with self._explained("dropped") as admin:
             self.drop(admin, self.trials)
             self.drop(admin, self.pristine)

@@ -35,7 +35,8 @@ from statediff.systems.base.images import (
     write_image,
 )
 from statediff.systems.base.seed import load_seed
-from statediff.systems.base.served import START_SECONDS, ServerProcess
+from statediff.systems.base.served import ServerProcess
+from statediff.systems.base.waiting import STALL_SECONDS
 from statediff.systems.roundup.api import ApiAccount, RoundupApiSource, api_types
 from statediff.systems.roundup.drift import (
     DATABASE,
@@ -55,9 +56,9 @@ class TrackerProcess(ServerProcess):
         super().__init__("statediff.systems.roundup.server", "the tracker")
         self.port = 0
 
-    def start(self, order: dict[str, Any], seconds: float = START_SECONDS) -> dict[str, Any]:
+    def start(self, order: dict[str, Any], stall_seconds: float = STALL_SECONDS) -> dict[str, Any]:
         """It has built its tracker and listens on `port`. `SandboxError` with its last word."""
-        answer = super().start(order, seconds)
+        answer = super().start(order, stall_seconds)
         self.port = int(answer["port"])
         return answer
 

@@ -194,6 +194,11 @@ class RoundupSource:
         return self._name
 
     @property
+    def places(self) -> tuple[Path, ...]:
+        """The places of its database."""
+        return self.database.places
+
+    @property
     def home(self) -> Home:
         """What it reads beside the database."""
         return self._home

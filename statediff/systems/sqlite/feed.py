@@ -186,8 +186,8 @@ class Hold:
             held = os.fstat(descriptor)
             try:
                 found = path.lstat()
-            except (OSError, ValueError):
-                found = None
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                found = None  # any other error is none of the run's
             if found is None or (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino):
                 raise SourceUnfollowed(f"{printable(path.name)} was removed or exchanged")
         if _write_stamp(self.file) != self._file_stamp:

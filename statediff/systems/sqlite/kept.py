@@ -26,7 +26,6 @@ import numpy as np
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, LayeredChunks, State, Table
-from statediff.recent import Recent, ends_kept
 from statediff.systems.relational.structure import STRUCTURE, is_established
 from statediff.systems.sqlite.btree import FILE_HEADER_BYTES, Tangled
 from statediff.systems.sqlite.catalogue import (
@@ -63,8 +62,6 @@ from statediff.systems.sqlite.wal import Commit
 
 MAX_KEPT_BYTES: Final = 512 * 1024 * 1024
 """A larger database is scanned."""
-_MAX_END_BYTES: Final = 256 * 1024
-"""Changed pages up to which a state after is remembered by them."""
 _MOST_PAGES: Final = 64
 _NODES_KEPT: Final = 2000
 _SCHEMA_ROOT: Final = 1
@@ -95,12 +92,9 @@ class KeptPages:
         self._trees: dict[tuple[int, bool], Tree] = {}
         self._nodes = 0
         self._readers: dict[str, RowReader | None] = {}
-        self._ends: Recent[State] = Recent(ends_kept(len(image)))
 
     def after(self, connection: sqlite3.Connection, store: ChunkStore) -> State:
         """The state that the connection's read transaction shows, as a scan would tell it.
-
-        Where the same pages changed to the same before, it is the same object.
 
         Raises `Uncertain`, `Tangled`, `sqlite3.Error`, `OSError`.
         """
@@ -108,13 +102,7 @@ class KeptPages:
         commit = self.difference(connection, most)
         if commit is None:
             return self.state
-        end = commit.page_count, *commit.pages.items()
-        state = self._ends.get(end)
-        if state is None:
-            state = _After(self, self._layout, commit, connection, store).state()
-            if len(commit.pages) * self.page_size <= _MAX_END_BYTES:
-                self._ends.keep(end, state)
-        return state
+        return _After(self, self._layout, commit, connection, store).state()
 
     def reader(self, each: EntityType, table: TableIndexes) -> RowReader | None:
         """What tells the rows of a type from their records; None where a scan has to."""

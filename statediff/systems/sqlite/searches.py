@@ -263,11 +263,11 @@ _V: Final = rb"[\x80-\xff]{0,9}+[\x01-\x7f]"
 """A number that is not zero, in the shortest form; no byte of it is zero."""
 _P: Final = rb"(?:[\x02-\x7f]|[\x80-\xff]{1,9}+[\x01-\x7f])"
 """A place, as two more than the distance from the one before; 1 begins another column."""
-_PLACES: Final = rb"%b*+(?:\x01%b%b++)*+" % (_P, _V, _P)
+_PLACES: Final = rb"%b*(?:\x01%b%b+)*" % (_P, _V, _P)
 _NUMBER: Final = re.compile(rb"\x00|" + _V)
 _ROW: Final = re.compile(rb"(\x00|%b)(%b)\x00" % (_V, _PLACES))
 _OWN: Final = rb"(?!\x00)%b\x00" % _PLACES
-_PLAIN: Final = re.compile(rb"(?:\x00|%b)%b(?:%b%b)*+" % (_V, _OWN, _V, _OWN))
+_PLAIN: Final = re.compile(rb"(?:\x00|%b)%b(?:%b%b)*" % (_V, _OWN, _V, _OWN))
 """A list whose every row has places."""
 _HINTS: Final = re.compile(rb"(?:(?:\x00|[\x80-\xff]{0,5}[\x01-\x7f])[\x80-\xff]{0,3}[\x01-\x7f])*")
 _END: Final = re.compile(r"(0|[1-9][0-9]{0,17}) -?[1-9][0-9]{0,17}")
@@ -487,7 +487,7 @@ def _check_blocks(segments: Iterable[_Segment], blocks: _Blocks) -> None:
 def _rows(rows: bytes, sign: int) -> Iterator[tuple[int, bytes]]:
     """(row id, its places) of a list, each number less or greater than the one before."""
     at, row = 0, None
-    for found in _ROW.finditer(rows):
+    while found := _ROW.match(rows, at):
         written, places = found.groups()
         number = written[0] if len(written) == 1 else _number(written, 0)[0]
         if row is None:
@@ -496,8 +496,6 @@ def _rows(rows: bytes, sign: int) -> Iterator[tuple[int, bytes]]:
             row += sign * number
             if not number or not -_NUMBERS // 2 <= row < _NUMBERS // 2:
                 raise _Unsound("rows are out of order")
-        if found.start() != at:
-            break
         at = found.end()
         yield row, places
     if at != len(rows):

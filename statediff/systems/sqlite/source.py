@@ -97,6 +97,15 @@ class SqliteSource:
     def name(self) -> str:
         return self.scanner.name
 
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The file, where a link leads from there, and the files that SQLite keeps beside it."""
+        if self.is_unplugged:
+            return ()
+        real = Path(os.path.realpath(self.path))
+        beside = tuple(Path(f"{real}{suffix}") for suffix in ("", *_SIDE_FILES))
+        return beside if self.path.absolute() == real else (self.path, *beside)
+
     def by_pages(self) -> SqlitePages:
         """The same source, read again by the pages that changed."""
         return SqlitePages(self)
@@ -226,7 +235,7 @@ def stands_on_link(path: Path) -> bool:
 def strange_side_file(path: Path) -> str | None:
     """Why SQLite may not open the database: on a pipe in place of its log it would wait forever."""
     try:
-        real = _followed(path)
+        real = os.path.realpath(path)  # SQLite's other files are not beside a link
     except (OSError, ValueError):
         return None  # opening says why
     for suffix in _SIDE_FILES:
@@ -254,6 +263,11 @@ class SqlitePages:
     @property
     def name(self) -> str:
         return self._source.name
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The places of the source."""
+        return self._source.places
 
     def schema(self) -> Schema:
         return self._source.schema()

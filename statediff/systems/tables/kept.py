@@ -12,23 +12,26 @@ A state after that is odd in any way is captured by nobody here: None says so.
 from __future__ import annotations
 
 import marshal
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from statediff.capture.source import Clock, scanned
 from statediff.errors import UsageError
+from statediff.model.batches import Row
 from statediff.model.patch import patched
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import INSTANTS, EntityType, Schema
 from statediff.model.state import CHUNK_BYTES, LayeredChunks, MemoryChunks, State, Table
-from statediff.recent import Recent, ends_kept
 from statediff.systems.tables.columns import Odd
 from statediff.systems.tables.deltas import Index, edits, index_of
 from statediff.systems.tables.inference import Seen, infer_type, schema_over, with_forms
 from statediff.systems.tables.plain import KINDS, Columns, record_of, type_name
+from statediff.systems.tables.shape import Record
 from statediff.systems.tables.source import Refine, lacks_key, row_reader
 
 EXACT: Final = 2
@@ -37,8 +40,6 @@ WIDER_KEPT: Final = 16
 """States before that are kept under wider schemas."""
 _BLOCK: Final = 16
 """Records whose bytes are compared at once."""
-_MAX_END_BYTES: Final = 64 * 1024
-"""Changes up to which the states that they make are remembered."""
 _FEW: Final = 64
 """Changed records up to which a table is patched however small it is."""
 
@@ -64,17 +65,6 @@ class Changes:
     """What differs in a state after, by table: all that another process needs of it."""
 
     tables: Mapping[str, _Change]
-
-    def end(self) -> bytes | None:
-        """What tells them from all others; None of changes that are many, or odd."""
-        if any(change.whole is not None for change in self.tables.values()):
-            return None
-        parts = [(n, list(c.gone), list(c.come)) for n, c in self.tables.items()]
-        try:
-            end = marshal.dumps(parts, EXACT)
-        except ValueError:
-            return None
-        return end if len(end) <= _MAX_END_BYTES else None
 
 
 _SAME: Final = _Change((), ())
@@ -112,10 +102,10 @@ class _Records:
         """Whether the type would be the same without this record of another state."""
         if type(record) is not dict:
             raise Odd
-        types = self._types
-        return self._needed <= record.keys() and all(
-            name in types and type(value) in types[name] for name, value in record.items()
-        )
+        for name, value in record.items():
+            if type(value) not in self._types.get(name, ()):
+                return False
+        return self._needed <= record.keys()
 
     def change(self, records: list[Any]) -> _Change:
         """How the records of another state differ from these."""
@@ -178,8 +168,41 @@ class _Known:
     """The state before under one schema."""
 
     state: State
-    store: MemoryChunks
     capture: Capture
+
+    @cached_property
+    def readers(self) -> Mapping[str, Callable[[Record], Row]]:
+        """How a record of each type is read."""
+        return {entity.name: row_reader(entity) for entity in self.state.schema.types}
+
+
+V = TypeVar("V")
+
+
+class Recent(Generic[V]):
+    """At most so many values, those asked for last.
+
+    Threads may ask at once, and a process may be forked meanwhile: no lock can be left held.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[Hashable, V] = OrderedDict()
+
+    def get(self, key: Hashable) -> V | None:
+        """What was kept under an equal key; None where nothing was, or is no longer."""
+        found = self._kept.get(key)
+        if found is not None:
+            with suppress(KeyError):  # another thread was first to drop it
+                self._kept.move_to_end(key)
+        return found
+
+    def keep(self, key: Hashable, value: V) -> None:
+        """The value, as the one asked for last."""
+        self._kept[key] = value
+        with suppress(KeyError):
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
 
 
 class KeptTables:
@@ -196,9 +219,6 @@ class KeptTables:
         self._known: Recent[_Known] = Recent(WIDER_KEPT)
         self._said: Recent[_Known] = Recent(WIDER_KEPT)
         """The same by what the records after say of their types, where nothing else decides it."""
-        self._ends: Recent[tuple[Capture, Capture]] = Recent(
-            ends_kept(sum(each.size for each in self._records.values()))
-        )
         self._indexes: dict[str, Index] = {}
         self._base = self._state(self._schema({}, {}))
         for records in self._records.values():
@@ -236,19 +256,7 @@ class KeptTables:
         return self._indexes[entity.name]
 
     def captures(self, changes: Changes) -> tuple[Capture, Capture]:
-        """Both states, captured; of equal changes they are the same objects.
-
-        `Odd` where the strict reader has to read the state after.
-        """
-        end = changes.end()
-        found = None if end is None else self._ends.get(end)
-        if found is None:
-            found = self._captures(changes)
-            if end is not None:
-                self._ends.keep(end, found)
-        return found
-
-    def _captures(self, changes: Changes) -> tuple[Capture, Capture]:
+        """Both states, captured. `Odd` where the strict reader has to read the state after."""
         known = self._over(changes.tables)
         tables = {
             t.name: self._after(known, t, changes.tables[t.source_table])
@@ -309,7 +317,7 @@ class KeptTables:
                 kept = self._columns(entity.source_table).table(entity, store)
             tables[entity.name] = kept
         state = State(schema, tables)
-        return _Known(state, store, self._captured("before", state))
+        return _Known(state, self._captured("before", state))
 
     def _columns(self, table: str) -> Columns:
         records = self._records[table]
@@ -322,10 +330,8 @@ class KeptTables:
         store = LayeredChunks(table.store)
         if change.whole is not None:
             return Columns(change.whole).table(entity, store, table)
-        read = row_reader(entity)
-        gone, come = (
-            [read(record_of(record)) for record in side] for side in (change.gone, change.come)
-        )
+        read = known.readers[entity.name]
+        gone, come = [[read(record_of(row)) for row in rows] for rows in (change.gone, change.come)]
         if any(lacks_key(entity, row) for row in come):
             raise Odd
         try:

@@ -47,7 +47,7 @@ def value_of(tree: Any, depth: int) -> Value:
     """A value with at most so many lists and maps in each other."""
     kind = type(tree)
     if kind is str:
-        return _text(tree)
+        return tree if tree.isascii() else _text(tree)
     if kind is int:
         return _integer(tree)
     if kind is float:
@@ -97,7 +97,7 @@ def type_name(name: Any) -> str:
 def _field(name: Any) -> str:
     if not name or name == KEYLESS_KEY:
         raise Odd
-    return _text(name)
+    return name if type(name) is str and name.isascii() else _text(name)
 
 
 class Columns:

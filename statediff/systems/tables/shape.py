@@ -34,6 +34,7 @@ from statediff.model.strictjson import (
     spelling,
 )
 from statediff.model.values import MAX_DEPTH, Value, printable
+from statediff.uncollected import uncollected
 
 MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_EXPONENT: Final = 308
@@ -85,21 +86,18 @@ def parse_tables(raw: bytes, file: str, alone: str | None = None) -> Document:
     A list is the records of the type `alone`, where that is given.
     """
     name = printable(file)
-    try:
-        tree = read_with_flaws(raw, _LIMITS)
-    except Flaw as flaw:
-        raise _unread(flaw, raw, name) from flaw
-    return _tables(_named(tree, alone), name, _Plain(raw))
+    with uncollected():
+        return _tables(_named(_tree(raw, name), alone), name, _Plain(raw))
 
 
 def tables_after(raw: bytes, file: str, alone: str | None = None) -> TablesAfter:
     """The tables of a state that a run left. Raises `InputError` where there are none."""
     name = printable(file)
-    try:
-        tree = read_with_flaws(raw, _LIMITS)
-    except Flaw as flaw:
-        raise _unread(flaw, raw, name) from flaw
-    tree, is_plain = _named(tree, alone), _Plain(raw)
+    with uncollected():
+        return _tables_after(_named(_tree(raw, name), alone), name, _Plain(raw))
+
+
+def _tables_after(tree: Any, name: str, is_plain: _Plain) -> TablesAfter:
     if isinstance(tree, Flaw) or not isinstance(tree, dict):
         _tables(tree, name, is_plain)  # which refuses it, in its own words
     document: Document = {}
@@ -118,6 +116,13 @@ def tables_after(raw: bytes, file: str, alone: str | None = None) -> TablesAfter
             lost = f"{len(records) - len(objects)} records are no objects with distinct keys"
             gaps[type_name] = Enumeration(Coverage.INCOMPLETE, f"{where}: {lost}")
     return TablesAfter(document, gaps)
+
+
+def _tree(raw: bytes, name: str) -> Any:
+    try:
+        return read_with_flaws(raw, _LIMITS)
+    except Flaw as flaw:
+        raise _unread(flaw, raw, name) from flaw
 
 
 def _named(tree: Any, alone: str | None) -> Any:

@@ -12,7 +12,7 @@ schema says that it may be missing. An empty list says that there are none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from pathlib import Path
@@ -36,13 +36,11 @@ from statediff.model.values import (
     ABSENT,
     Key,
     Map,
-    Observed,
     Unobserved,
     key_order,
     printable,
     show_key,
 )
-from statediff.systems.base.rows import Convert
 from statediff.systems.tables.columns import (
     Odd,
     columns_of,
@@ -352,12 +350,12 @@ def lacks_key(entity_type: EntityType, row: Row) -> bool:
 def row_reader(entity_type: EntityType) -> Callable[[Record], Row]:
     """How a record becomes a row of the type: its fields by name, read as the kinds they have."""
     readers = [(f.name, f.source_column, reader(entity_type, f)) for f in entity_type.fields]
-    return lambda record: dict(_fields(record, readers))
 
+    def read(record: Record) -> Row:
+        row: Row = {}
+        for name, column, convert in readers:
+            stored = record.get(column, ABSENT)
+            row[name] = stored if convert is None or stored is ABSENT else convert(stored)
+        return row
 
-def _fields(
-    record: Record, readers: list[tuple[str, str, Convert | None]]
-) -> Iterator[tuple[str, Observed]]:
-    for name, column, convert in readers:
-        stored = record.get(column, ABSENT)
-        yield name, stored if convert is None or stored is ABSENT else convert(stored)
+    return read

@@ -22,16 +22,27 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from statediff.errors import InputError, UsageError
 from statediff.model.values import printable
-from statediff.systems.tables.shape import MAX_BYTES
+from statediff.uncollected import uncollected
+
+if TYPE_CHECKING:
+    from statediff.systems.tables.cells import Cell, Sheet
 
 SUFFIXES: Final = frozenset({".xlsx", ".xlsm"})
+MAX_CONTENT: Final = 64 * 1024 * 1024
+"""Bytes of a workbook's parts together, as they are when they are no longer compressed."""
+MAX_PARTS: Final = 10_000
+MAX_SHEETS: Final = 1000
+WRITTEN_PER_BYTE: Final = 64
+"""Characters of names, texts and formulas that are made of a byte: many cells may share a text, and
+a row of one value has a null for each other column."""
 SHEETS: Final = "workbook.sheet"
 FORMULAS: Final = "workbook.formula"
 _FAULTS: Final = (
@@ -61,103 +72,151 @@ def workbook_tables(
     `before` are the columns of the first state, None where this is it; `found` gets those of this.
     """
     try:
-        from openpyxl import load_workbook  # noqa: PLC0415 - an extra
+        from statediff.systems.tables import cells  # noqa: PLC0415 - openpyxl is an extra
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{printable(str(file))}: workbooks need openpyxl; get it with "
             "`pip install statediff[excel]`"
         ) from error
     try:
-        with zipfile.ZipFile(file) as archive:
-            size = sum(each.file_size for each in archive.infolist())
-        if size > MAX_BYTES:
-            raise _wrong(file, f"its content has {size} bytes, more than {MAX_BYTES}")
         # What opens the file itself leaves it open where it turns out to be no workbook.
-        with file.open("rb") as one, file.open("rb") as two, warnings.catch_warnings():
+        with file.open("rb") as content, warnings.catch_warnings(), uncollected():
             warnings.simplefilter("ignore")  # of parts that are not looked at
-            shown = load_workbook(one, read_only=True, data_only=True)
-            written = load_workbook(two, read_only=True)
-            return _tables(file, shown, written, before or {}, {} if found is None else found)
+            room = _Room(file, WRITTEN_PER_BYTE * _size(file))
+            sheets = cells.sheets_of(content, MAX_SHEETS, room.take)
+            return _tables(file, sheets, before or {}, {} if found is None else found, room)
     except _FAULTS as error:
-        raise _wrong(file, f"cannot be read as a workbook: {str(error)[:200]}") from error
+        raise _wrong(
+            file, f"cannot be read as a workbook: {str(error.__cause__ or error)[:200]}"
+        ) from error
+
+
+def _size(file: Path) -> int:
+    """The bytes of its content, of which the file says how many there are, and reads no more."""
+    with zipfile.ZipFile(file) as archive:
+        parts = archive.infolist()
+    size = sum(each.file_size for each in parts)
+    if len(parts) > MAX_PARTS:
+        raise _wrong(file, f"it has {len(parts)} parts, more than {MAX_PARTS}")
+    if size > MAX_CONTENT:
+        raise _wrong(file, f"its content has {size} bytes, more than {MAX_CONTENT}")
+    return size
 
 
 def _tables(
-    file: Path, shown: Any, written: Any, before: Columns, columns: Columns
+    file: Path, sheets: Iterable[Sheet], before: Columns, columns: Columns, room: _Room
 ) -> Mapping[str, Sequence[str]]:
-    sheets, formulas = [], []
+    listed, formulas = [], []
     tables: dict[str, Sequence[str]] = {}
-    for place, sheet in enumerate(shown.worksheets, 1):
-        own = written[sheet.title]
-        # A file may claim to be smaller than it is.
-        sheet.reset_dimensions()
-        own.reset_dimensions()
+    for place, sheet in enumerate(sheets, 1):
         found: dict[str, str] = {}
-        rows = _Rows(file, sheet.title, found, before, columns)
+        rows = _Rows(file, sheet.title, found, before, columns, room)
         if sheet.title in (SHEETS, FORMULAS):
             raise _wrong(file, f"a sheet is called {sheet.title}, as what lists them; rename it")
-        tables[sheet.title] = list(rows.records(sheet.iter_rows(), own.iter_rows()))
-        sheets.append({"id": sheet.title, "place": place, "visibility": sheet.sheet_state})
+        tables[sheet.title] = list(rows.records(sheet.rows()))
+        listed.append({"id": sheet.title, "place": place, "visibility": sheet.visibility})
         formulas += [
             {"id": f"{sheet.title}!{cell}", "formula": text} for cell, text in found.items()
         ]
-    tables[SHEETS] = [json.dumps(each) for each in sheets]
+    tables[SHEETS] = [json.dumps(each) for each in listed]
     tables[FORMULAS] = [json.dumps(each) for each in formulas]
     return tables
+
+
+@dataclass
+class _Room:
+    """How many more characters are made of a workbook, of all its sheets together."""
+
+    file: Path
+    characters: int
+
+    def take(self, characters: int) -> None:
+        """Before they are made. `InputError` where there is no room for them."""
+        self.characters -= characters
+        if self.characters < 0:
+            raise _wrong(self.file, "its cells hold more than its size allows")
 
 
 class _Rows:
     """The rows of one sheet; `formulas` gets the text of each by the cell's name."""
 
     def __init__(
-        self, file: Path, sheet: str, formulas: dict[str, str], before: Columns, columns: Columns
+        self,
+        file: Path,
+        sheet: str,
+        formulas: dict[str, str],
+        before: Columns,
+        columns: Columns,
+        room: _Room,
     ) -> None:
         self._file = file
         self._sheet = sheet
         self._formulas = formulas
         self._before = before
         self._columns = columns
+        self._room = room
 
-    def records(self, shown: Iterator[Any], written: Iterator[Any]) -> Iterator[str]:
+    def records(self, rows: Iterator[tuple[int, list[Cell]]]) -> Iterator[str]:
         header: list[str] = []
-        for number, (cells, own) in enumerate(zip(shown, written, strict=True), 1):
-            values = [self._cell(cell, each) for cell, each in zip(cells, own, strict=True)]
+        empty: list[str] = []
+        written = 0
+        for number, cells in rows:
+            values = self._values(number, cells)
             if number == 1:
                 header = self._header(values)
+                empty = [f"{json.dumps(name)}: null" for name in header]
+                written = sum(map(len, empty))
                 continue
-            if any(value != "null" for value in values[len(header) :]):
+            if not values:
+                continue
+            if max(values) > len(header):
                 raise self._wrong(number, f"a value beyond the {len(header)} named columns")
-            values += ["null"] * (len(header) - len(values))
-            if any(value != "null" for value in values):
-                for at, (name, cell) in enumerate(zip(header, cells, strict=False)):
-                    values[at] = self._told(name, cell, values[at])
-                pairs = zip(header, values, strict=False)
-                yield "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in pairs) + "}"
+            self._room.take(written)
+            fields = empty.copy()
+            for cell in cells:
+                if cell.column in values:
+                    name, value = header[cell.column - 1], values[cell.column]
+                    fields[cell.column - 1] = f"{json.dumps(name)}: {self._told(name, cell, value)}"
+            yield "{" + ", ".join(fields) + "}"
 
-    def _header(self, values: Sequence[str]) -> list[str]:
-        names = [json.loads(value) for value in values]
-        while names and names[-1] is None:
-            names.pop()
+    def _values(self, number: int, cells: Sequence[Cell]) -> dict[int, str]:
+        """By the column, from 1, the cells that are not empty, as JSON."""
+        values: dict[int, str] = {}
+        last = 0
+        for cell in cells:
+            if cell.row != number or cell.column <= last:
+                raise self._wrong(number, f"the cell {cell.name} does not stand in its place")
+            last = cell.column
+            value = self._cell(cell)
+            if value is not None:
+                values[cell.column] = value
+        return values
+
+    def _header(self, values: Mapping[int, str]) -> list[str]:
+        names = [json.loads(values.get(at, "null")) for at in range(1, len(values) + 1)]
         if not all(isinstance(name, str) and name for name in names):
             raise self._wrong(1, "expected the name of each column, as text")
         if len(set(names)) < len(names):
             raise self._wrong(1, "a column is named twice")
         return names
 
-    def _cell(self, shown: Any, written: Any) -> str:
-        value = shown.value
-        if written.data_type == "f":
-            text = str(getattr(written.value, "text", written.value))
-            self._formulas[written.coordinate] = text
-            if value is None:
-                return json.dumps({"formula": text})
-        return _literal(value, getattr(shown, "number_format", ""))
+    def _cell(self, cell: Cell) -> str | None:
+        if cell.formula is not None:
+            self._room.take(len(cell.formula))
+            self._formulas[cell.name] = cell.formula
+            if cell.value is None:
+                return json.dumps({"formula": cell.formula})
+        if cell.value is None:
+            return None
+        if isinstance(cell.value, str):  # which many cells may share
+            self._room.take(len(cell.value))
+        return _literal(cell.value, cell.form)
 
-    def _told(self, name: str, cell: Any, value: str) -> str:
+    def _told(self, name: str, cell: Cell, value: str) -> str:
         """The value; a text where only dates, times and errors were says that it is one."""
         if not value.startswith('"'):
             return value
-        column, is_text = (self._sheet, name), isinstance(cell.value, str) and cell.data_type != "e"
+        column, is_text = (self._sheet, name), isinstance(cell.value, str) and not cell.is_error
         self._columns.setdefault(column, set()).add(is_text)
         is_odd = is_text and self._before.get(column) == {False}
         return f'{{"text": {value}}}' if is_odd and _LIKE.fullmatch(json.loads(value)) else value

@@ -20,8 +20,8 @@ from typing import Final
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.systems.base.privacy import allowed_environment
+from statediff.systems.base.waiting import communicate
 
-BUILD_SECONDS: Final = 900.0
 MAX_BASE_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -72,16 +72,16 @@ def _is_ours(file: Path) -> bool:
 def _make(program: Path, kept: Path) -> None:
     fresh = kept.with_suffix(".new")
     fresh.unlink(missing_ok=True)
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, str(program), str(fresh)],
         env=allowed_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=BUILD_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        _, errors, why = communicate(process, b"")
+    if why or process.returncode != 0:
+        said = why or errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise SandboxError(f"the ERP's database could not be made: {printable(said[:300])}")
     fresh.chmod(0o600)
     fresh.replace(kept)

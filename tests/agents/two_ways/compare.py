@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from statediff.evaluate import load_contract
+from statediff.contract.file import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.delta import Delta
 from statediff.model.state import MemoryChunks

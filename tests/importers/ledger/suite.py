@@ -6,13 +6,14 @@ runs.jsonl: {"run_id", "task", "agent", "after": {account: balance}, "passed"} a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import InputError, UsageError
-from statediff.evaluate import ContractFile, parse_contract
 from statediff.importers.pack import compose_yaml
 from statediff.importers.recorded import (
     Compat,
@@ -84,10 +85,9 @@ class Ledger:
         """The closed contract: these balances change, and nothing else."""
         wanted = self._changed(self._tasks[task.name])
         changes = [
-            {"update": "accounts", "key": name, "set": {"balance": balance}}
-            for name, balance in wanted.items()
+            {"update": "accounts", "where": f"it.id == {json.dumps(name)}", "set": {"balance": n}}
+            for name, n in wanted.items()
         ]
-        because = "the task names these balances"
         text = compose_yaml(
             {
                 "contract": f"ledger/{task.name}",
@@ -95,7 +95,7 @@ class Ledger:
                 "owner": "ledger",
                 "intent": f"The balances of task {task.name}.",
                 "allow": [],
-                "transition": {"because": because, "changes": changes},
+                "require": changes,
             }
         )
         return parse_contract(text, f"contract of {task}")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from statediff.capture.take import unobserved_state
-from statediff.evaluate import parse_contract
+from statediff.contract.file import parse_contract
 from statediff.meta.faults import transient
 from statediff.meta.reference import Reference
 from statediff.meta.study import ablations

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from statediff.errors import BundleError, UsageError
-from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, load, save
 from statediff.reports.review.pages import PAGE, case_page, desk_page
+from statediff.reports.wording.worded import worded_judgement
 from statediff.suite.labels import Cause, Failure, Label, Labelled, Review, labels_in, sign_label
 from tests.judging import TIMELINE, item, run, user
 from tests.reports.review.conftest import ADA, BO, KINDS, NOON, TRUST, Clock, MakeDesk

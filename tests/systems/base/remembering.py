@@ -22,16 +22,28 @@ def application(environ: WSGIEnvironment, start: StartResponse) -> Iterable[byte
     return [" ".join(MEMORY).encode()]
 
 
+def work(order: Order) -> None:
+    """Takes as long to start as the order says: with the processor, with words, or with neither."""
+    until = time.monotonic() + order.get("compute", 0)
+    while time.monotonic() < until:
+        sum(range(10_000))
+    for line in range(order.get("write", 0)):
+        sys.stderr.write(f"step {line}\n")
+        sys.stderr.flush()
+        time.sleep(0.5)
+    time.sleep(order.get("hang", 0))
+
+
 def load(order: Order) -> Serve:
     if "fail" in order:
         sys.exit(order["fail"])
+    work(order)
     MEMORY.append(order["base"])
 
     def serve(trial: Order, control: Control) -> None:
         if "fail" in trial:
             raise ValueError(trial["fail"])
-        if "hang" in trial:
-            time.sleep(60)
+        work(trial)
         counted = Counted(application)
         server = LoopbackServer()
         server.set_app(counted)

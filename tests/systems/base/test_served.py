@@ -138,9 +138,29 @@ def test_what_cannot_start_says_why(server: ForkedServer) -> None:
     server.start({"base": "pristine"})
     with pytest.raises(SandboxError, match="did not start: it ended"):
         server.serve({"fail": "no disk"})
-    with pytest.raises(SandboxError, match="did not start: timed out"):
-        server.serve({"hang": 1}, seconds=0.5)
+    with pytest.raises(SandboxError, match="did not start: it has done nothing for 1 s"):
+        server.serve({"hang": 60}, stall_seconds=1.0)
     assert asked(server.serve({})["port"], "/look") == "pristine /look"
+
+
+@pytest.mark.parametrize("slow", [{"compute": 4}, {"write": 8}])
+def test_one_that_works_is_waited_for_longer_than_one_that_does_not(
+    server: ForkedServer, slow: dict[str, int]
+) -> None:
+    began = time.monotonic()
+    server.start({"base": "pristine", **slow}, stall_seconds=2.0)
+    served = server.serve(slow, stall_seconds=2.0)
+    assert time.monotonic() - began >= 8
+    assert asked(served["port"], "/look") == "pristine /look"
+
+
+def test_one_that_hangs_while_it_is_loaded_is_given_up_and_says_what_it_wrote_last(
+    server: ForkedServer,
+) -> None:
+    words = "it has done nothing for 1 s.*; the last that it wrote: step 1"
+    with pytest.raises(SandboxError, match=words):
+        server.start({"base": "", "write": 2, "hang": 60}, stall_seconds=1.0)
+    assert not server.is_running
 
 
 def test_what_has_no_length_is_refused(server: ForkedServer) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from statediff.capture.take import take
-from statediff.evaluate import judgement_of, parse_contract
+from statediff.contract.file import parse_contract
+from statediff.kernel import judgement_of
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.workspace.inputs import offline_clock

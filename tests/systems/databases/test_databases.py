@@ -158,7 +158,9 @@ def test_what_has_no_exact_form_is_unobserved_and_named() -> None:
 
 
 @pytest.mark.clients("isql-fb")
-def test_firebird_is_read_by_its_dialect(tmp_path: Path) -> None:
+def test_firebird_is_read_by_its_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The default, one folder for the machine, belongs to whoever used Firebird first.
+    monkeypatch.setenv("FIREBIRD_LOCK", str(tmp_path))
     fdb = pytest.importorskip("fdb")
     place = tmp_path / "app.fdb"
     account = {"dsn": str(place), "user": "SYSDBA", "password": "x", "charset": "UTF8"}

@@ -19,8 +19,8 @@ from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import Budget, Prices
+from statediff.contract.file import parse_contract
 from statediff.errors import ContractError, UsageError
-from statediff.evaluate import parse_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import ActionClass

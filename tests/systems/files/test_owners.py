@@ -22,8 +22,11 @@ def acl(*entries: tuple[int, int, int]) -> bytes:
 
 
 NOBODY = 0xFFFFFFFF
-LIST = acl((1, 6, NOBODY), (2, 6, 33), (4, 4, NOBODY), (16, 6, NOBODY), (32, 0, NOBODY))
-TOLD = "user:rw-,user:33:rw-,group:r--,mask:rw-,other:---"
+OTHERS = ((2, 6, 33), (4, 4, NOBODY), (16, 6, NOBODY), (32, 0, NOBODY))
+TOLD = "user:rwx,user:33:rw-,group:r--,mask:rw-,other:---"
+LIST = acl((1, 7, NOBODY), *OTHERS)
+OF_FILES = acl((1, 6, NOBODY), *OTHERS)
+"""What a file gets that is made in a folder with this default list."""
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ import pytest
 from statediff.agents.command import CommandAgent
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
+from statediff.contract.file import load_contract
 from statediff.errors import SandboxError
-from statediff.evaluate import load_contract, replay
 from statediff.evidence.package import load
 from statediff.harness import TrialPlan, run_trial
+from statediff.kernel import replay
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Truth
 from statediff.packs import PackSource, contract_folder, sandbox_pack

@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
-from statediff.diff import diff
+from statediff.evidence.documents import enumeration_document, enumeration_from
+from statediff.kernel import replay
+from statediff.kernel.diff import diff
 from statediff.model.delta import Op
 from statediff.model.readings import SourceCapture
-from statediff.model.state import Coverage, MemoryChunks
+from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, beginnings
 from statediff.model.values import Map, Unobserved, show_key
 from statediff.systems.files.sandbox import empty
 from statediff.systems.files.source import FilesSource
 from statediff.systems.files.tree import Limits
-from tests.judging import DIVERGE, INCONCLUSIVE, MATCH, finding, judged
+from tests.judging import DIVERGE, INCONCLUSIVE, MATCH, finding, judged, run
 
 
 def clock() -> datetime:
@@ -309,3 +313,56 @@ def test_reading_changes_no_byte_and_no_time_of_change(root):
     before = stamps()
     assert read(root).state.digest() == read(root).state.digest()
     assert stamps() == before
+
+
+def test_what_may_be_missing_in_one_folder_leaves_all_others_known(tmp_path: Path) -> None:
+    """A path beyond the limit may hide anything below it, as a folder that may not be read does."""
+    root, store = tmp_path / "root", MemoryChunks()
+    (root / "in").mkdir(parents=True)
+    for name in ("kept", "in/gone", "long"):
+        (root / name).write_text(name)
+    source = FilesSource("files", root, limits=Limits(path_bytes=20))
+    before = take([source], store, clock, None, "before")
+    for name in ("in/gone", "long"):
+        (root / name).unlink()
+    (root / "in" / ("x" * 30)).mkdir()
+    (root / "in" / ("y" * 30)).write_text("y")
+    after = take([source], store, clock, before, "after")
+    (part,) = after.parts
+    seen = part.state.tables["file"].enumeration
+    assert (seen.coverage, len(seen.below)) == (Coverage.INCOMPLETE, 2)
+    found = diff(before.parts[0].state, part.state)
+    assert {(d.op, d.key[0]) for d in found.deltas if d.op is Op.DELETE} == {
+        (Op.DELETE, "in/gone"),
+        (Op.DELETE, "long"),
+    }
+    assert {d.key for d in found.doubts} == {None}, "there may be more in the folder"
+    evaluated = run("forbid:\n  - delete: file\nallow:\n  - any: file\n", before, after)
+    assert evaluated.judgement.verdict is DIVERGE
+    assert replay(evaluated.bundle).verdict is DIVERGE
+
+
+@given(st.lists(st.text("ab/", max_size=3), max_size=5), st.text("ab/", max_size=4))
+def test_an_entity_may_be_missing_where_its_key_begins_as_one_that_is(
+    texts: list[str], key: str
+) -> None:
+    below = beginnings(texts)
+    seen = Enumeration(Coverage.INCOMPLETE, "cut", below=below)
+    assert seen.may_miss((key,)) is (not texts or any(key.startswith(each) for each in texts))
+    assert seen.may_miss((b"a",))
+    assert not COMPLETE.may_miss((key,))
+    assert enumeration_from(enumeration_document(seen)) == seen
+
+
+@pytest.mark.parametrize(
+    ("key", "is_known"), [("[path]", True), ("[digest, path]", False), ("[kind, path]", False)]
+)
+def test_paths_say_what_may_be_missing_only_where_they_are_the_key(
+    key: str, is_known: bool, root: Path
+) -> None:
+    (root / ("x" * 30)).write_text("x")
+    text = f"schema: desk\nversion: 1.0.0\nentities:\n  report: {{table: file, key: {key}}}\n"
+    refined = refine(parse_schema_file(text.encode(), "schema.yaml"), "files")
+    part = read(root, refine=refined, limits=Limits(path_bytes=20))
+    seen = part.state.tables["report"].enumeration
+    assert (seen.coverage, bool(seen.below)) == (Coverage.INCOMPLETE, is_known)

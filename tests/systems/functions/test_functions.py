@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_it_is_watched_by_name(
     program = (
         "from pathlib import Path; Path('notes.json').write_text('[{\"id\":1,\"open\":false}]')"
     )
-    code = run(["watch", "--source", "n=notes_source:notes", "--", "python", "-c", program])
+    code = run(["watch", "--source", "n=notes_source:notes", "--", sys.executable, "-c", program])
     assert code == 0
     assert "true → false" in capsys.readouterr().out
     assert run(["capture", "--source", "n=notes_source:notes", "--out", "n.state"]) == 0

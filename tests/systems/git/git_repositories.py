@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from statediff.capture.take import take
-from statediff.diff import diff
+from statediff.kernel.diff import diff
 from statediff.model.delta import Delta
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.state import Coverage, MemoryChunks, State

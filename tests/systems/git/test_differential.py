@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from benchmarks.git_behaviour import behaviour
 from benchmarks.git_repository import HARMS, Repository
 from benchmarks.hostile_git import harmful, harmless
+from statediff.systems.base.folders import remove
 from tests.systems.git.git_repositories import (
     committed,
     coverage,
@@ -43,7 +44,7 @@ class Templates:
         return self.folder / "work/repo"
 
     def copied(self, layout: str) -> Path:
-        shutil.rmtree(self.place.parent, ignore_errors=True)
+        remove(self.place.parent)
         shutil.copytree(self.folder / layout, self.place, symlinks=True)
         if layout != "bare":
             git(self.place, "status")

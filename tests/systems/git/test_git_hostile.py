@@ -402,7 +402,7 @@ def test_what_git_takes_for_no_repository_any_more_is_a_change(repo, lost, is_re
     shutil.rmtree(place) if place.is_dir() else place.unlink()
     if is_replaced:
         os.mkfifo(place)
-    after = read_source(source, store, clock, before.state, "after")
+    after = read_source(source, store, clock, before, "after")
     [(_, row)] = after.state.tables["source.code"].rows()
     assert lost.rpartition("/")[2] in row["problem"]
     anew = read_source(source, store, clock, None, "after")

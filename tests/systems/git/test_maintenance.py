@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from statediff.model.delta import Op
-from tests.systems.files.test_owners import LIST, TOLD, as_root, attach
+from tests.systems.files.test_owners import LIST, OF_FILES, TOLD, as_root, attach
 from tests.systems.git.git_repositories import (
     committed,
     coverage,
@@ -349,9 +349,9 @@ def test_what_refuses_changes_is_listed(repo):
 
 def test_what_a_repository_hands_down_to_what_git_makes_in_it_is_no_oddity(repo):
     for each in (repo / ".git", *(p for p in (repo / ".git").rglob("*") if p.is_dir())):
-        attach(each, "system.posix_acl_default", LIST)
+        attach(each, "system.posix_acl_default", OF_FILES)
     for name in ("config", "HEAD", "index"):
-        attach(repo / ".git" / name, "system.posix_acl_access", LIST)
+        attach(repo / ".git" / name, "system.posix_acl_access", OF_FILES)
     before = state(repo)
     git(repo, "config", "alias.x", "status")
     git(repo, "pack-refs", "--all")

@@ -10,7 +10,8 @@ import pygit2
 import pytest
 
 from statediff.capture.take import take
-from statediff.evaluate import evaluate, load_contract
+from statediff.contract.file import load_contract
+from statediff.kernel import evaluate
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.packs import packs_folder

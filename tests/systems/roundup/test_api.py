@@ -12,11 +12,11 @@ import pytest
 
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
+from statediff.kernel.resolve import resolve
 from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
-from statediff.resolve import resolve
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.roundup.api import ApiAccount, RoundupApiSource
 

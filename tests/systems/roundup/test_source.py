@@ -8,7 +8,7 @@ import pytest
 from statediff.capture.source import SourceUnavailable
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
-from statediff.diff import diff
+from statediff.kernel.diff import diff
 from statediff.meta.structure_faults import OPERATORS
 from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from statediff import api
-from statediff.evaluate import evaluate, parse_contract, replay
+from statediff.contract.file import parse_contract
+from statediff.kernel import evaluate, replay
 from statediff.meta.reference import rebuild, with_state
 from statediff.model.readings import Capture
 from statediff.model.state import Coverage, Enumeration, State

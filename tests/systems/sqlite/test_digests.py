@@ -12,8 +12,8 @@ import pytest
 
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
-from statediff.diff import diff
 from statediff.errors import ContractError
+from statediff.kernel.diff import diff
 from statediff.model.schema import Schema
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Digested, Observed, Unobserved

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statediff.diff import diff
+from statediff.kernel.diff import diff
 from statediff.model.delta import Diff
 from statediff.model.state import MemoryChunks
 from statediff.systems.sqlite.source import SqliteSource

@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from statediff.capture.source import SourceUnavailable
-from statediff.diff import diff
+from statediff.kernel.diff import diff
 from statediff.model import state
 from statediff.model.state import MemoryChunks
 from statediff.systems.sqlite import source as sqlite_source

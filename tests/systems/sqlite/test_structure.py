@@ -11,9 +11,9 @@ from unittest.mock import patch
 import pytest
 
 from statediff.capture.take import take
-from statediff.diff import diff
+from statediff.kernel.diff import diff
+from statediff.kernel.resolve import resolve
 from statediff.model.state import Coverage, MemoryChunks
-from statediff.resolve import resolve
 from statediff.systems.relational.structure import STRUCTURE
 from statediff.systems.sqlite import scan
 from statediff.systems.sqlite.feed import SqliteFeed

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import statediff
 from statediff.errors import InputError, UsageError
-from statediff.evaluate.comparing import compare
+from statediff.kernel import comparison
 from statediff.model import state as model_state
 from statediff.model.values import Map
 from statediff.reports.plain import dumps, plain_diff
 from statediff.systems.tables import columns, kept
 from statediff.systems.tables.columns import Odd
-from statediff.systems.tables.kept import KeptTables
+from statediff.systems.tables.kept import KeptTables, Recent
 from statediff.workspace.inputs import offline_clock
 from statediff.workspace.warm import Refined, _Tables, as_json, tables_pair
 
@@ -137,7 +137,7 @@ def test_deltas_mean_the_state_that_they_came_from(run: tuple[Any, Any]):
             found = tables.captures(given_)
         except InputError:
             continue
-        assert tuple(plain_diff(compare(*found))["deltas"]) == deltas
+        assert tuple(plain_diff(comparison(*found).diff)["deltas"]) == deltas
 
 
 BASE = {"item": [{"id": 1, "n": 1, "of": {"a": [1, 2]}}], "note": [{"t": "a"}, {"t": "a"}]}
@@ -180,3 +180,13 @@ def test_deltas_that_contradict_each_other_are_refused():
             _Tables(BASE, REFINED).captures(deltas)
     [(_, row)] = _Tables(BASE, REFINED).captures([gone])[1].parts[0].state.tables["item"].rows()
     assert row["of"] == Map((("a", (1,)),))
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_what_was_asked_for_last_stays(kept: int) -> None:
+    recent = Recent[int](kept)
+    for number in range(3):
+        recent.keep(number, number)
+        recent.get(0)
+    assert recent.get(0) == (0 if kept == 2 else None)
+    assert recent.get(2) == 2

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import statediff
 from statediff import api
 from statediff.capture.take import take
+from statediff.contract.file import parse_contract
 from statediff.errors import InputError
-from statediff.evaluate import judgement_of, parse_contract
-from statediff.evaluate.comparing import compare
+from statediff.kernel import comparison, judgement_of
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.systems.base.live import LiveSource
@@ -230,7 +230,7 @@ def test_what_names_the_rows_of_a_type_that_was_empty_is_no_fault_after_a_run(
     before = take([source], MemoryChunks(), offline_clock, None, "before")
     path.write_text(f'{{"note": {after}, "user": [{{"id": 1}}]}}')
     last = take([source], MemoryChunks(), offline_clock, before, "after")
-    found = compare(before, last)
+    found = comparison(before, last).diff
     assert [delta.type for delta in found.deltas] == created
     [doubt] = found.doubts
     assert doubt.type == "note"

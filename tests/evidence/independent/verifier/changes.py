@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from .basics import Refused, canonical, need
 from .opening import Bundle, CannotTell
 
 SIDES = ("before", "after")
-ALLOWED = {
-    "complete": ("PRESENT", "ABSENT"),
-    "incomplete": ("PRESENT", "UNOBSERVED"),
-    "unobserved": ("UNOBSERVED",),
-}
+COVERAGE = ("complete", "incomplete", "unobserved")
 NOT_DELETED: list[list[Any]] = [
     ["null"],
     ["absent"],
@@ -44,6 +41,7 @@ class State:
 
     schemas: dict[str, dict[str, Any]]
     coverage: dict[tuple[str, str], str]
+    below: dict[tuple[str, str], list[str]]
     rows: dict[tuple[str, Name], dict[str, Any]]
     changes: list[Change]
 
@@ -51,13 +49,27 @@ class State:
         """Tell whether all entities of the type were enumerated on the side."""
         return self.coverage.get((side, kind)) == "complete"
 
+    def presences(self, side: str, kind: str, key: list[Any]) -> tuple[str, ...]:
+        """Return what may be said of an entity, by how its type was enumerated."""
+        coverage = self.coverage.get((side, kind), "unobserved")
+        if coverage == "unobserved":
+            return ("UNOBSERVED",)
+        below = self.below[(side, kind)]
+        is_open = coverage == "incomplete"
+        if is_open and below and key and key[0][0] == "text":
+            is_open = any(key[0][1].startswith(beginning) for beginning in below)
+        return ("PRESENT", "UNOBSERVED" if is_open else "ABSENT")
 
-def _coverage(bundle: Bundle) -> dict[tuple[str, str], str]:
-    result: dict[tuple[str, str], str] = {}
-    for side, kind, (coverage, _) in bundle.documents["captures.json"]["enumerations"][0]:
-        need((side, kind) not in result and coverage in ALLOWED, "R-TRU-6 enumerations")
-        result[(side, kind)] = coverage
-    return result
+
+def _enumerated(bundle: Bundle, state: State) -> None:
+    for side, kind, (coverage, _, *more) in bundle.documents["captures.json"]["enumerations"][0]:
+        is_new = (side, kind) not in state.coverage
+        need(is_new and coverage in COVERAGE, "R-TRU-6 enumerations")
+        below = more[0] if more else []
+        need(not more or coverage == "incomplete", "R-TRU-6 beginnings of what is complete")
+        apart = all(a < b and not b.startswith(a) for a, b in pairwise(below))
+        need(apart, "R-TRU-6 beginnings in another order, or one of another")
+        state.coverage[(side, kind)], state.below[(side, kind)] = coverage, below
 
 
 def _held(row: dict[str, Any], schema: dict[str, Any]) -> dict[str, list[Any]]:
@@ -84,8 +96,8 @@ def _rows(bundle: Bundle, state: State) -> None:
         need(row["side"] in SIDES and row["type"] in state.schemas, "R-TRU-6 no type or side")
         name = (row["side"], (row["type"], canonical(row["key"])))
         need(name not in state.rows, "R-TRU-6 a row twice")
-        coverage = state.coverage.get((row["side"], row["type"]), "unobserved")
-        need(row["presence"] in ALLOWED[coverage], "R-TRU-6 presence")
+        allowed = state.presences(row["side"], row["type"], row["key"])
+        need(row["presence"] in allowed, "R-TRU-6 presence")
         need((row["fields"] is None) == (row["presence"] != "PRESENT"), "R-TRU-6 fields")
         state.rows[name] = row
 
@@ -168,7 +180,8 @@ def _check_deltas(bundle: Bundle, changes: list[Change]) -> None:
 def read_state(bundle: Bundle) -> State:
     """Return the rows and the changes of a bundle with one matching."""
     schemas = {entry["name"]: entry for entry in bundle.documents["schema.json"]["types"]}
-    state = State(schemas, _coverage(bundle), {}, [])
+    state = State(schemas, {}, {}, {}, [])
+    _enumerated(bundle, state)
     _rows(bundle, state)
     for row in state.rows.values():
         if row["presence"] == "PRESENT":

@@ -1,4 +1,4 @@
-"""Read checkpoints: signed notes and the older form (R-NOTE)."""
+"""Read checkpoints: signed notes (R-NOTE)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from .basics import Refused, is_hex, is_number, members, need, sha, signed_by, unbase64
-from .statements import read_statement
+from .basics import Refused, need, sha, signed_by, unbase64
 from .trust import Key
 
 LAST = 253402300799
@@ -139,26 +138,13 @@ def _witnesses(keys: list[Key], text: str, lines: list[Line]) -> list[list[str]]
     return witnesses
 
 
-def _older(data: bytes, keys: list[Key]) -> Checkpoint:
-    statement = read_statement(data, "checkpoint", keys)
-    payload = members(statement.payload, "format origin size root at", "R-NOTE-8")
-    need(payload["format"] == "statediff/checkpoint/1", "R-NOTE-8")
-    need(isinstance(payload["origin"], str) and is_hex(payload["root"], 64), "R-NOTE-8")
-    need(is_number(payload["size"]) and payload["size"] >= 0, "R-NOTE-8")
-    root = bytes.fromhex(payload["root"])
-    return Checkpoint(payload["origin"], payload["size"], root, payload["at"], statement.signer)
-
-
 def read_checkpoint(data: bytes, keys: list[Key], origin: str | None) -> Checkpoint:
     """Return a checkpoint, or refuse it."""
     need(len(data) <= 65_536, "R-NOTE-1 size")
-    if data.startswith(b"{"):
-        checkpoint = _older(data, keys)
-    else:
-        text, lines = _split(data)
-        named, size, root = _content(text)
-        key, seconds = _of_log(keys, named, text, lines)
-        at = moment(seconds).isoformat()
-        checkpoint = Checkpoint(named, size, root, at, key.name, _witnesses(keys, text, lines))
+    text, lines = _split(data)
+    named, size, root = _content(text)
+    key, seconds = _of_log(keys, named, text, lines)
+    at = moment(seconds).isoformat()
+    checkpoint = Checkpoint(named, size, root, at, key.name, _witnesses(keys, text, lines))
     need(origin is None or checkpoint.origin == origin, "R-NOTE-7")
     return checkpoint

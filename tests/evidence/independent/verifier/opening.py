@@ -12,6 +12,7 @@ from .basics import Refused, canonical, need, same, sha_hex
 from .sealed import Copy, kind_of, rest
 from .trust import Trust
 
+BESIDE = ("auditor/raw", "auditor/undisclosed")
 TIERS = ("public", "reviewer", "auditor")
 FORMATS = ("statediff/bundle/1", "statediff/bundle/1.1")
 FOR_REVIEWERS = ("contract.yaml", "schema.json", "timeline.json")
@@ -65,7 +66,7 @@ def _put_together(copy: Copy, name: str, used: set[str]) -> Any:
 
 def put_together(copy: Copy) -> Bundle:
     """Put the files of a whole copy together (R-OPEN-2 to R-OPEN-4)."""
-    aside = {path for path, tag in copy.tags.items() if tag == "auditor/raw"}
+    aside = {path for path, tag in copy.tags.items() if tag in BESIDE}
     aside |= {"summary#", "counterexample#"} & set(copy.leaves)
     used: set[str] = set()
     documents: dict[str, Any] = {}
@@ -95,7 +96,7 @@ def _check_names(documents: dict[str, Any]) -> None:
     form = documents["manifest.json"].get("format")
     need(isinstance(form, str) and form in FORMATS, "R-OPEN-4 format")
     expected = set(FILES) | ({"roots.json"} if form == FORMATS[1] else set())
-    names = set(documents) - {"libraries.yaml", "transition.yaml"}
+    names = set(documents) - {"libraries.yaml"}
     need(names == expected, "R-OPEN-4 files")
     captures = documents["captures.json"]
     need(isinstance(captures, dict), "R-OPEN-4 captures")
@@ -258,7 +259,7 @@ def check_cut(bundle: Bundle) -> None:
         need(same(copy.leaves["counterexample#"], shown), "R-OPEN-5 counterexample")
         need(shown is not None, "R-OPEN-5 counterexample")
         expected["counterexample#"] = f"{tier}/counterexample"
-    found = {path: tag for path, tag in copy.tags.items() if tag != "auditor/raw"}
+    found = {path: tag for path, tag in copy.tags.items() if tag not in BESIDE}
     need(found == expected, "R-OPEN-5 pieces")
 
 
@@ -267,5 +268,7 @@ def open_bundle(files: dict[str, bytes], trust: Trust) -> Bundle:
     copy, status, _ = verify(files, trust)
     need(status == "VALID", "R-OPEN-1")
     bundle = put_together(copy)
+    if "undisclosed" in bundle.inner:
+        raise CannotTell("what the documents do not show")
     check_cut(bundle)
     return bundle

@@ -7,8 +7,6 @@ from typing import Any
 
 from .basics import (
     Refused,
-    canonical,
-    is_hex,
     is_number,
     members,
     need,
@@ -68,24 +66,7 @@ def _newline_off(data: bytes) -> bytes:
     return data[:-1] if data.endswith(b"\n") else data
 
 
-def _older(data: bytes, own: Checkpoint | None) -> tuple[Any, Checkpoint]:
-    names = "format entry index size path"
-    document = members(read_canonical(_newline_off(data)), names, "R-PRF-5")
-    need(document["format"] == "statediff/inclusion/1", "R-PRF-5")
-    need(is_number(document["index"]) and is_number(document["size"]), "R-PRF-5")
-    path = document["path"]
-    need(isinstance(path, list) and all(is_hex(item, 64) for item in path), "R-PRF-5")
-    need(isinstance(document["entry"], dict), "R-PRF-4")
-    if own is None:
-        raise Refused("R-PRF-5 no checkpoint")
-    need(own.size == document["size"], "R-PRF-5 size")
-    leaf = entry_hash(canonical(document["entry"]))
-    hashes = [bytes.fromhex(item) for item in path]
-    check_inclusion(leaf, document["index"], own.size, hashes, own.root)
-    return document["entry"], own
-
-
-def _newer(
+def _shown(
     data: bytes, keys: list[Key], origin: str | None, own: Checkpoint | None
 ) -> tuple[Any, Checkpoint]:
     head, gap, note = data.partition(b"\n\n")
@@ -113,10 +94,7 @@ def verify_proof(
 ) -> dict[str, Any]:
     """Return the entry that a proof shows, with its checkpoint, or refuse it."""
     own = None if own_data is None else read_checkpoint(own_data, keys, origin)
-    if data.startswith(b"{"):
-        entry, checkpoint = _older(data, own)
-    else:
-        entry, checkpoint = _newer(data, keys, origin, own)
+    entry, checkpoint = _shown(data, keys, origin, own)
     return {"entry": entry, **checkpoint.answer()}
 
 

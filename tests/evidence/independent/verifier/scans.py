@@ -121,7 +121,7 @@ def _scan(scan: dict[str, Any], schema: dict[str, Any], scanned: list[Any], owne
 
 
 def _check_coverage(matching: list[Any], owners: dict[str, list[Any]]) -> None:
-    for side, kind, (coverage, _) in matching:
+    for side, kind, (coverage, *_) in matching:
         if coverage != "complete":
             continue
         need(kind in owners and side in SIDES, "R-SCAN-3")

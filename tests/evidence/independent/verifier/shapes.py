@@ -158,9 +158,10 @@ def answer(found: Any) -> None:
 
 def coverage(found: Any) -> None:
     """Refuse what does not say how an enumeration was covered, and why."""
-    need(isinstance(found, list) and len(found) == 2, WHY + " coverage")
+    need(isinstance(found, list) and len(found) in (2, 3), WHY + " coverage")
     text(found[0])
     maybe(text)(found[1])
+    many(text)(found[2] if len(found) > 2 else [])
 
 
 READING = shape(

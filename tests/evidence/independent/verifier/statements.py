@@ -59,9 +59,7 @@ def _one_of(value: Any, words: tuple[Any, ...]) -> bool:
 
 
 def _check_label(payload: dict[str, Any]) -> None:
-    names = "form bundle at label seconds blind note cause stage is_correctable"
-    if payload["form"] == "statediff/label/2":
-        names += " failures"
+    names = "form bundle at label seconds blind note cause stage is_correctable failures"
     members(payload, names, "R-LAB-2")
     need(_one_of(payload["label"], LABELS), "R-LAB-3 label")
     need(is_number(payload["seconds"]) and 0 <= payload["seconds"] < 2**31, "R-LAB-3 seconds")
@@ -73,7 +71,7 @@ def _check_label(payload: dict[str, Any]) -> None:
     need(_one_of(payload["stage"], STAGES), "R-LAB-3 stage")
     if payload["cause"] != "evaluator-failure":
         need(payload["stage"] is None and payload["is_correctable"] is None, "R-LAB-4")
-    failures = payload.get("failures", [])
+    failures = payload["failures"]
     need(isinstance(failures, list), "R-LAB-5")
     need(all(isinstance(item, str) and item in FAILURES for item in failures), "R-LAB-5")
     need(all(a < b for a, b in pairwise(failures)), "R-LAB-5 order")
@@ -93,7 +91,7 @@ def verify_label(data: bytes, keys: list[Key]) -> dict[str, Any]:
         "at": payload["at"],
     }
     form = payload.get("form")
-    if form in ("statediff/label/1", "statediff/label/2"):
+    if form == "statediff/label/2":
         _check_label(payload)
     elif form == "statediff/resolution/1":
         members(payload, "form bundle at label because settles", "R-LAB-6")

@@ -1,0 +1,108 @@
+"""Two captures compared without a contract: all of both, under the equality of their types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from statediff.kernel.canonicalize.rules import equality_of_types
+from statediff.kernel.diff import diff
+from statediff.kernel.resolve import resolve
+from statediff.model.delta import Diff
+from statediff.model.graph import Changed, Graph, Known, change_content, references
+from statediff.model.readings import Capture
+from statediff.model.schema import Schema, merge_schemas
+from statediff.model.state import Coverage, State, Table
+from statediff.model.values import Key, is_value, key_order
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two states, and the states."""
+
+    diff: Diff
+    before: State
+    after: State
+
+    @property
+    def schema(self) -> Schema:
+        """The types of both."""
+        return merge_schemas((self.before.schema, self.after.schema))
+
+    def graph(self) -> Graph:
+        """What changed, with what it refers to and what refers to it on either side."""
+        related = references(self.schema)
+        unobserved = {doubt.where: doubt.cause for doubt in self.diff.doubts}
+        sides = {"before": _seen(self.before), "after": _seen(self.after)}
+        wanted: dict[_Place, Key] = {}
+        for tables in sides.values():
+            wanted |= _near(tables, self.diff, related)
+        near = (
+            Known(side, name, key, row)
+            for side, tables in sides.items()
+            for (name, _), key in wanted.items()
+            if name in tables and (row := tables[name].row(key)) is not None
+        )
+        return change_content(
+            map(Changed.by, self.diff.deltas), near, related, unobserved
+        ).as_graph()
+
+
+def comparison(before: Capture, after: Capture) -> Comparison:
+    """Everything that changed, with nothing excluded; entities are paired by their keys alone."""
+    resolution = resolve(before, after)
+    matching = resolution.matchings[0]
+    rules = equality_of_types(matching.before.schema, matching.after.schema)
+    evidence = {name: (one, two) for name, one, two in resolution.readings_of}
+    found = diff(matching.before, matching.after, rules, evidence=evidence)
+    return Comparison(found, matching.before, matching.after)
+
+
+def state_of(captured: Capture) -> State:
+    """What all sources of a capture show together; where they contradict each other, nothing."""
+    return resolve(captured, captured).matchings[0].before
+
+
+_Place: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A type and the order of a key: to Python the keys 1 and True are one."""
+
+
+def _seen(state: State) -> dict[str, Table]:
+    return {
+        name: table
+        for name, table in state.tables.items()
+        if table.enumeration.coverage is not Coverage.UNOBSERVED
+    }
+
+
+def _near(
+    tables: dict[str, Table], found: Diff, related: dict[str, tuple[tuple[str, str], ...]]
+) -> dict[_Place, Key]:
+    """What changed, what it refers to in that state, and what refers to it there."""
+    changed = {(d.type, key_order(d.key)): d.key for d in found.deltas}
+    wanted: dict[_Place, Key] = dict(changed)
+    for (name, _), key in changed.items():
+        row = tables[name].row(key) if name in tables else None
+        for field, target in related.get(name, ()):
+            value = None if row is None else row.get(field)
+            if value is not None and is_value(value):
+                wanted[target, key_order((value,))] = (value,)  # type: ignore[assignment,arg-type]  # as checked
+    types = {name for name, _ in changed}
+    for name, ends in related.items():
+        inward = [(field, target) for field, target in ends if target in types]
+        if inward and name in tables:
+            wanted |= _inward(tables[name], inward, changed)
+    return wanted
+
+
+def _inward(
+    table: Table, ends: list[tuple[str, str]], changed: dict[_Place, Key]
+) -> dict[_Place, Key]:
+    found: dict[_Place, Key] = {}
+    fields = tuple(dict.fromkeys((*table.type.key, *(field for field, _ in ends))))
+    for key, row in table.rows(fields):
+        for field, target in ends:
+            value = row[field]
+            if value is not None and is_value(value) and (target, key_order((value,))) in changed:  # type: ignore[arg-type]  # as checked
+                found[table.type.name, key_order(key)] = key
+    return found

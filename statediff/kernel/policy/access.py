@@ -1,0 +1,378 @@
+"""Access: whether a right answer was validly reached [GE §1.2].
+
+Each read is held against the visibility cone, whatever the gate did with it: to have asked for what
+may not be read is a violation, and what came through is a leak besides. What must be read is read
+only if it was fetched validly before the answer. A right answer on an invalid way has a finding of
+its own, `state-invalid-correct`. Calls that nobody recorded, or can tie to artifacts, decide
+nothing: they may have read what is missing, or what is forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from statediff.contract.clauses.visibility import ACCESS, BoundAccess, Citing, Needed, Search, Shelf
+from statediff.contract.evaluation.by_run import undefined_as
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED
+from statediff.contract.language.syntax import Node, Read
+from statediff.kernel.policy.findings import WHOLE
+from statediff.kernel.policy.recorded_reads import (
+    UNCITED,
+    RecordedRead,
+    RecordedReads,
+    recorded_reads,
+)
+from statediff.kernel.policy.run import CallContext, at_call, decided
+from statediff.kernel.policy.steps import shown_call
+from statediff.model.codes import FindingCode
+from statediff.model.explanation import Argument, Cause, Explanation, Reason
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Value
+from statediff.model.verdict import MAX_CALLS_SHOWN, Finding, Stage, Truth
+from statediff.reads.captured import Captured, CapturedArtifact
+
+_STAGE: Final = Stage.ACCESS
+"""How many violating calls get a finding of their own; the last says how many more there are."""
+_NAMED: Final = 3
+_MAX_NAME: Final = 80
+"""Characters of an artifact's name that an explanation keeps."""
+
+Begin = Callable[[str, frozenset[Read]], None]
+"""Called with the clause that is judged next, and what it reads beside the state."""
+
+
+def judge_access(
+    access: BoundAccess, run: CallContext, begin: Begin, others: Iterable[Finding]
+) -> Iterator[Finding]:
+    """The findings of every clause about reads.
+
+    `others` are the findings of all other clauses: they say whether the answer is right.
+    """
+    room = _Room(access, run)
+    begin(access.id, access.reads)
+    found = list(room.cone())
+    for clause in access.clauses:
+        begin(clause.id, clause.reads)
+        found += room.clause(clause)
+    wrong = [finding for finding in found if finding.truth is Truth.FAILS]
+    if wrong and _is_right(others):
+        codes = tuple(dict.fromkeys(finding.code.value for finding in wrong))
+        why = Reason.INVALIDLY_REACHED(codes=codes)
+        reached = replace(
+            WHOLE.fails(access.id, FindingCode.STATE_INVALID_CORRECT, _STAGE, why), rank=0
+        )
+        found.insert(0, reached)
+        found = [f for f in found if f.clause != access.id or f.truth is not Truth.HOLDS]
+    for finding in found:
+        yield run.own_word(finding, access)
+
+
+def cone(access: BoundAccess, run: CallContext) -> tuple[Finding, ...]:
+    """A finding for each call that asked for what may not be read, or one that there was none."""
+    return _Room(access, run).cone()
+
+
+def _is_right(others: Iterable[Finding]) -> bool:
+    """Whether the answer, or where none is judged what the run was to bring about, is right."""
+    listed = list(others)
+    for stage in (Stage.ANSWER, Stage.REQUIRE):
+        truths = [finding.truth for finding in listed if finding.stage is stage]
+        if truths:
+            return all(truth is Truth.HOLDS for truth in truths)
+    return False
+
+
+@dataclass(frozen=True)
+class _Stray:
+    """A rule that a call broke, and how."""
+
+    code: FindingCode
+    reason: Reason
+    arguments: Mapping[str, Argument]
+
+
+@dataclass(frozen=True)
+class _Room:
+    """One run's reads, and the artifacts they are held against."""
+
+    access: BoundAccess
+    run: CallContext
+
+    @cached_property
+    def looks(self) -> RecordedReads:
+        return recorded_reads(self.access, self.run)
+
+    @cached_property
+    def corpus(self) -> Captured:
+        return Captured(self.access, self.run.context.before, self.run.context.eval_context)
+
+    @cached_property
+    def fetched(self) -> frozenset[str]:
+        """What was delivered before the answer; a search names, and delivers nothing."""
+        return frozenset(
+            each
+            for look in self.looks.before_answer()
+            if look.is_delivered and not look.is_search
+            for each in look.names
+        )
+
+    # ------------------------------------------------------------ the cone
+
+    def cone(self) -> tuple[Finding, ...]:
+        """A finding for each call outside the cone, or one that there was none."""
+        causes = {cause for cause in self.looks.causes if cause != UNCITED}
+        found: list[tuple[RecordedRead, _Stray]] = []
+        for look in self.looks.all:
+            stray, why = self._strays(look)
+            causes |= why
+            if stray is not None:
+                found.append((look, stray))
+        if not found:
+            return (decided(ACCESS, _STAGE, causes, Reason.ALL_READS(number=len(self.looks.all))),)
+        findings = []
+        for number, (look, stray) in enumerate(found[:MAX_CALLS_SHOWN], start=1):
+            more = len(found) - MAX_CALLS_SHOWN if number == MAX_CALLS_SHOWN else 0
+            why_not = stray.reason(**stray.arguments, more=more)
+            findings.append(at_call(WHOLE.fails(ACCESS, stray.code, _STAGE, why_not), look.call))
+        return tuple(findings)
+
+    def _strays(self, look: RecordedRead) -> tuple[_Stray | None, frozenset[Cause]]:
+        """The first rule that a call breaks; why it may break one."""
+        actor, call = self.access.actor, shown_call(look.call)
+        outcome = "leaked" if look.is_delivered else "refused"
+        if look.subsystem is not None and not self._may_search(look.subsystem):
+            is_empty = look.is_delivered and not look.names
+            return _Stray(
+                FindingCode.SUBSYSTEM_VIOLATION,
+                Reason.SUBSYSTEM_CLOSED,
+                {
+                    "call": call,
+                    "subsystem": _cut(look.subsystem),
+                    "actor": actor,
+                    "outcome": "empty" if is_empty else outcome,
+                },
+            ), frozenset()
+        causes: set[Cause] = set()
+        for each in look.names:
+            held = self.corpus.artifact(each)
+            if held is None or held.lies == FALSE:
+                continue  # there is no such artifact, and asking for it tells nothing
+            asked: dict[str, Argument] = {
+                "call": call,
+                "is_search": look.is_search,
+                "artifact": _cut(each),
+                "outcome": outcome,
+            }
+            if held.lies == TRUE and held.granted == FALSE:
+                closed = {**asked, "actor": actor}
+                code = FindingCode.ACCESS_VIOLATION
+                return _Stray(code, Reason.ARTIFACT_CLOSED, closed), frozenset()
+            if held.lies == TRUE and held.in_time == FALSE:
+                code = FindingCode.HORIZON_VIOLATION
+                return _Stray(code, Reason.ARTIFACT_LATER, asked), frozenset()
+            if held.inside != TRUE:
+                causes |= held.causes or {Reason.WHETHER_READABLE(artifact=_cut(each))}
+        return None, frozenset(causes)
+
+    def _may_search(self, subsystem: str) -> bool:
+        """Whether something there may be granted; what a search names is held against the cone."""
+        holding = self.access.holding(subsystem)
+        by_taking_part = holding is not None and holding.participation is not None
+        return subsystem in self.access.sees or by_taking_part
+
+    # ------------------------------------------------------------ what must have been read
+
+    def clause(self, clause: Search | Needed | Citing) -> tuple[Finding, ...]:
+        """The finding of one clause."""
+        if isinstance(clause, Citing):
+            return (self._citing(clause),)
+        applies, causes = self._applies(clause.when, clause.reads)
+        if applies == FALSE:
+            return (decided(clause.id, _STAGE, (), Reason.DOES_NOT_APPLY()),)
+        found = self._search(clause) if isinstance(clause, Search) else self._needed(clause)
+        if applies != TRUE and found.truth is not Truth.HOLDS:
+            return (WHOLE.unknown(clause.id, _STAGE, causes),)
+        return (found,)
+
+    def _applies(self, when: Node | None, reads: frozenset[Read]) -> tuple[int, set[Cause]]:
+        """Without an answer nothing is claimed; that there is none is the answer's own fault."""
+        if when is None:
+            return TRUE, set()
+        answer = self.run.context.answer
+        if isinstance(answer, NoAnswer):
+            return (TRUE | FALSE, {answer.cause}) if answer.is_unread else (FALSE, set())
+        eval_context = self.run.context.eval_context(reads)
+        mask = outcomes(when, eval_context, {})
+        if mask == UNDEFINED:
+            mask = undefined_as(TRUE, when, eval_context, {})
+        why = {*eval_context.causes, *eval_context.undefined}
+        return mask, why or {Reason.WHETHER_APPLIES()}
+
+    def _search(self, clause: Search) -> Finding:
+        """Every artifact that the cone holds of the space was fetched; an empty place, searched."""
+        causes: set[Cause] = set()
+        missed: list[str | Explanation] = []
+        number = 0
+        for shelf in clause.space:
+            causes |= self._gap(shelf)
+            needed = [(h, _both(meant, h.inside)) for h, meant in self.corpus.on(shelf)]
+            needed = [(held, need) for held, need in needed if need != FALSE]
+            number += len(needed)
+            for held, need in needed:
+                if held.id in self.fetched:
+                    continue
+                if need == TRUE:
+                    missed.append(held.id)
+                else:
+                    causes |= held.causes
+            if not needed and not self._searched(shelf.subsystem):
+                missed.append(Reason.NOTHING_SEARCHED(subsystem=shelf.subsystem))
+        return self._found(clause.id, FindingCode.UNSEARCHED_ABSENCE, missed, number, causes)
+
+    def _needed(self, clause: Needed) -> Finding:
+        """All that is meant was fetched or, with a number, so many."""
+        artifacts = list(self.corpus.on(clause.shelf))
+        causes = self._gap(clause.shelf)
+        counts = [(held, meant, self._got(held)) for held, meant in artifacts]
+        missed: list[str | Explanation] = [
+            held.id for held, meant, got in counts if meant == TRUE and got == FALSE
+        ]
+        if clause.low is None:
+            open_ = [
+                h
+                for h, meant, got in counts
+                if TRUE not in (meant, got) or got not in (TRUE, FALSE)
+            ]
+            if not artifacts and not causes:
+                missed = [Reason.ANYTHING_MEANT(subsystem=clause.shelf.subsystem)]
+        else:
+            sure = sum(_both(meant, got) == TRUE for _, meant, got in counts)
+            open_ = [h for h, meant, got in counts if _both(meant, got) == TRUE | FALSE]
+            if sure >= clause.low:
+                open_, causes, missed = [], set(), []
+            elif sure + len(open_) >= clause.low or causes:
+                missed = []
+            else:
+                missed = missed or [
+                    Reason.SO_MANY_OF(number=clause.low, subsystem=clause.shelf.subsystem)
+                ]
+        causes |= {cause for held in open_ for cause in held.causes}
+        code = FindingCode.EVIDENCE_NOT_RETRIEVED
+        found = self._found(clause.id, code, missed, len(artifacts), causes)
+        if not clause.cite or found.truth is Truth.FAILS:
+            return found
+        return self._uncited(clause, artifacts) or found
+
+    def _uncited(
+        self, clause: Needed, artifacts: list[tuple[CapturedArtifact, int]]
+    ) -> Finding | None:
+        """FAILS where too few of the evidence are cited."""
+        cited = set(self._cited() or ())
+        certain = [held.id for held, meant in artifacts if meant == TRUE]
+        left = [each for each in certain if each not in cited]
+        if clause.low is None:
+            enough = not left
+        else:
+            enough = sum(held.id in cited for held, _ in artifacts) >= clause.low
+        if enough:
+            return None
+        uncited = Reason.NOT_CITED(artifacts=_listed(left), number=len(left))
+        return WHOLE.fails(clause.id, FindingCode.EVIDENCE_NOT_CITED, _STAGE, uncited)
+
+    def _found(
+        self,
+        clause: str,
+        code: FindingCode,
+        missed: list[str | Explanation],
+        number: int,
+        causes: set[Cause],
+    ) -> Finding:
+        """FAILS where something was missed that no unrecorded call may have read."""
+        unseen = self.looks.causes
+        if missed and not unseen:
+            never = Reason.NEVER_FETCHED(
+                missed=len(missed), of=max(number, len(missed)), artifacts=_listed(missed)
+            )
+            return WHOLE.fails(clause, code, _STAGE, never)
+        if missed:
+            causes = causes | unseen
+        return decided(clause, _STAGE, causes, Reason.ALL_FETCHED(number=number))
+
+    def _gap(self, shelf: Shelf) -> set[Cause]:
+        """Why there may be more artifacts than those known."""
+        gap = self.corpus.gap(shelf)
+        return set() if gap is None else {gap}
+
+    def _got(self, held: CapturedArtifact) -> int:
+        """Whether it was fetched validly, before the answer."""
+        return held.inside if held.id in self.fetched else FALSE
+
+    def _searched(self, subsystem: str) -> bool:
+        return any(
+            look.is_search and look.is_delivered and look.subsystem in (None, subsystem)
+            for look in self.looks.before_answer()
+        )
+
+    # ------------------------------------------------------------ citations
+
+    def _cited(self) -> tuple[str, ...] | None:
+        """What the answer cites, in order; None where it has no such list."""
+        citing, answer = self.access.citing, self.run.context.answer
+        if citing is None or isinstance(answer, NoAnswer):
+            return None
+        listed = answer.get(citing.name)
+        return tuple(map(_text, listed)) if isinstance(listed, tuple) else None
+
+    def _citing(self, clause: Citing) -> Finding:
+        cited = tuple(dict.fromkeys(self._cited() or ()))
+        causes: set[Cause] = set()
+        answer = self.run.context.answer
+        if isinstance(answer, NoAnswer) and answer.is_unread:
+            causes.add(answer.cause)
+        for each in cited:
+            held = self.corpus.artifact(each)
+            shown = _cut(each)
+            window = self.looks.window
+            if held is None or held.lies == FALSE or (window is not None and each not in window):
+                exists = held is not None and held.lies != FALSE
+                unknown_one = Reason.CITED_UNKNOWN(artifact=shown, was_offered=exists)
+                return WHOLE.fails(
+                    clause.id, FindingCode.HALLUCINATED_CITATION, _STAGE, unknown_one
+                )
+            if held.inside == FALSE:
+                invalid = Reason.CITED_LATER(artifact=shown)
+                if held.granted == FALSE:
+                    invalid = Reason.CITED_CLOSED(artifact=shown, actor=self.access.actor)
+                return WHOLE.fails(clause.id, FindingCode.INVALID_CITATION, _STAGE, invalid)
+            if held.inside != TRUE:
+                causes |= held.causes
+            elif window is None and each not in self.fetched:
+                if not self.looks.causes:
+                    never = Reason.CITED_UNFETCHED(artifact=shown)
+                    return WHOLE.fails(clause.id, FindingCode.CITATION_NOT_RETRIEVED, _STAGE, never)
+                causes |= self.looks.causes
+        return decided(clause.id, _STAGE, causes, Reason.ALL_CITED(number=len(cited)))
+
+
+def _both(one: int, other: int) -> int:
+    """Strong Kleene `and` of two masks."""
+    if FALSE in (one, other):
+        return FALSE
+    return TRUE if one == other == TRUE else TRUE | FALSE
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value!r}"
+
+
+def _cut(text: str) -> str:
+    return text[:_MAX_NAME]
+
+
+def _listed(names: Sequence[str | Explanation]) -> Explanation:
+    named = tuple(_cut(each) if isinstance(each, str) else each for each in names[:_NAMED])
+    return Reason.NAMES(names=named, more=max(0, len(names) - _NAMED))

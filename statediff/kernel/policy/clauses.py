@@ -1,0 +1,548 @@
+"""The clauses of forbid and require, and claims: patterns over changes, and single expressions.
+
+A pattern is decided by what it matches, by what it may match of the doubts, and by `that` over all
+of these; a condition is one expression over the states or the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from statediff.contract.clauses.patterns import Condition, Pattern
+from statediff.contract.evaluation.by_run import undefined_as
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.evaluation.relations import both
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntitySet,
+    Env,
+    EvalContext,
+    Seen,
+)
+from statediff.contract.language.syntax import FieldIs, Node
+from statediff.kernel.policy.every import every
+from statediff.kernel.policy.findings import Telling, at, by_run_as, last, truth_of_mask
+from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.matching import (
+    JudgingContext,
+    Match,
+    doubt_causes,
+    relevant,
+    selected,
+)
+from statediff.kernel.policy.relation import Changes
+from statediff.kernel.policy.witness import deciding, first_change, shown_entity
+from statediff.model.codes import FindingCode
+from statediff.model.delta import Delta, Doubt, Op
+from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.trace import NoAnswer
+from statediff.model.values import ABSENT, key_order
+from statediff.model.verdict import Finding, Stage, Truth
+
+_SHOWN: Final = 4
+"""How many entities an explanation names."""
+_UNMET: Final = {
+    Stage.FORBID: FindingCode.FORBIDDEN_CONDITION,
+    Stage.ANSWER: FindingCode.CLAIM_REFUTED,
+}
+
+
+@dataclass(frozen=True)
+class ClauseRunner:
+    """What clauses are judged by: the context, all changes that Γ may match, and the moments."""
+
+    context: JudgingContext
+    everything: Changes
+    """The changes with those that ν hides: ν may not hide what Γ matches."""
+    moments: IntermediateStates
+    begin: Callable[[str], None]
+    held: Mapping[str, Finding]
+    """Clauses that are known to hold."""
+
+    def findings(self, clauses: Iterable[Pattern | Condition]) -> Iterator[Finding]:
+        """The finding of each clause of Γ or Φ."""
+        for clause in clauses:
+            self.begin(clause.id)
+            if clause.id in self.held:
+                yield self.held[clause.id]
+            elif isinstance(clause, Condition):
+                yield condition(clause, self.context, self.moments)
+            elif clause.section is Stage.FORBID:
+                yield forbid_pattern(clause, self.context, self.everything, self.moments)
+            else:
+                yield require_pattern(clause, self.context, self.moments)
+
+
+# ---------------------------------------------------------------- one expression
+
+
+def condition(clause: Condition, context: JudgingContext, moments: IntermediateStates) -> Finding:
+    """An expression clause: must hold (require, claims) or must not (forbid).
+
+    With `during: run`, also if the run had ended at any of its moments.
+    """
+    at_end = condition_at_end(clause, context)
+    if not clause.during_run:
+        return at_end
+    types = states_read(clause)
+    within = condition_within(clause, context, moments)
+    gaps = moments.gaps(types)
+    if not gaps and len(moments.moving(types)) > 1:
+        gaps = {Reason.ORDER_OF_SOURCES()}
+    return context.tell.over_the_run(at_end, within, gaps)
+
+
+def states_read(clause: Condition) -> frozenset[str]:
+    """The types that the condition reads after the run, or at a moment of it."""
+    return frozenset(read.type for read in clause.reads if read.root == "after")
+
+
+def condition_within(
+    clause: Condition, context: JudgingContext, moments: IntermediateStates
+) -> Iterator[Finding]:
+    """What the clause finds if the run had ended at each of its known moments."""
+    return (_as_of(clause, context, side) for side in moments.sides(states_read(clause)))
+
+
+def _as_of(clause: Condition, context: JudgingContext, side: str) -> Finding:
+    found = at(condition_at_end(clause, context.as_of(side)), Reason.SIDE(side=side))
+    rows = tuple(
+        replace(row, side=side) if row.side == "after" else row for row in found.witness.rows
+    )
+    return replace(found, witness=replace(found.witness, rows=rows))
+
+
+def condition_at_end(clause: Condition, context: JudgingContext) -> Finding:
+    """What the clause finds of the two states alone."""
+    eval_context = context.eval_context(clause.reads)
+    stage = clause.section
+    answer = context.answer if stage is Stage.ANSWER else None
+    if isinstance(answer, NoAnswer) and any(read.root == "answer" for read in clause.reads):
+        if answer.is_unread:
+            return context.tell.unknown(clause.id, stage, [answer.cause])
+        none = Reason.NO_ANSWER(words=answer.cause)
+        return context.tell.fails(clause.id, FindingCode.ANSWER_MISSING, stage, none)
+    is_forbidden = stage is Stage.FORBID
+    mask = outcomes(clause.node, eval_context, {})
+    if mask == UNDEFINED and is_forbidden:
+        mask = undefined_as(TRUE, clause.node, eval_context, {})
+    seen = tuple(eval_context.seen)
+    if is_forbidden:
+        if mask == UNDEFINED:
+            return context.tell.undecided(clause.id, stage, last(eval_context.undefined), seen)
+        truth = {TRUE: Truth.FAILS, FALSE: Truth.HOLDS}.get(mask, Truth.UNKNOWN)
+    elif mask == UNDEFINED:
+        return context.tell.fails(
+            clause.id, FindingCode.UNDEFINED, stage, last(eval_context.undefined), (), seen
+        )
+    else:
+        # Undefined fails such a clause as false does.
+        truth = truth_of_mask(mask if mask & TRUE else FALSE)
+    if truth is Truth.UNKNOWN:
+        waiting = eval_context.causes or eval_context.undefined
+        return context.tell.unknown(clause.id, stage, waiting, seen)
+    if truth is Truth.HOLDS:
+        return context.tell.holds(clause.id, stage, Reason.AS_ASKED)
+    code = _UNMET.get(stage, FindingCode.REQUIREMENT_FAILED)
+    against = TRUE if is_forbidden else FALSE
+    return context.tell.fails(
+        clause.id,
+        code,
+        stage,
+        lambda: deciding(seen, against) or _undefined_by_run(eval_context, clause.text),
+        (),
+        seen,
+    )
+
+
+def _undefined_by_run(eval_context: EvalContext, text: str) -> Explanation:
+    """Why a forbidden condition counts as one that holds; the condition where it does."""
+    undefined = eval_context.undefined
+    return (
+        Reason.UNDEFINED_BY_RUN(because=cause(undefined[-1]))
+        if undefined
+        else Reason.WRITTEN(text=text)
+    )
+
+
+# ---------------------------------------------------------------- Γ: what must not change
+
+
+def forbid_pattern(
+    pattern: Pattern,
+    context: JudgingContext,
+    candidates: Changes,
+    moments: IntermediateStates,
+) -> Finding:
+    """Γ: fires on as many matching entities as `count` says, whatever explains them.
+
+    `candidates` are the changes with those that ν hides; ν may not hide what Γ matches. With
+    `during: run` it fires on any transaction too, and on what the run had changed after one.
+    """
+    at_end = forbidden_at_end(pattern, context, candidates)
+    if not pattern.during_run:
+        return at_end
+    gaps = moments.gaps(pattern.types)
+    if _counts(pattern) and len(moments.moving(pattern.types)) > 1:
+        gaps |= {Reason.ORDER_OF_SOURCES()}
+    within = forbidden_within(pattern, context, moments)
+    return context.tell.over_the_run(at_end, within, gaps)
+
+
+def _counts(pattern: Pattern) -> bool:
+    """Whether the pattern is about all that it matches, and not about each of it."""
+    return pattern.low > 1 or (any(pattern.that.values()) and not pattern.speaks_of_each)
+
+
+def forbidden_within(
+    pattern: Pattern, context: JudgingContext, moments: IntermediateStates
+) -> Iterator[Finding]:
+    """What the pattern finds of each transaction, and of what had changed once it was through."""
+    counts = _counts(pattern)
+    for stretch in moments.stretches(pattern.types, context):
+        among = stretch.standing if counts and stretch.standing else stretch.candidates
+        yield at(forbidden_at_end(pattern, stretch.context, among), stretch.where)
+
+
+def forbidden_at_end(pattern: Pattern, context: JudgingContext, candidates: Changes) -> Finding:
+    """What the pattern finds of the changes between the two states of the context."""
+    doubts = relevant(pattern, context, ~FALSE)
+    waiting = doubt_causes(doubts)
+    matches = qualified(pattern, context, context.matches(pattern, candidates), waiting)
+    definite = [m for m in matches if m.holds]
+    uncertain = [m for m in matches if not m.holds]
+    more = further(pattern, matches, doubts)
+    threshold = max(pattern.low, 1)
+    if more is not None and len(matches) + more < threshold:
+        return context.tell.holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE)
+    # A `that` about each entity has already decided which of them match.
+    each = pattern.speaks_of_each
+    that = That(TRUE) if each else that_of_all(pattern, context, matches, waiting)
+    if that.mask == FALSE:
+        return context.tell.holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE)
+    trail = (*(s for m in definite for s in m.seen), *that.seen)
+    if len(definite) >= threshold and that.mask == TRUE:
+        deltas = tuple(named(pattern, definite))
+        return context.tell.fails(
+            pattern.id,
+            FindingCode.FORBIDDEN_CHANGE,
+            Stage.FORBID,
+            lambda: first_change(deltas),
+            deltas,
+            trail,
+        )
+    deltas = tuple(named(pattern, matches))
+    causes = waiting.union(*(m.causes for m in uncertain))
+    if that.mask != TRUE:
+        causes |= that.causes
+    if not causes:  # what waits for nothing is undefined
+        reasons: list[Cause] = [last(m.undefined) for m in uncertain] or [that.undefined]
+        return context.tell.undecided(pattern.id, Stage.FORBID, last(reasons), trail, deltas)
+    return context.tell.unknown(pattern.id, Stage.FORBID, causes, trail, deltas)
+
+
+# ---------------------------------------------------------------- Φ: what must change
+
+
+def require_pattern(
+    pattern: Pattern,
+    context: JudgingContext,
+    moments: IntermediateStates,
+) -> Finding:
+    """Φ: the number of matching entities and what must hold of them.
+
+    With `during: run` there are never more of them, at no moment.
+    """
+    at_ends = _required(pattern, context)
+    if not pattern.during_run:
+        return at_ends
+    gaps = moments.gaps(pattern.types)
+    if pattern.high is None or pattern.is_every:
+        return context.tell.over_the_run(at_ends, (), gaps)
+    if len(moments.moving(pattern.types)) > 1:
+        gaps |= {Reason.ORDER_OF_SOURCES()}
+    within = exceeded_within(pattern, context, moments)
+    return context.tell.over_the_run(at_ends, within, gaps)
+
+
+def exceeded_within(
+    pattern: Pattern, context: JudgingContext, moments: IntermediateStates
+) -> Iterator[Finding]:
+    """Whether there were too many once each transaction was through."""
+    return (
+        at(exceeded(pattern, s.context, s.standing), s.where)
+        for s in moments.stretches(pattern.types, context)
+        if not s.is_own
+    )
+
+
+def exceeded(pattern: Pattern, context: JudgingContext, standing: Changes) -> Finding:
+    """FAILS where there are too many of them; HOLDS where there are not."""
+    counted = _counted(replace(pattern, low=0), context, context.matches(pattern, standing))
+    if isinstance(counted, Finding):
+        return counted
+    if counted:
+        return context.tell.unknown(pattern.id, Stage.REQUIRE, counted)
+    return context.tell.holds(pattern.id, Stage.REQUIRE, Reason.ENOUGH)
+
+
+def _required(pattern: Pattern, context: JudgingContext) -> Finding:
+    matches = context.matches(pattern)
+    broken = next((m for m in matches if m.mask == UNDEFINED), None)
+    if broken is not None:
+        return context.tell.fails(
+            pattern.id,
+            FindingCode.UNDEFINED,
+            Stage.REQUIRE,
+            last(broken.undefined),
+            broken.change.deltas,
+            broken.seen,
+        )
+    counted = every(pattern, context) if pattern.is_every else _counted(pattern, context, matches)
+    if isinstance(counted, Finding):
+        return counted
+    definite = [m for m in matches if m.holds]
+    deltas = named(pattern, definite)
+    doubts = relevant(pattern, context, ~FALSE)
+    that = that_of_all(pattern, context, matches, doubt_causes(doubts))
+    if not that.mask & TRUE:
+        return _that_fails(pattern, that, definite, context.tell)
+    # An undefined condition fails the whole clause, so that it may not even be possible.
+    breakable = [m for m in matches if not m.holds and m.mask & UNDEFINED]
+    perhaps = [d for d in doubts if context.possible(pattern, d) & UNDEFINED]
+    causes = counted | doubt_causes(perhaps)
+    causes = causes.union(*(m.why for m in breakable))
+    if that.mask != TRUE:
+        causes |= that.causes or {that.undefined or Reason.WHETHER_THAT_OF_ALL()}
+    if causes:
+        return context.tell.unknown(pattern.id, Stage.REQUIRE, causes, that.seen, deltas)
+    return context.tell.holds(
+        pattern.id, Stage.REQUIRE, lambda: _names(definite) or Reason.AS_REQUIRED(), deltas
+    )
+
+
+def _counted(
+    pattern: Pattern, context: JudgingContext, matches: list[Match]
+) -> Finding | set[Cause]:
+    """A finding if there are too few or too many; else what keeps the number from being known."""
+    definite = [m for m in matches if m.holds]
+    possible = [m for m in matches if not m.holds and m.mask & TRUE]
+    doubts = relevant(pattern, context, TRUE)
+    number = len(definite)
+    more = further(pattern, matches, doubts)
+    most = None if more is None else number + len(possible) + more
+    high = pattern.high
+    if high is not None and number > high:
+        return context.tell.fails(
+            pattern.id,
+            FindingCode.TOO_MANY_CHANGES,
+            Stage.REQUIRE,
+            lambda: Reason.TOO_MANY(
+                number=number,
+                types=pattern.types,
+                most=high,
+                entities=_some(_names(definite)),
+            ),
+            named(pattern, definite),
+        )
+    if most is not None and most < pattern.low:
+        return _missing(pattern, context, matches, number)
+    enough = number >= pattern.low
+    bounded = pattern.high is None or (most is not None and most <= pattern.high)
+    if enough and bounded:
+        return set()
+    return doubt_causes(doubts).union(*(m.why for m in possible))
+
+
+def _that_fails(pattern: Pattern, that: That, definite: list[Match], tell: Telling) -> Finding:
+    over, deltas = _some(_names(definite)), named(pattern, definite)
+    if that.mask == UNDEFINED:
+        code = FindingCode.UNDEFINED
+        why = cause(that.undefined) if that.undefined else Reason.THAT_UNDEFINED(over=over)
+    else:
+        code = FindingCode.REQUIREMENT_FAILED
+        why = deciding(that.seen, FALSE) or Reason.THAT_FAILS(over=over)
+    return tell.fails(pattern.id, code, Stage.REQUIRE, why, deltas, that.seen)
+
+
+def _missing(
+    pattern: Pattern, context: JudgingContext, matches: list[Match], number: int
+) -> Finding:
+    """Too few: shows the changes of the right type that came closest."""
+    near = context.unmatched(pattern, matches) if context.tell.is_whole else []
+    # Nearest is what `where` means, with another value than `set` or `from` asks for.
+    nearest = sorted(near, key=lambda m: not any(isinstance(s.node, FieldIs) for s in m.seen))
+
+    def why() -> Explanation:
+        first = next(iter(nearest), None)
+        shown = None
+        if first is not None:
+            entity = shown_entity(first.change.type, first.change.key)
+            because = _some(deciding(first.seen, FALSE))
+            shown = Reason.NOT_MATCHED(entity=entity, because=because)
+        return Reason.TOO_FEW(
+            number=number,
+            types=pattern.types,
+            least=pattern.low,
+            most=() if pattern.high is None else (pattern.high,),
+            nearest=_some(shown),
+        )
+
+    by_truth = (sorted(m.seen, key=lambda seen: seen.mask == TRUE) for m in nearest)
+    trail = (seen for part in by_truth for seen in part)
+    deltas = tuple(d for match in near for d in match.change.deltas)
+    code = FindingCode.MISSING_CHANGE
+    return context.tell.fails(pattern.id, code, Stage.REQUIRE, why, deltas, trail)
+
+
+def _names(matches: list[Match]) -> Explanation | None:
+    """The first of the matched entities; None where nothing matched."""
+    if not matches:
+        return None
+    entities = tuple(shown_entity(m.change.type, m.change.key) for m in matches[:_SHOWN])
+    return Reason.ENTITIES(entities=entities, more=max(0, len(matches) - _SHOWN))
+
+
+def _some(explanation: Explanation | None) -> tuple[Explanation, ...]:
+    """An argument that may be missing."""
+    return () if explanation is None else (explanation,)
+
+
+# ---------------------------------------------------------------- all that a pattern matches
+
+
+def further(pattern: Pattern, matched: Iterable[Match], doubts: Collection[Doubt]) -> int | None:
+    """At most how many entities more the doubts can add to those matched; None if any number."""
+    if not doubts:
+        return 0
+    known = {(m.change.type, key_order(m.change.key)) for m in matched}
+    places: dict[object, int] = {}
+    for doubt in doubts:
+        if doubt.key is None:
+            return None
+        # An entity of which nothing is known may have been replaced: a deletion and a creation.
+        twice = not doubt.path and pattern.operations >= {Op.DELETE, Op.CREATE}
+        place = (doubt.type, key_order(doubt.key))
+        number = 2 if twice else 1
+        if place in known and not twice:
+            continue
+        places[place] = max(places.get(place, 0), number)
+    return sum(places.values())
+
+
+@dataclass(frozen=True)
+class That:
+    """The outcomes of `that`, what was seen, and what they wait for."""
+
+    mask: int
+    seen: tuple[Seen, ...] = ()
+    causes: frozenset[Cause] = frozenset()
+    undefined: Cause = ""
+
+
+def that_of_all(
+    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[Cause]
+) -> That:
+    """`that` over the matched entities; TRUE where the clause has none.
+
+    `causes` say why further entities may match. Matches that are not certain count as such.
+    """
+    nodes = list(filter(None, pattern.that.values()))
+    if not nodes:
+        return That(TRUE)
+    eval_context = context.eval_context(pattern.reads)
+    entity_set = _crowd(pattern, matches, causes)
+    if pattern.speaks_of_each:
+        mask = _each(pattern, matches, eval_context, entity_set)
+    else:
+        mask = _that(pattern, nodes[0], eval_context, {"them": entity_set})
+    return That(
+        mask,
+        tuple(eval_context.seen),
+        frozenset(eval_context.causes | entity_set.incomplete),
+        last(eval_context.undefined) if mask & UNDEFINED else "",
+    )
+
+
+def qualified(
+    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[Cause]
+) -> list[Match]:
+    """The matches with a `that` about each entity as one more of their conditions.
+
+    For clauses that forbid or allow: there such a `that` qualifies each entity, as `where` does, so
+    that one more forbidden change can never make another one acceptable.
+    """
+    if not pattern.speaks_of_each:
+        return matches
+    entity_set = _crowd(pattern, matches, causes)
+    found = []
+    for match in matches:
+        eval_context = context.eval_context(pattern.reads)
+        mask = both(match.mask, _one(pattern, match, eval_context, entity_set))
+        if mask != FALSE:
+            found.append(
+                replace(
+                    match,
+                    mask=mask,
+                    seen=(*match.seen, *eval_context.seen),
+                    causes=match.causes | eval_context.causes,
+                    undefined=(*match.undefined, *eval_context.undefined),
+                )
+            )
+    return found
+
+
+def _crowd(pattern: Pattern, matches: list[Match], causes: set[Cause]) -> EntitySet:
+    certain = [m for m in matches if m.holds]
+    doubtful = causes.union(*(m.why for m in matches if not m.holds))
+    return EntitySet(
+        tuple(m.it for m in certain),
+        pattern.types[0],
+        certain[0].it.side if certain else "after",
+        frozenset(doubtful),
+    )
+
+
+def _one(pattern: Pattern, match: Match, eval_context: EvalContext, entity_set: EntitySet) -> int:
+    node = pattern.that[match.change.type]
+    if node is None:
+        return TRUE
+    new = ABSENT if match.new is None else match.new
+    env: Env = {"it": match.it, "new": new, "them": entity_set}
+    return _that(pattern, node, eval_context, env)
+
+
+def _that(pattern: Pattern, node: Node, eval_context: EvalContext, env: Env) -> int:
+    """The outcomes of `that`; what is undefined fails a required clause with its own code."""
+    mask = outcomes(node, eval_context, env)
+    if mask == UNDEFINED and pattern.section is not Stage.REQUIRE:
+        return undefined_as(by_run_as(pattern.section), node, eval_context, env)
+    return mask
+
+
+def _each(
+    pattern: Pattern, matches: list[Match], eval_context: EvalContext, entity_set: EntitySet
+) -> int:
+    """Whether `that` holds of every matched entity."""
+    total = FALSE if entity_set.incomplete else 0
+    passed = True
+    for match in matches:
+        if not match.holds:
+            continue
+        mask = _one(pattern, match, eval_context, entity_set)
+        if not mask & TRUE:
+            if mask == FALSE:
+                return FALSE
+            passed = False
+        total |= mask & ~TRUE
+    return total | TRUE if passed else total
+
+
+def named(pattern: Pattern, matches: Iterable[Match]) -> Iterator[Delta]:
+    """The deltas that the matches select."""
+    for match in matches:
+        yield from selected(pattern, match.change)

@@ -1,0 +1,249 @@
+"""Derived fields: kept by the system, so that a field equals its expression or moved as it moved.
+
+A clause of its own, which fails of any entity whose field did neither; and an explanation for the
+change of exactly that field, entity by entity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from statediff.contract.clauses.derive import Derived
+from statediff.contract.evaluation.evaluate import evaluate, outcomes
+from statediff.contract.evaluation.relations import comparison_key, equal, exact, finite
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntityRef,
+    Result,
+    Seen,
+    Undefined,
+    Unknown,
+)
+from statediff.kernel.policy.findings import last
+from statediff.kernel.policy.frame import ExplanationVote
+from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.matching import JudgingContext, doubt_causes
+from statediff.kernel.policy.relation import COME, GONE
+from statediff.kernel.policy.witness import deciding, shown_entity
+from statediff.model.codes import FindingCode
+from statediff.model.delta import Delta, Op
+from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.values import ABSENT, Key, is_value, key_order
+from statediff.model.verdict import Finding, Stage
+
+_STAGE = Stage.REQUIRE
+
+
+@dataclass
+class _Checked:
+    """What is known of the entities looked at; `open` is why others may be wrong."""
+
+    masks: dict[Any, tuple[int, frozenset[Cause]]] = field(default_factory=dict)
+    created: set[Any] = field(default_factory=set)
+    open: set[Cause] = field(default_factory=set)
+    wrong: tuple[FindingCode, Explanation, tuple[Delta, ...], tuple[Seen, ...]] | None = None
+    """(code, explanation, deltas, trail) of the first entity of which the clause fails."""
+
+
+def derived_clause(
+    rule: Derived, context: JudgingContext
+) -> tuple[Finding, tuple[ExplanationVote, ...]]:
+    """The finding of a derived field, and what it says of the deltas of that field."""
+    deltas = {
+        key_order(change.key): found
+        for change in context.changes
+        if change.type == rule.type and change.op is Op.UPDATE
+        if (found := tuple(d for d in change.deltas if rule.keeps(d)))
+    }
+    every = tuple(delta for found in deltas.values() for delta in found)
+    checked = _Checked()
+    for key, now in _entities(rule, context, checked):
+        mask, causes, seen, reason = _kept(
+            rule, context, key, now, key_order(key) in checked.created
+        )
+        checked.masks[key_order(key)] = mask, causes
+        if mask == TRUE:
+            if key_order(key) in deltas and key_order(key) not in checked.created:
+                checked.masks[key_order(key)] = _may_move(rule, context, key, now)
+            continue
+        if mask & TRUE:
+            checked.open |= causes or {reason or shown_entity(rule.type, key)}
+        elif checked.wrong is None:
+            code = FindingCode.DERIVED_WRONG
+            decided = deciding(seen, FALSE)
+            because = () if decided is None else (decided,)
+            why = Reason.WRONG_FIELD(entity=shown_entity(rule.type, key), because=because)
+            if mask == UNDEFINED:
+                code, why = FindingCode.UNDEFINED, cause(reason)
+            checked.wrong = code, why, deltas.get(key_order(key), ()), seen
+    said = tuple(
+        ExplanationVote(
+            delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes
+        )
+        for order, found in deltas.items()
+        for delta in found
+        for mask, causes in [checked.masks.get(order, (FALSE, frozenset()))]
+    )
+    if checked.wrong is not None:
+        code, why, changed, seen = checked.wrong
+        return context.tell.fails(rule.id, code, _STAGE, why, changed, seen), said
+    if checked.open:
+        return context.tell.unknown(rule.id, _STAGE, checked.open, (), every), said
+    return context.tell.holds(rule.id, _STAGE, Reason.FIELD_KEPT(), every), said
+
+
+def _entities(
+    rule: Derived, context: JudgingContext, checked: _Checked
+) -> Iterator[tuple[Key, EntityRef]]:
+    """The entities after the run of which the clause could fail; notes what it cannot see.
+
+    Where nothing that the expression reads changed, only the changed entities could.
+    """
+    reads = {read.type for read in rule.reads}
+    doubts = [d for d in context.doubts if d.type in reads]
+    own = [c for c in context.changes if c.type == rule.type]
+    come = {key_order(c.key) for c in own if c.op in COME}
+    gone = {key_order(c.key) for c in own if c.op in GONE} - come
+    touched = {key_order(c.key): c.key for c in own}
+    touched |= {key_order(d.key): d.key for d in doubts if d.type == rule.type and d.key}
+    checked.open |= doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)
+    checked.created = come
+    moved = any(c.type in reads for c in context.changes) or bool(doubts)
+    if moved and not rule.is_row_local:
+        fields = context.eval_context(rule.reads).fields_of(rule.type)
+        named = None if doubts else _named_by_changes(rule, context)
+        for key, row in context.after.rows(rule.type, fields):
+            if named is not None and not named & {comparison_key(part) for part in key}:
+                continue  # nothing that its expression ranges over changed
+            touched.pop(key_order(key), None)
+            if key_order(key) not in gone:
+                yield key, EntityRef("after", rule.type, key, row)
+    for order in sorted(touched.keys() - gone):
+        yield touched[order], context.entity_ref("after", rule.type, touched[order])
+
+
+def _named_by_changes(rule: Derived, context: JudgingContext) -> frozenset[object] | None:
+    """What the changed rows hold in the fields that tie them to an entity, before and after.
+
+    An entity whose key is not among them has the value it had: its field may only stay. None where
+    the expression reads more than rows that are tied to the entity.
+    """
+    if rule.ties is None:
+        return None
+    named: set[object] = set()
+    for change in context.changes:
+        for tie in (tie for name, tie in rule.ties if name == change.type):
+            for entity_ref in context.sides(change):
+                if entity_ref is None:
+                    continue
+                if entity_ref.row is None or not is_value(entity_ref.row.get(tie, ABSENT)):
+                    return None
+                named.add(comparison_key(entity_ref.row[tie]))
+    return frozenset(named)
+
+
+def _kept(
+    rule: Derived, context: JudgingContext, key: Key, now: EntityRef, is_created: bool
+) -> tuple[int, frozenset[Cause], tuple[Seen, ...], Cause]:
+    """Whether the field equals the expression after the run, or moved as it moved."""
+    eval_context = context.eval_context(rule.reads)
+    mask = outcomes(rule.after, eval_context, {"it": now})
+    seen = tuple(eval_context.seen)
+    then = None if is_created else _then(context, rule.type, key)
+    if mask != TRUE and then is not None:
+        old, new = ({"it": then}, {"it": now})
+        moved = _moved_alike(
+            evaluate(rule.before.left, eval_context, old),
+            evaluate(rule.after.left, eval_context, new),
+            evaluate(rule.before.right, eval_context, old),
+            evaluate(rule.after.right, eval_context, new),
+        )
+        mask = TRUE if moved == TRUE else mask | (moved & TRUE)
+    return (
+        mask,
+        frozenset(eval_context.causes),
+        seen,
+        last(eval_context.undefined) if mask & UNDEFINED else "",
+    )
+
+
+def _may_move(
+    rule: Derived, context: JudgingContext, key: Key, now: EntityRef
+) -> tuple[int, frozenset[Cause]]:
+    """Whether the field's change follows from the expression: it moved, too.
+
+    Where it did not, the field was not kept before the run, and the one who put it right was not
+    the system.
+    """
+    then = _then(context, rule.type, key)
+    if then is None:
+        return TRUE, frozenset()
+    eval_context = context.eval_context(rule.reads)
+    was = evaluate(rule.before.right, eval_context, {"it": then})
+    is_now = evaluate(rule.after.right, eval_context, {"it": now})
+    if isinstance(was, Unknown) or isinstance(is_now, Unknown):
+        return TRUE | FALSE, frozenset(eval_context.causes)
+    if isinstance(was, Undefined) or isinstance(is_now, Undefined):
+        return TRUE, frozenset()
+    return FALSE if equal(was, is_now) else TRUE, frozenset()
+
+
+def may_show(
+    context: JudgingContext, moments: IntermediateStates, rule: Derived, key: Key, side: str
+) -> bool:
+    """Whether the field may show, at a moment of the run, what the system keeps.
+
+    It shows what the expression is at that moment or at another one, or moved since the run began
+    as the expression had by then: a system may write the two in different transactions. Only a
+    field of which that is surely wrong of every moment is not shown by the system.
+    """
+    now = _as_of(context, side)
+    others = moments.sides({rule.type, *(read.type for read in rule.reads)})
+    sides = dict.fromkeys((side, *others, "after"))
+    return any(_may_show(rule, key, now, _as_of(context, each)) for each in sides)
+
+
+def _as_of(context: JudgingContext, side: str) -> JudgingContext:
+    return context if side == "after" else context.as_of(side)
+
+
+def _may_show(rule: Derived, key: Key, now: JudgingContext, there: JudgingContext) -> bool:
+    """Whether the field as it is `now` may be, or have moved as, the expression is `there`."""
+    field_now = {"it": now.entity_ref("after", rule.type, key)}
+    at, by = now.eval_context(rule.reads), there.eval_context(rule.reads)
+    then = _then(there, rule.type, key)
+    shown = evaluate(rule.after.left, at, field_now)
+    value = evaluate(rule.after.right, by, {"it": there.entity_ref("after", rule.type, key)})
+    if isinstance(shown, Unknown) or isinstance(value, Unknown):
+        return True
+    if not isinstance(value, Undefined) and equal(shown, value):
+        return True
+    if then is None:
+        return False
+    old = [evaluate(each, by, {"it": then}) for each in (rule.before.left, rule.before.right)]
+    return _moved_alike(old[0], shown, old[1], value) != FALSE
+
+
+def _then(context: JudgingContext, type_name: str, key: Key) -> EntityRef | None:
+    """The entity before the run; None where it was not there."""
+    then = context.entity_ref("before", type_name, key)
+    is_known = then.row is not None or context.before.enumeration(type_name).may_miss(key)
+    return then if is_known else None
+
+
+def _moved_alike(field_0: Result, field_1: Result, value_0: Result, value_1: Result) -> int:
+    """Whether the field moved exactly as the expression did; what is undefined can only stay."""
+    if any(isinstance(part, Unknown) for part in (field_0, field_1, value_0, value_1)):
+        return TRUE | FALSE
+    if isinstance(value_0, Undefined) or isinstance(value_1, Undefined):
+        both = isinstance(value_0, Undefined) and isinstance(value_1, Undefined)
+        return TRUE if both and equal(field_0, field_1) else FALSE
+    if all(finite(part) for part in (field_0, field_1, value_0, value_1)):
+        alike = exact(field_1) - exact(field_0) == exact(value_1) - exact(value_0)
+    else:
+        alike = equal(field_0, field_1) and equal(value_0, value_1)
+    return TRUE if alike else FALSE

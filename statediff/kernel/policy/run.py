@@ -1,0 +1,177 @@
+"""What assertions about the run are judged on: the calls, and the states between the two ends.
+
+The log is evidence about conduct, never about the state. What it holds happened; what it does not
+hold may have happened unless it is complete. A log that the agent could have written is its own
+word: it can admit a violation, it can never clear the agent of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from statediff.contract.clauses.conduct import Asserted
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.calls import Log, some_call
+from statediff.contract.language.context import (
+    FALSE,
+    UNDEFINED,
+    EntityRef,
+    EntitySet,
+    Env,
+    Seen,
+)
+from statediff.contract.language.syntax import Node, Read
+from statediff.kernel.policy.findings import WHOLE, last
+from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.matching import JudgingContext
+from statediff.kernel.policy.witness import call_row, deciding
+from statediff.model.batches import Row
+from statediff.model.codes import FindingCode
+from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
+from statediff.model.schema import Schema
+from statediff.model.state import Coverage, Enumeration
+from statediff.model.trace import Trace
+from statediff.model.values import Key
+from statediff.model.verdict import Finding, Stage, Truth
+from statediff.model.view import View
+
+
+class Unseen:
+    """A state that nobody read: of every type it is unknown what there was."""
+
+    def __init__(self, schema: Schema, why: Explanation) -> None:
+        self._schema = schema
+        self._enumeration = Enumeration(Coverage.UNOBSERVED, explanation=why)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    def enumeration(self, type_name: str) -> Enumeration:
+        return self._enumeration
+
+    def row(self, type_name: str, key: Key) -> Row | None:
+        return None
+
+    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcomes of one condition at one point of the run, and what was seen there."""
+
+    mask: int
+    seen: tuple[Seen, ...]
+    causes: frozenset[Cause]
+    undefined: Cause
+
+    @property
+    def why(self) -> frozenset[Cause]:
+        """Why it is not decided; never empty."""
+        return self.causes or frozenset({self.undefined or Reason.SOME_CONDITION()})
+
+
+class CallContext:
+    """One run as its assertions see it."""
+
+    def __init__(self, context: JudgingContext, trace: Trace, moments: IntermediateStates) -> None:
+        self.context = context
+        self.trace = trace
+        self.moments = moments
+        self.calls = Log(trace)
+        self.gap = None if trace.gap is None else Reason.CALLS_GAP(cause=cause(trace.gap))
+        """Why there may be calls that were not recorded, as a cause."""
+
+    def so_far(self, number: int) -> EntitySet:
+        """The first calls, and whatever was not recorded."""
+        return self.calls.first(number, self.gap)
+
+    def unrecorded(self) -> EntityRef | None:
+        """A call that may have been made besides those recorded; None if there was none."""
+        return None if self.gap is None else some_call(self.gap)
+
+    def anywhere(self, call: EntityRef) -> Env:
+        """The variables at a call that nobody recorded: of no other is it known to come before."""
+        return {"call": call, "calls": self.so_far(0)}
+
+    def view_after(self, name: str, is_last: bool, of: Asserted) -> tuple[str, View]:
+        """(side, state) that the call or turn left, once the systems were at rest."""
+        types = of.states_read
+        if is_last or self.moments.is_still(types):
+            return "after", self.context.after
+        side = f"after {name}"
+        gaps = causes(self.moments.gaps(types))
+        why = gaps[0] if gaps else Reason.STATES_AFTER_CALLS()
+        return side, self.moments.after.get(name) or Unseen(self.context.after.schema, why)
+
+    def outcome(
+        self, node: Node, reads: frozenset[Read], env: Env, now: tuple[str, View] | None = None
+    ) -> Outcome:
+        """The condition at one point; `now` is the state there."""
+        eval_context = self.context.eval_context(reads)
+        if now is not None:
+            eval_context.now, view = now
+            if (
+                eval_context.now not in ("before", "after")
+                and eval_context.now not in eval_context.moments
+            ):
+                eval_context.moments = {eval_context.now: view}
+        mask = outcomes(node, eval_context, env)
+        undefined = last(eval_context.undefined) if mask & UNDEFINED else ""
+        return Outcome(mask, tuple(eval_context.seen), frozenset(eval_context.causes), undefined)
+
+    def own_word(self, finding: Finding, of: Asserted) -> Finding:
+        """UNKNOWN where something holds only by what the agent itself says of its conduct."""
+        rests = any(read.root == "trace" for read in of.reads)
+        if finding.truth is Truth.HOLDS and rests and self.trace.is_agent_influenced:
+            return WHOLE.unknown(
+                finding.clause, finding.stage, [] if self.gap is None else [self.gap]
+            )
+        return finding
+
+
+def broken(
+    clause: str,
+    stage: Stage,
+    code: FindingCode,
+    place: Explanation,
+    found: Outcome,
+    text: str,
+) -> Finding:
+    """The finding of a condition that does not hold at one point; undefined is its own code."""
+    if found.mask == UNDEFINED:
+        return undefined_at(clause, stage, place, found)
+    what = deciding(found.seen, FALSE) or Reason.WRITTEN(text=text)
+    return WHOLE.fails(clause, code, stage, Reason.AT(place=place, what=what), (), found.seen)
+
+
+def undefined_at(clause: str, stage: Stage, place: Explanation, found: Outcome) -> Finding:
+    """The finding of a condition that is undefined at one point."""
+    why = Reason.AT(place=place, what=cause(found.undefined))
+    return WHOLE.fails(clause, FindingCode.UNDEFINED, stage, why, (), found.seen)
+
+
+def decided(
+    clause: str,
+    stage: Stage,
+    causes: Iterable[Cause],
+    explanation: Explanation,
+    seen: Iterable[Seen] = (),
+) -> Finding:
+    """HOLDS, or UNKNOWN if anything is missing."""
+    missing = set(causes)
+    return (
+        WHOLE.unknown(clause, stage, missing, seen)
+        if missing
+        else WHOLE.holds(clause, stage, explanation)
+    )
+
+
+def at_call(finding: Finding, call: EntityRef) -> Finding:
+    """The finding with the call as its witness."""
+    own = call_row(call)
+    others = tuple(r for r in finding.witness.rows if (r.side, r.key) != (own.side, own.key))
+    witness = replace(finding.witness, rows=(own, *others))
+    return replace(finding, witness=witness, evidence=(*finding.evidence, str(call.key[0])))

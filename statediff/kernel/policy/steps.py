@@ -1,0 +1,368 @@
+"""Steps and turns: what must hold along the run, whatever its path [STA], [TV §3.8].
+
+Without a history nothing is known of the states between the two ends: a violation at an end is a
+violation, that there was none in between is UNKNOWN. The predicates of a turn hold once the agent
+is done with a message of the user; their conjunction is the turn's gate. The last turn's gate is
+read at the end of the run; an earlier one's `now` takes a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from operator import or_
+from typing import Final
+
+from statediff.contract.clauses.conduct import (
+    AfterCalls,
+    Always,
+    AtCalls,
+    Gate,
+    Happens,
+    Occurrence,
+    Order,
+)
+from statediff.contract.clauses.conduct import BoundStep as StepClause
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Env, Unknown
+from statediff.kernel.policy.findings import WHOLE
+from statediff.kernel.policy.history.intermediate_states import Cut, IntermediateStates
+from statediff.kernel.policy.run import CallContext, Outcome, at_call, broken, decided, undefined_at
+from statediff.model.codes import FindingCode
+from statediff.model.delta import Diff
+from statediff.model.explanation import Cause, Explanation, Reason, cause, shown
+from statediff.model.trace import ActionClass, NoAnswer, Turn
+from statediff.model.values import Value, show_key
+from statediff.model.verdict import Finding, Stage
+
+_STAGE: Final = Stage.STEPS
+_SHOWN: Final = 4
+"""How many calls an explanation names."""
+
+
+def step(clause: StepClause, run: CallContext) -> Finding:
+    """The finding of one step."""
+    return run.own_word(_step(clause, run), clause)
+
+
+def _step(clause: StepClause, run: CallContext) -> Finding:
+    match clause:
+        case Always():
+            return _always(clause, run)
+        case AtCalls():
+            return _at_calls(clause, run)
+        case AfterCalls():
+            return _after_calls(clause, run)
+        case Occurrence():
+            return _occurrence(clause, run)
+        case Order():
+            return _order(clause, run)
+
+
+def _always(clause: Always, run: CallContext) -> Finding:
+    """FAILS on any state in which it does not hold; HOLDS only over all of them.
+
+    Where several sources moved, each of their moments is tried with nothing known of the others,
+    and, if that leaves it open, every state that a possible order of their commits leads through.
+    """
+    types = clause.states_read
+    ends = (("before", run.context.before), ("after", run.context.after))
+    between = [(side, run.context.moments[side]) for side in run.moments.sides(types)]
+    causes = run.moments.gaps(types)
+    is_complete = not causes
+    within: set[Cause] = set()
+    for side, view in (ends[0], *between, ends[1]):
+        found = run.outcome(clause.node, clause.reads, {}, (side, view))
+        if not found.mask & TRUE:
+            ends_of = {"before": Reason.BEFORE_RUN(), "after": Reason.AFTER_RUN()}
+            where = ends_of.get(side, Reason.SIDE(side=side))
+            return broken(
+                clause.id, _STAGE, FindingCode.INVARIANT_BROKEN, where, found, clause.text
+            )
+        if found.mask != TRUE:
+            (causes if side in ("before", "after") else within).update(found.why)
+    if within and is_complete and len(run.moments.moving(types)) > 1:
+        every = run.moments.together(types)
+        tried = [] if every is None else [(cut, _at(clause, run, cut)) for cut in every]
+        for cut, found in tried:
+            if cut.is_certain and not found.mask & TRUE:
+                where = Reason.SIDE(side=cut.side)
+                return broken(
+                    clause.id, _STAGE, FindingCode.INVARIANT_BROKEN, where, found, clause.text
+                )
+        if tried and all(found.mask == TRUE for _, found in tried):
+            within = set()
+    number = len(between) + len(ends)
+    return decided(clause.id, _STAGE, causes | within, Reason.IN_ALL_STATES(number=number))
+
+
+def _at(clause: Always, run: CallContext, cut: Cut) -> Outcome:
+    return run.outcome(clause.node, clause.reads, {}, (cut.side, cut.view))
+
+
+def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
+    causes: set[Cause] = set()
+    number = 0
+    for position, call in enumerate(run.calls):
+        meant = _is_meant(clause, call, run.trace.actions[position].action_class)
+        if meant == FALSE:
+            continue
+        number += 1
+        env = {"call": call, "calls": run.so_far(position)}
+        found = run.outcome(clause.node, clause.reads, env)
+        if not found.mask & TRUE and meant == TRUE:
+            finding = broken(
+                clause.id, _STAGE, FindingCode.STEP_FAILED, shown_call(call), found, clause.text
+            )
+            return at_call(finding, call)
+        if not found.mask & TRUE:
+            causes.add(Reason.CLASS_UNKNOWN(call=show_key(call.key)))
+        elif found.mask != TRUE:
+            causes |= found.why
+    other = run.unrecorded()
+    if other is not None:
+        found = run.outcome(clause.node, clause.reads, run.anywhere(other))
+        causes |= set() if found.mask == TRUE else {other.cause}
+    return decided(clause.id, _STAGE, causes, Reason.AT_EACH_CALL(number=number))
+
+
+def _is_meant(clause: AtCalls, call: EntityRef, action_class: ActionClass) -> int:
+    if clause.tool is not None and (call.row or {}).get("tool") != clause.tool:
+        return FALSE
+    if clause.action_class is None or clause.action_class is action_class:
+        return TRUE
+    return TRUE | FALSE if action_class is ActionClass.UNKNOWN else FALSE
+
+
+def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
+    """The state after the last call is the one after the run; the others take a history."""
+    causes: set[Cause] = set()
+    for position, call in enumerate(run.calls):
+        is_last = run.gap is None and position == len(run.calls) - 1
+        now = run.view_after(str(call.key[0]), is_last, clause)
+        env = {"call": call, "calls": run.so_far(position)}
+        found = run.outcome(clause.node, clause.reads, env, now)
+        if not found.mask & TRUE:
+            where = Reason.AFTER_CALL(call=shown_call(call))
+            finding = broken(clause.id, _STAGE, FindingCode.STEP_FAILED, where, found, clause.text)
+            return at_call(finding, call)
+        if found.mask != TRUE:
+            causes |= found.why
+    other = run.unrecorded()
+    if other is not None:
+        # Whichever call was the last, recorded or not, the run ended in the state it left.
+        now = ("after", run.context.after)
+        number = len(run.calls)
+        env = {"call": other, "calls": run.so_far(number)}
+        found = run.outcome(clause.node, clause.reads, env, now)
+        if not found.mask & TRUE and number:
+            env = {"call": run.calls.call(number - 1), "calls": run.so_far(number - 1)}
+            found = run.outcome(clause.node, clause.reads, env, now)
+        if not found.mask & TRUE and number:
+            return broken(
+                clause.id,
+                _STAGE,
+                FindingCode.STEP_FAILED,
+                Reason.AFTER_LAST_CALL(),
+                found,
+                clause.text,
+            )
+        causes.add(other.cause)
+    return decided(clause.id, _STAGE, causes, Reason.AFTER_EACH_CALL(number=len(run.calls)))
+
+
+def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
+    counted: list[EntityRef] = []
+    possible = 0
+    causes: set[Cause] = set()
+    for position, call in enumerate(run.calls):
+        env = {"call": call, "calls": run.so_far(position)}
+        found = run.outcome(clause.node, clause.reads, env)
+        if found.mask == UNDEFINED:
+            return at_call(undefined_at(clause.id, _STAGE, shown_call(call), found), call)
+        if found.mask == TRUE:
+            counted.append(call)
+        elif found.mask != FALSE:
+            possible += bool(found.mask & TRUE)
+            causes |= found.why
+    if clause.high is not None and len(counted) > clause.high:
+        many = Reason.TOO_MANY_CALLS(number=len(counted), most=clause.high, calls=_names(counted))
+        return at_call(
+            WHOLE.fails(clause.id, FindingCode.TOO_MANY_CALLS, _STAGE, many), counted[-1]
+        )
+    most: int | None = len(counted) + possible
+    other = run.unrecorded()
+    if other is not None:
+        mask = run.outcome(clause.node, clause.reads, run.anywhere(other)).mask
+        most = None if mask & TRUE else most
+        causes |= {other.cause} if mask != FALSE else set()
+    if most is not None and most < clause.low:
+        few = Reason.TOO_FEW_CALLS(number=len(counted), least=clause.low)
+        return WHOLE.fails(clause.id, FindingCode.TOO_FEW_CALLS, _STAGE, few)
+    enough = len(counted) >= clause.low
+    if enough and clause.high is None and not _may_be_undefined(clause, run):
+        causes = set()
+    return decided(clause.id, _STAGE, causes, Reason.CALLS_MATCH(number=len(counted)))
+
+
+def _may_be_undefined(clause: Occurrence, run: CallContext) -> bool:
+    recorded = ({"call": c, "calls": run.so_far(n)} for n, c in enumerate(run.calls))
+    other = run.unrecorded()
+    places: Iterable[Env] = chain(recorded, () if other is None else (run.anywhere(other),))
+    return any(run.outcome(clause.node, clause.reads, env).mask & UNDEFINED for env in places)
+
+
+def _order(clause: Order, run: CallContext) -> Finding:
+    """What came in one commit came together, and nobody saw one without the other."""
+    moments = run.moments
+    gaps = moments.gaps({clause.first.type, clause.then.type})
+    if gaps:
+        return WHOLE.unknown(clause.id, _STAGE, gaps)
+    first, then = (_commits(kind, moments) for kind in (clause.first, clause.then))
+    causes: set[Cause] = set()
+    if first.source != then.source:
+        return _order_of_two(clause, first, then, run)
+    done = FALSE
+    for number, (one, two) in enumerate(zip(first.masks, then.masks, strict=True), start=1):
+        done = TRUE if TRUE in (done, one) else done | one
+        if two == TRUE and done == FALSE:
+            came = Reason.CAME_FIRST(number=number, source=then.source, then=clause.then.type)
+            return WHOLE.fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, came)
+        if two & TRUE and done != TRUE:
+            causes.add(Reason.NOT_ALL_OBSERVED(first=clause.first.type, then=clause.then.type))
+    return decided(clause.id, _STAGE, causes, Reason.IN_ORDER())
+
+
+def _order_of_two(clause: Order, first: _Commits, then: _Commits, run: CallContext) -> Finding:
+    """Which of two sources committed first is known only where a complete log has the calls."""
+    if then.ever == FALSE:
+        return decided(clause.id, _STAGE, (), Reason.NEITHER_HAPPENED())
+    if then.ever == TRUE and first.ever == FALSE:
+        never = Reason.NEVER_FIRST(then=clause.then.type, first=clause.first.type)
+        return WHOLE.fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, never)
+    precedes, possible = run.moments.order.precedes, first.possible
+    causes: set[Cause] = set()
+    for late, mask in then.possible.items():
+        if any(one == TRUE and precedes(early, late) for early, one in possible.items()):
+            continue
+        if mask == TRUE and all(precedes(late, early) for early in possible):
+            return _too_early(clause, late, run)
+        causes.add(Reason.ORDER_OF(sources=(first.source, then.source)))
+    return decided(clause.id, _STAGE, causes, Reason.IN_ORDER())
+
+
+def _too_early(clause: Order, commit: tuple[str, int], run: CallContext) -> Finding:
+    source, number = commit
+    came = Reason.CAME_FIRST(number=number, source=source, then=clause.then.type)
+    made = run.moments.order.call(commit)
+    call = next(call for call in run.calls if call.key == (made,))
+    what = Reason.AT(place=shown_call(call), what=came)
+    return at_call(WHOLE.fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, what), call)
+
+
+@dataclass(frozen=True)
+class _Commits:
+    """Whether an effect happened in each transaction of its source."""
+
+    source: str
+    masks: tuple[int, ...]
+
+    @property
+    def ever(self) -> int:
+        return TRUE if TRUE in self.masks else reduce(or_, self.masks, FALSE)
+
+    @property
+    def possible(self) -> dict[tuple[str, int], int]:
+        """(source, number) of each transaction in which it may have happened → whether it did."""
+        numbered = enumerate(self.masks, start=1)
+        return {(self.source, number): mask for number, mask in numbered if mask & TRUE}
+
+
+def _commits(what: Happens, moments: IntermediateStates) -> _Commits:
+    line = moments.course.line_of(what.type)
+    source = "" if line is None else line.source
+    return _Commits(source, tuple(_happened(what, c.own) for c in moments.commits.get(source, ())))
+
+
+def _happened(what: Happens, diff: Diff) -> int:
+    """Whether the effect is among these changes."""
+    if any(d.type == what.type and d.op in what.operations for d in diff.deltas):
+        return TRUE
+    return TRUE | FALSE if any(d.type == what.type for d in diff.doubts) else FALSE
+
+
+def shown_call(call: EntityRef) -> Explanation:
+    """The call as an argument: its id and its tool."""
+    return Reason.CALL(id=show_key(call.key), tool=shown((call.row or {}).get("tool")))
+
+
+def _names(calls: Iterable[EntityRef]) -> Explanation:
+    known = list(calls)
+    named = tuple(shown_call(call) for call in known[:_SHOWN])
+    return Reason.CALLS(calls=named, more=max(0, len(known) - _SHOWN))
+
+
+def turn(gate: Gate, run: CallContext, is_first_failure: bool) -> Finding:
+    """The finding of one turn; the first that fails says so."""
+    turns = run.trace.turns or ()
+    at = turn_place(gate, run)
+    if isinstance(at, Explanation):
+        return WHOLE.unknown(gate.id, _STAGE, [Reason.TURN_UNKNOWN(number=gate.number, cause=at)])
+    ends = turns[at].calls_before if at < len(turns) else len(run.calls)
+    env: Env = {"calls": run.so_far(ends), "reply": _reply(gate, turns[at - 1])}
+    now = run.view_after(f"turn-{at}", at == len(turns), gate)
+    place = Reason.FIRST_FAILING_TURN if is_first_failure else Reason.IN_TURN
+    where = place(number=gate.number, of=gate.of, message=shown(gate.message))
+    causes: set[Cause] = set()
+    for node, text in gate.conditions:
+        found = run.outcome(node, gate.reads, env, now)
+        if not found.mask & TRUE:
+            return broken(gate.id, _STAGE, FindingCode.TURN_FAILED, where, found, text)
+        if found.mask != TRUE:
+            causes |= found.why
+    repairs = turns[at - 1].attempt - 1
+    said = Reason.TURN_REPAIRED(number=gate.number, repairs=repairs)
+    return decided(
+        gate.id, _STAGE, causes, said if repairs else Reason.TURN_HOLDS(number=gate.number)
+    )
+
+
+def turn_place(gate: Gate, run: CallContext) -> int | Explanation:
+    """After how many messages the gate is judged, or why that is not known.
+
+    Where the harness spoke for the user: after the last message of the turn, the last repair that
+    the contract grants among them.
+    """
+    turns = run.trace.turns
+    if turns is not None and run.trace.is_spoken:
+        within = [
+            number
+            for number, each in enumerate(turns, start=1)
+            if each.gate == gate.number and each.attempt <= 1 + gate.repairs
+        ]
+        if within:
+            return within[-1]
+        heard = len({each.gate for each in turns})
+        return Reason.TURNS_UNHEARD(number=heard, of=gate.of)
+    # Where the log may lack calls, it may lack turns, and none of them is surely this one.
+    if run.gap is not None:
+        return run.gap
+    if turns is None:
+        return Reason.TURNS_UNTOLD()
+    if len(turns) < gate.number:
+        return Reason.TURNS_FEWER(number=len(turns), of=gate.of)
+    held = turns[gate.number - 1]
+    if held.message != gate.message:
+        return Reason.TURN_OTHER(message=shown(held.message))
+    return gate.number
+
+
+def _reply(gate: Gate, held: Turn) -> Value | Unknown:
+    """What the agent replied: null where the harness heard it say nothing."""
+    if not isinstance(held.reply, NoAnswer):
+        return held.reply
+    if held.gate is not None:
+        return None
+    why = Reason.TURN_UNKNOWN(number=gate.number, cause=cause(held.reply.cause))
+    return Unknown(frozenset({why}))

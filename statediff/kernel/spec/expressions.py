@@ -1,0 +1,369 @@
+"""The truths of a condition and the value of an expression, by rows (docs/design.md §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from statediff.contract.language.syntax import (
+    TEXT,
+    And,
+    AnswerOf,
+    Arithmetic,
+    Call,
+    Canonical,
+    Compare,
+    Comprehension,
+    Const,
+    Entities,
+    EntityT,
+    FieldOf,
+    Follow,
+    InputOf,
+    ItemOf,
+    Items,
+    ListT,
+    Lookup,
+    Loop,
+    Node,
+    Not,
+    Or,
+    PartOf,
+    Reaches,
+    RunOf,
+    ScalarT,
+    Variable,
+)
+from statediff.kernel.spec.functions import (
+    FUNCTIONS,
+    TESTS,
+    Bag,
+    Reckoned,
+    aggregate,
+    arithmetic,
+    compared,
+    concatenation,
+    field_value,
+    function,
+    item_at,
+    part_of,
+    same_items,
+    truths_of_test,
+    unique,
+)
+from statediff.kernel.spec.paths import reaches
+from statediff.kernel.spec.values import (
+    FALSE,
+    NO_VALUE,
+    OPEN,
+    TRUE,
+    UNDEFINED,
+    Crowd,
+    Env,
+    Gathered,
+    NoValue,
+    Result,
+    Some,
+    Thing,
+    Truths,
+    World,
+    as_condition,
+    as_stored,
+    both,
+    is_nothing,
+    may,
+    opposite,
+    over_items,
+    plain,
+    quantify,
+    relate,
+)
+from statediff.model.schema import Kind
+from statediff.model.trace import NoAnswer
+from statediff.model.values import ABSENT, Absent, Unobserved
+
+
+def outcomes(node: Node, world: World, env: Env) -> Truths:
+    """The truths that the condition can have."""
+    match node:
+        case And(parts=parts):
+            found = TRUE
+            for part in parts:
+                found = both(found, outcomes(part, world, env)) if found & TRUE else found
+            return found
+        case Or(parts=parts):
+            found = FALSE
+            for part in parts:
+                more = outcomes(part, world, env) if found & FALSE else 0
+                found = found & ~FALSE | more
+            return found
+        case Not(child=child):
+            return opposite(outcomes(child, world, env))
+        case Compare(op="!=" | "not in" as op):
+            return opposite(_compare({"!=": "=="}.get(op, "in"), node, world, env))
+        case Compare(op=op):
+            return _compare(op, node, world, env)
+        case Call(name="all" | "any" as name, arguments=(body, *_)):
+            return _quantifier(FALSE if name == "all" else TRUE, body, world, env)
+        case Call(name="unique", arguments=(body, *_)):
+            return unique(gather(body, world, env))
+        case Call(name="exists", arguments=(entity, *_)):
+            found = value(entity, world, env)
+            if isinstance(found, NoValue | Some):
+                return UNDEFINED if isinstance(found, NoValue) else may(be_undefined=found.null)
+            return FALSE if isinstance(found, Absent) else TRUE
+        case Call(name="same_items", arguments=(left, right)):
+            return same_items(_bag_of(left, world, env), _bag_of(right, world, env))
+        case Call(name=name, arguments=given) if name in TESTS:
+            return truths_of_test(name, [value(each, world, env) for each in given])
+        case Reaches(start=start, goal=goal):
+            return reaches(node, value(start, world, env), value(goal, world, env), world)
+        case _:
+            return as_condition(value(node, world, env))
+
+
+def _compare(op: str, node: Compare, world: World, env: Env) -> Truths:
+    if op != "in" or not isinstance(node.right, Entities):
+        sides = reckoned(node.left, world, env), reckoned(node.right, world, env)
+        decided = compared(op, *sides)
+        return relate(op, *(side.result for side in sides)) if decided is None else decided
+    left = value(node.left, world, env)
+    if isinstance(left, NoValue | Some):
+        return may(be_undefined=left.undefined) if isinstance(left, Some) else UNDEFINED
+    if is_nothing(left):
+        return FALSE
+    found = world.look(node.right.root, node.right.entity, (plain(left),))
+    return OPEN if isinstance(found, Some) else FALSE if isinstance(found, Absent) else TRUE
+
+
+def _quantifier(stop: Truths, body: Node, world: World, env: Env) -> Truths:
+    """A quantifier. An element that does not count, or is not there, is neutral."""
+    if not isinstance(body, Comprehension):
+        listed = value(body, world, env)
+        if not isinstance(listed, tuple):
+            return as_condition(listed)
+        return over_items(stop, map(as_condition, listed))
+    masks = []
+    for inner, counts, may_be_more in elements(body.loops, world, env):
+        is_left_out = counts & FALSE or may_be_more or (counts & TRUE and inner is None)
+        mask = counts & UNDEFINED | (OPEN & ~stop if is_left_out else 0)
+        if inner is not None:
+            mask |= outcomes(body.element, world, inner)
+        masks.append(mask)
+    return quantify(stop, masks)
+
+
+# ---------------------------------------------------------------- what is ranged over
+
+
+def elements(
+    loops: tuple[Loop, ...], world: World, env: Env
+) -> Iterator[tuple[Env | None, Truths, bool]]:
+    """The elements of a comprehension: variables, whether it counts, whether it is any number.
+
+    No variables where it never counts, and of an element of an outer loop, which counts as far as
+    the loops inside it have elements.
+    """
+    loop, *rest = loops
+    for item, may_be_more in items_of(loop.source, world, env):
+        if isinstance(item, NoValue):
+            yield None, UNDEFINED, may_be_more
+            continue
+        inner, counts = {**env, loop.name: item}, TRUE
+        for test in loop.conditions:
+            counts = both(counts, outcomes(test, world, inner)) if counts & TRUE else counts
+        if rest and counts & TRUE:
+            for deeper, mask, further in elements(tuple(rest), world, inner):
+                yield deeper, both(counts, mask), may_be_more or further
+        yield (None if rest or not counts & TRUE else inner), counts, may_be_more
+
+
+def items_of(source: Node, world: World, env: Env) -> Iterator[tuple[Result, bool]]:
+    """The items, each with whether it stands for any number of items that nobody has seen."""
+    crowd = _crowd_of(source, world, env)
+    if crowd is not None:
+        yield from ((thing, False) for thing in crowd.things)
+        if crowd.is_open:
+            side, name = (
+                ("", "") if not isinstance(source, Entities) else (source.root, source.entity)
+            )
+            yield Thing(side, name, (), None), True
+        return
+    listed = value(source, world, env)
+    if isinstance(listed, tuple):
+        yield from ((item, False) for item in listed)
+    elif isinstance(listed, Some):
+        yield Some(), True
+        if listed.null or listed.undefined:
+            yield NO_VALUE, True
+    else:
+        yield NO_VALUE, False
+
+
+def _crowd_of(source: Node, world: World, env: Env) -> Crowd | None:
+    """The entities that the expression names; None where it names no collection."""
+    match source:
+        case Entities(root="before" | "after" | "now" as root, entity=name):
+            table, side = world.table(root, name), world.now if root == "now" else root
+            known = (Thing(side, name, key, row) for key, row in table.rows.values())
+            return Crowd(tuple(known), not table.is_complete)
+        case Entities(root=root, entity=name):
+            return world.changed.get((root, name), Crowd())
+        case Variable(name=name) if isinstance(env[name], Crowd):
+            found: Crowd = env[name]
+            return found
+        case _:
+            return None
+
+
+def gather(body: Node, world: World, env: Env) -> Gathered | None:
+    """The values of all elements; None where there is no list of them."""
+    if not isinstance(body, Comprehension):
+        crowd = _crowd_of(body, world, env)
+        if crowd is not None:
+            return Gathered(crowd.things, is_any=crowd.is_open)
+        listed = value(body, world, env)
+        if isinstance(listed, Some):
+            may_fail = listed.null or listed.undefined
+            return Gathered(
+                doubted=(Some(),), is_any=True, is_undefined=may_fail, may_be_none=may_fail
+            )
+        if not isinstance(listed, tuple):
+            return None
+        may_fail = any(item.undefined for item in listed if isinstance(item, Some))
+        return Gathered(listed, is_undefined=may_fail, may_be_none=may_fail)
+    values, doubted, maybe, undefined = [], [], 0, 0
+    is_any = is_uncounted = is_undefined = False
+    for inner, counts, may_be_more in elements(body.loops, world, env):
+        if inner is None and not counts & UNDEFINED:
+            continue  # it counts as far as the loops inside it have elements, which come beside it
+        found = NO_VALUE if inner is None else value(body.element, world, inner)
+        is_lacking = inner is not None and found is NO_VALUE
+        if counts == TRUE and not may_be_more and not is_lacking:
+            values.append(found)
+        elif counts & (TRUE | UNDEFINED):
+            maybe += 1
+            doubted += [] if found is NO_VALUE else [found]
+            is_sure = counts == UNDEFINED or (counts == TRUE and is_lacking)
+            undefined += is_sure and not may_be_more
+        is_any |= may_be_more
+        is_uncounted |= len(body.loops) > 1 and bool(counts & UNDEFINED)
+        is_undefined |= bool(counts & UNDEFINED) or is_lacking
+        is_undefined |= isinstance(found, Some) and found.undefined
+    of = tuple(values), tuple(doubted), maybe, undefined
+    return Gathered(*of, is_any, is_uncounted, is_undefined)
+
+
+def _bag_of(node: Node, world: World, env: Env) -> Bag:
+    bag = Bag()
+    if not isinstance(node, Comprehension):
+        of = gather(node, world, env)
+        bag.is_any = bag.is_open = of is not None and of.is_any
+        bag.is_undefined = of is None or of.is_undefined
+        for item in () if of is None else of.values:
+            bag.put(item, is_sure=True)
+        return bag
+    for inner, counts, may_be_more in elements(node.loops, world, env):
+        found = NO_VALUE if inner is None else value(node.element, world, inner)
+        is_sure = counts == TRUE and not may_be_more
+        bag.is_open |= may_be_more or counts not in (TRUE, FALSE, UNDEFINED)
+        bag.is_undefined |= bool(counts & UNDEFINED) or (inner is not None and found is NO_VALUE)
+        if found is NO_VALUE:
+            continue
+        held = [] if inner is None else [inner[loop.name] for loop in node.loops]
+        # An element that nobody has seen stands for any number of others.
+        unseen = [h for h in held if isinstance(h, Some) or (isinstance(h, Thing) and not h.key)]
+        if unseen and not is_sure:
+            bag.is_any = True
+            bag.is_undefined |= isinstance(found, Some) and found.undefined
+        else:
+            bag.put(found, is_sure=is_sure)
+    return bag
+
+
+# ---------------------------------------------------------------- values
+
+
+def read_outcome(node: AnswerOf | RunOf, world: World) -> Result:
+    """A value of the answer, or how the run ended; open where nobody could read or follow it."""
+    if isinstance(node, RunOf):
+        if world.ending is None:
+            return Some(null=False)
+        return world.ending.how if node.name == "ended" else world.ending.exit_code
+    if isinstance(world.answer, NoAnswer):
+        return Some(null=False) if world.answer.is_unread else NO_VALUE
+    said = world.answer.get(node.name, ABSENT)
+    return Some(null=False) if isinstance(said, Unobserved) else said
+
+
+def reckoned(node: Node, world: World, env: Env) -> Reckoned:
+    """The value, and of an aggregate the bounds of what it may be."""
+    match node:
+        case (
+            Call(name="count", arguments=(body,))
+            | Call(name="sum" | "min" | "max", arguments=(body,))
+        ):
+            return aggregate(node.name, gather(body, world, env), is_plain(body))
+        case _:
+            found = value(node, world, env)
+            is_known = not isinstance(found, Some | NoValue)
+            return Reckoned(found, found, found) if is_known else Reckoned(found)
+
+
+def is_plain(body: Node) -> bool:
+    """Any two values that an element may have, null apart, have an order (and numbers a sum)."""
+    element = body.element if isinstance(body, Comprehension) else None
+    kinds = (Kind.INT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP)
+    return element is not None and isinstance(element.type, ScalarT) and element.type.kind in kinds
+
+
+def value(node: Node, world: World, env: Env) -> Result:  # noqa: C901 - a case for each node
+    """The value of the expression: known, `Some` or NO_VALUE."""
+    match node:
+        case Const(value=known) | InputOf(value=known):
+            return known
+        case Variable(name=name):
+            return env[name]
+        case AnswerOf() | RunOf():
+            return read_outcome(node, world)
+        case FieldOf(entity=holder):
+            return field_value(node, value(holder, world, env))
+        case Follow(reference=reference, type=EntityT(type=name)):
+            key = value(reference, world, env)
+            if isinstance(key, NoValue | Some):
+                return Some(undefined=True) if isinstance(key, Some) else key
+            side = ABSENT if is_nothing(key) else value(reference.entity, world, env).side
+            return ABSENT if isinstance(side, Absent) else world.look(side, name, (key,))
+        case Lookup(collection=Entities(root=root, entity=name), keys=keys):
+            parts = []
+            for part in (value(key, world, env) for key in keys):
+                if isinstance(part, Some):
+                    return Some(null=part.undefined, undefined=True)
+                if is_nothing(part) or isinstance(part, NoValue):
+                    return part if isinstance(part, NoValue) else ABSENT
+                parts.append(plain(part))
+            return world.look(root, name, parts)
+        case PartOf(whole=whole, step=step):
+            return part_of(value(whole, world, env), step)
+        case ItemOf(whole=whole, index=index):
+            return item_at(value(whole, world, env), value(index, world, env))
+        case Canonical(child=child, apply=apply):
+            found = value(child, world, env)
+            is_kept = isinstance(found, Some | NoValue | Absent | Thing)
+            return found if is_kept else apply(as_stored(found))
+        case Arithmetic(left=left, right=right):
+            sides = value(left, world, env), value(right, world, env)
+            joins = node.type == TEXT or isinstance(node.type, ListT)
+            wanted = str if node.type == TEXT else tuple
+            return concatenation(sides, wanted) if joins else arithmetic(node.op, *sides)
+        case Items(items=items):
+            found = tuple(value(item, world, env) for item in items)
+            return NO_VALUE if NO_VALUE in found else found
+        case Call(name="count", arguments=(_,)) | Call(name="sum" | "min" | "max"):
+            return reckoned(node, world, env).result
+        case Call(name=name, arguments=given) if name in FUNCTIONS:
+            return function(name, [value(each, world, env) for each in given])
+        case _:
+            mask = outcomes(node, world, env)
+    if mask in (TRUE, FALSE, UNDEFINED):
+        return NO_VALUE if mask == UNDEFINED else mask == TRUE
+    return Some(null=False, undefined=bool(mask & UNDEFINED))

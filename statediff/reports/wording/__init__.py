@@ -1,0 +1,1 @@
+"""A recorded judgement in words, and its rows by name."""

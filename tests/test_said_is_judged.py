@@ -1,0 +1,293 @@
+"""An agent is judged by what it said, in every way of running; secrets are not shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from statediff.agents.chat import Endpoint
+from statediff.agents.command import CommandAgent
+from statediff.agents.function import FunctionAgent
+from statediff.agents.loop import LoopAgent
+from statediff.agents.mcp_agent import McpAgent
+from statediff.agents.native import NativeAgent
+from statediff.agents.recorder import Recorder, log_value
+from statediff.agents.tracefile import read_trace_file
+from statediff.agents.trial import Agent, Budget, Prices, Trial
+from statediff.contract.file import parse_contract
+from statediff.errors import NotReplayable
+from statediff.evidence.disclosure.undisclosed import whole
+from statediff.evidence.package import load
+from statediff.evidence.traces import trace_from
+from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.kernel import replay
+from statediff.model.state import MemoryChunks
+from statediff.model.verdict import Verdict
+from statediff.packs import sandbox_pack
+from statediff.systems.base.sandbox import EmbeddedSandbox
+from tests.agents.chat_server import Step, speaking
+from tests.agents.test_native import Setting
+from tests.judging import item, run
+
+SAID = (
+    "SELECT /*token=*/email FROM customers",
+    "token= /bin/rm -rf /data/email",
+    "-- password:email",
+    "-- api_key=email",
+    'SELECT \'"secret": "email"\'',
+    "Authorization: Bearer emailemailemail",
+    "https://ada:email@example.com/",
+    "-- ghp_" + "email1" * 6,
+    "login=ada&password=email",
+)
+CONTRACT = """\
+contract: test/quiet
+version: 1.0.0
+owner: tests
+intent: Say nothing of e-mail.
+noop: true
+steps:
+  - id: quiet
+    calls: call.tool == "TOOL" and contains(call.arguments.WHERE, "email")
+    count: 0
+"""
+OWN = """\
+import json, os, sys
+with open(os.environ["STATEDIFF_TRACE"], "w") as log:
+    for sent in json.loads(sys.argv[1]):
+        print(json.dumps({"tool": "sql", "arguments": sent}), file=log)
+"""
+MCP = """\
+import asyncio, json, os, sys
+from mcp import Client
+async def main():
+    async with Client(os.environ["STATEDIFF_MCP_URL"]) as client:
+        for sent in json.loads(sys.argv[1]):
+            await client.call_tool("shop_db_query", sent)
+asyncio.run(main())
+"""
+HTTP = """\
+import json, os, sys
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+place = urlsplit(os.environ["STATEDIFF_TRACKER_URL"])
+for sent in json.loads(sys.argv[1]):
+    line = HTTPConnection(place.hostname, place.port)
+    line.request("POST", "/x", json.dumps(sent), {"Content-Type": "application/json"})
+    line.getresponse().read()
+"""
+
+
+Sent = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of running, with its name of the tool and the argument that has what was sent."""
+
+    agent: Callable[[Sent], Iterator[Agent]]
+    sandbox: str
+    tool: str
+    inside: str = ""
+
+
+def program(text: str, sent: Sent) -> CommandAgent:
+    return CommandAgent((sys.executable, "-c", text, json.dumps(sent)), 60.0, name="agent")
+
+
+def by_own_log(sent: Sent) -> Iterator[Agent]:
+    yield program(OWN, sent)
+
+
+def by_function(sent: Sent) -> Iterator[Agent]:
+    def agent(trial: Trial) -> object:
+        @trial.tool(name="sql")
+        def query(body: dict[str, Any]) -> int:
+            return len(body)
+
+        for each in sent:
+            query(each)
+        return None
+
+    yield FunctionAgent(agent, "agent")
+
+
+def by_mcp(sent: Sent) -> Iterator[Agent]:
+    yield McpAgent(program(MCP, sent))
+
+
+def by_http(sent: Sent) -> Iterator[Agent]:
+    yield NativeAgent(program(HTTP, sent))
+
+
+def by_model(sent: Sent) -> Iterator[Agent]:
+    calls = [("shop_db_query", json.dumps(each)) for each in sent]
+    with speaking(Step("", calls), Step("done")) as server:
+        yield LoopAgent(Endpoint(server.url, "m", "none"), Budget(Prices()), 4)
+
+
+WAYS = {
+    "own log": Way(by_own_log, "shop", "sql"),
+    "function": Way(by_function, "shop", "sql", "body"),
+    "MCP": Way(by_mcp, "shop", "shop_db_query"),
+    "HTTP": Way(by_http, "helpdesk", "tracker POST", "body"),
+    "model": Way(by_model, "shop", "shop_db_query"),
+}
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, EmbeddedSandbox]]:
+    with (
+        EmbeddedSandbox(sandbox_pack("shop"), tmp_path_factory.mktemp("shop") / "work") as shop,
+        EmbeddedSandbox(sandbox_pack("helpdesk"), tmp_path_factory.mktemp("desk") / "work") as desk,
+    ):
+        yield {"shop": shop, "helpdesk": desk}
+
+
+def files_with(text: str, folder: Path) -> dict[str, int]:
+    """The files below that hold the text, as it is or in JSON, with their permissions."""
+    forms = {text.encode(), json.dumps(text)[1:-1].encode()}
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    return {
+        str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode)
+        for path in found
+        if any(form in path.read_bytes() for form in forms)
+    }
+
+
+def tried(way: Way, systems: dict[str, EmbeddedSandbox], folder: Path, sent: Sent) -> JudgedTrial:
+    where = ".".join(filter(None, (way.inside, "sql")))
+    text = CONTRACT.replace("TOOL", way.tool).replace("WHERE", where)
+    for agent in way.agent(sent):
+        done = run_trial(
+            systems[way.sandbox],
+            parse_contract(text.encode(), "contract.yaml"),
+            agent,
+            TrialPlan("t", folder),
+            clock=lambda: datetime.now(UTC),
+            store=MemoryChunks(),
+        )
+    return done
+
+
+@pytest.mark.parametrize("said", SAID[:2])
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_forbidden_is_found_whatever_it_is_called(
+    systems: dict[str, EmbeddedSandbox], tmp_path: Path, name: str, said: str
+) -> None:
+    done = tried(WAYS[name], systems, tmp_path / "t", [{"sql": said}])
+    assert done.evaluated.judgement.verdict is Verdict.DIVERGE
+    assert files_with(said, tmp_path / "t") == {"bundle.undisclosed.json": 0o600}
+    kept = load(done.bundle_folder)
+    assert said in str(whole(kept).document("trace.json"))
+    assert replay(kept).verdict is Verdict.DIVERGE
+    (tmp_path / "t" / "bundle.undisclosed.json").unlink()
+    with pytest.raises(NotReplayable, match="this copy withholds"):
+        replay(load(done.bundle_folder))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"))
+    | st.sampled_from(SAID),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.sampled_from(("password", "sql", "token", "name", "value", "é")), inner),
+    max_leaves=12,
+)  # fmt: skip
+CALLS = st.dictionaries(st.sampled_from(("password", "sql", "headers", "query", "name")), JSON)
+
+
+@pytest.mark.parametrize("name", WAYS)
+@settings(
+    max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(CALLS, min_size=1, max_size=8))
+def test_in_every_way_of_running_what_is_judged_is_what_was_sent(
+    systems: dict[str, EmbeddedSandbox], name: str, sent: Sent
+) -> None:
+    way = WAYS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        done = tried(way, systems, Path(folder, "t"), sent)
+        judged = trace_from(whole(load(done.bundle_folder)).document("trace.json"))
+    assert judged == done.observed.run.trace
+    recorded = [call.arguments for call in judged.actions if call.tool == way.tool]
+    if way.inside:
+        recorded = [call.get(way.inside) for call in recorded]  # type: ignore[union-attr]
+    assert recorded == list(map(log_value, sent))
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CALLS)
+def test_what_is_judged_is_what_was_recorded_is_what_was_sent(
+    tmp_path: Path, sent: dict[str, Any]
+) -> None:
+    path = tmp_path / "calls"
+    path.unlink(missing_ok=True)
+    with Recorder(path, lambda: datetime(2026, 1, 1, tzinfo=UTC)) as log:
+        log.end(log.begin("t", sent), result=sent)
+    recorded = log.trace()
+    assert recorded.actions[0].arguments == log_value(sent) == recorded.actions[0].result
+    read = read_trace_file(path, is_vouched=True)
+    assert read.actions == recorded.actions
+    plain = tmp_path / "plain"
+    plain.write_text(json.dumps({"tool": "t", "arguments": sent}) + "\n")
+    assert read_trace_file(plain).actions[0].arguments == log_value(sent)
+    made = run("require: [{create: item}]", {"item": []}, {"item": [item(1)]}, trace=recorded)
+    assert trace_from(whole(made.bundle).document("trace.json")) == recorded
+    assert replay(made.bundle).verdict is made.judgement.verdict
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
+    made = Setting(tmp_path_factory.mktemp("http"))
+    yield made
+    made.proxy.close()
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(CALLS)
+def test_what_a_proxy_records_is_what_was_sent(setting: Setting, sent: dict[str, Any]) -> None:
+    body = json.dumps(sent).encode()
+    setting.ask("POST", "/x", body, Content_Type="application/json")
+    call = setting.recorder.trace().actions[-1]
+    assert call.arguments.get("body") == log_value(sent)  # type: ignore[union-attr]
+
+
+def test_the_folder_of_a_run_decides_nothing(
+    systems: dict[str, EmbeddedSandbox], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = []
+    for name in ("plain", "token=7f3kQ9", "password secret", "api_key-8f3kQ9zX2Lw7"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("PWD", str(folder))
+        text = CONTRACT.replace("TOOL", "sql").replace("WHERE", "sql")
+        text = text.replace('"email"', json.dumps(f"{folder}/email"))
+        for agent in by_own_log([{"sql": f"ls {folder}/email"}]):
+            done = run_trial(
+                systems["shop"],
+                parse_contract(
+                    text.replace('"email"', json.dumps(f"{folder}/email")).encode(), "c"
+                ),
+                agent,
+                TrialPlan("t", folder / "t"),
+                clock=lambda: datetime.now(UTC),
+                store=MemoryChunks(),
+            )
+        verdicts.append(done.evaluated.judgement.verdict)
+        assert os.fspath(folder) in str(done.observed.run.trace)
+    assert set(verdicts) == {Verdict.DIVERGE}
