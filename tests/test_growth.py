@@ -17,6 +17,9 @@ BYTES = (20_000, 60_000, 180_000, 540_000)
 OF_YAML = (10_000, 30_000, 90_000, 250_000)
 CLAUSES = (100, 300, 1_000)
 TRIES = 6
+BESIDE_OTHERS = 0.15
+"""What caches that others use, too, may add; a careless reader adds 0.5 or more. The benchmark,
+on a machine of its own, allows nothing of it."""
 
 
 def _words(text: str) -> list[dict[str, int]]:
@@ -51,7 +54,7 @@ def test_the_work_is_linear_in_the_size(case: Case) -> None:
         found, floor = exponent(least), exponent(beside)
         if found <= case.most:
             break
-    assert found <= case.most + max(0, floor - 1)
+    assert found <= case.most + BESIDE_OTHERS + max(0, floor - 1)
 
 
 def _shape(message: Message) -> object:
