@@ -44,6 +44,7 @@ from statediff.model.trace import BY_ITSELF, NO_ANSWER, NO_TRACE, NoAnswer, RunE
 from statediff.model.values import Observed, Value
 from statediff.model.verdict import Finding, Judgement, SoFar, Truth, Verdict
 from statediff.model.view import Ledger, RecordingView, StateView, View
+from statediff.uncollected import uncollected
 
 KERNEL: Final = "13"
 """Version of the judging kernel; raised by hand when any judgement could change."""
@@ -135,6 +136,7 @@ def evaluate(  # noqa: PLR0913 - the door of the pipeline, whose options are all
     return later(done, "bundle", pack)
 
 
+@uncollected()
 def _packed(
     file: ContractFile,
     tried: _Tried,
@@ -280,6 +282,7 @@ class _Said(NamedTuple):
     timeline: Timeline | None
 
 
+@uncollected()
 def _tried(
     file: ContractFile, captures: tuple[Capture, Capture], said: _Said, facts: TrialFacts,
     instead: Compiled | None = None, *, explains: bool = True, kept: Kept | None = None,

@@ -226,6 +226,8 @@ def mentions(text: str, name: str) -> bool:
 def comparison_key(value: Result) -> Any:
     """A hashable form that is equal exactly where `equal` holds."""
     value = plain(value)
+    if type(value) is int:  # hashed as the fraction it is
+        return Fraction, value
     if finite(value):
         return Fraction, exact(value)
     match value:

@@ -351,7 +351,7 @@ class JudgingContext:
                 looks |= seen_for
             for number, change in found:
                 seen = self._look_at(change)
-                members.append(Member[Change](number, change, (seen.sides,)))
+                members.append(Member(number, change, (seen.sides,)))
                 looks |= seen.looks
             self._groups[place] = among, Group(tuple(members), frozenset(looks))
         return self._groups[place][1]

@@ -9,7 +9,7 @@ and the field is known to be another value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -200,6 +200,7 @@ class Group(Generic[Subject]):
     members: tuple[Member[Subject], ...]
     looks: frozenset[Look]
     _fields: dict[object, _Field] = field(default_factory=dict)
+    """By the place of a field, and whether by its value or by its kind."""
 
     def candidates(
         self, pattern: Pattern, type_name: str, context: EvalContext
@@ -214,22 +215,22 @@ class Group(Generic[Subject]):
             held = self._field(test)
             open_.append(held.open)
             if test.op in _EQUAL:
-                same = [held.by_value.get(key, []) for key in wanted]
+                same = [held.members.get(key, []) for key in wanted]
                 size = sum(map(len, (*same, *open_)))
                 if size < least:
                     least, best = size, [*same, *open_]
             elif test.op in _ORDER:
-                open_ += [group for kind, group in held.by_kind.items() if kind not in wanted]
+                open_ += [group for kind, group in held.members.items() if kind not in wanted]
         if best is None:
             return self.members
         return [self.members[each] for each in sorted({each for part in best for each in part})]
 
     def _field(self, test: _Test) -> _Field:
-        known = self._fields.get(test.place)
+        make = _kind if test.op in _ORDER else comparison_key
+        known = self._fields.get((make, test.place))
         if known is None:
-            known = self._fields[test.place] = _Field()
-            for number, member in enumerate(self.members):
-                known.add(number, [test.value_in(*way) for way in member.ways])
+            values = ([test.value_in(*way) for way in member.ways] for member in self.members)
+            known = self._fields[make, test.place] = _field(values, make)
         return known
 
 
@@ -238,28 +239,31 @@ _SCALARS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Field:
+class _Field(NamedTuple):
     """Members by what a field of theirs is; those of which it is not known are open."""
 
-    by_value: dict[Any, list[int]] = field(default_factory=dict)
-    by_kind: dict[Any, list[int]] = field(default_factory=dict)
-    open: list[int] = field(default_factory=list)
-
-    def add(self, number: int, values: list[Result]) -> None:
-        """The member, with the value in each of its forms."""
-        if not all(value is _NOWHERE or isinstance(value, _SCALARS) for value in values):
-            self.open.append(number)
-            return
-        there = [value for value in values if value is not _NOWHERE]
-        for key in {comparison_key(value) for value in there}:
-            self.by_value.setdefault(key, []).append(number)
-        for kind in {_kind(value) for value in there}:
-            self.by_kind.setdefault(kind, []).append(number)
+    members: Mapping[Any, list[int]]
+    open: list[int]
 
 
 _NOWHERE: Final = object()
 """No value, which equals nothing: there is no such version."""
+
+
+def _field(values: Iterable[list[Result]], make: Callable[[Result], Any]) -> _Field:
+    """Members by what is made of the field's value in each of their forms."""
+    found: dict[Any, list[int]] = {}
+    open_: list[int] = []
+    for number, forms in enumerate(values):
+        there = [value for value in forms if value is not _NOWHERE]
+        if not all(isinstance(value, _SCALARS) for value in there):
+            open_.append(number)
+        elif len(there) == 1:
+            found.setdefault(make(there[0]), []).append(number)
+        else:
+            for key in set(map(make, there)):
+                found.setdefault(key, []).append(number)
+    return _Field(found, open_)
 
 
 def _kind(value: Result) -> object:
