@@ -44,6 +44,7 @@ def read(before: bytes, after: bytes):
         )
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_a_run_makes_too_slow_to_read_is_unobserved_by_the_run():
     [part] = read(FEW, MANY).parts
     [(_, row)] = part.state.tables["source.db"].rows()

@@ -62,7 +62,15 @@ _ENVIRONMENT: Final = frozenset(
 
 
 def check(connection: sqlite3.Connection) -> Checked:
-    """All problems of the database, inside the caller's transaction."""
+    """All problems of the database, inside the caller's transaction.
+
+    What the environment prevents is tried once more.
+    """
+    checked = _checked(connection)
+    return checked if checked.cause is None else _checked(connection)
+
+
+def _checked(connection: sqlite3.Connection) -> Checked:
     objects = _roots(connection)
     found: set[str] = set()
     try:
@@ -183,8 +191,17 @@ def _pragma(connection: sqlite3.Connection, call: str) -> Iterator[str]:
     for (said,) in connection.execute(f"PRAGMA main.{call}").fetchall():
         text = said if isinstance(said, str) else bytes(said).decode("utf-8", "backslashreplace")
         for line in text.splitlines():
+            code = _CODE.search(line)
+            if code is not None and int(code[1]) & 0xFF in _ENVIRONMENT:
+                failed = sqlite3.OperationalError(line)
+                failed.sqlite_errorcode = int(code[1])
+                raise failed
             if line != "ok" and not line.startswith("***"):
                 yield line
+
+
+_CODE: Final = re.compile(r": unable to get the page\. error code=(?!522)(\d{1,9})$")
+"""A page that could not be read; 522: because the file ends before it, which is its damage."""
 
 
 def _unfound(connection: sqlite3.Connection) -> Iterator[str]:

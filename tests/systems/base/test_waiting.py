@@ -45,7 +45,10 @@ def test_what_a_command_left_behind_is_found_by_its_variable() -> None:
         ["sleep", "60"], env={**os.environ, "STATEDIFF_TEST_WORD": word}, start_new_session=True
     )
     try:
-        assert pids_with("STATEDIFF_TEST_WORD", word) == [run.pid]
+        until = time.monotonic() + 10.0  # a program has its environment a moment after it begins
+        while not (found := pids_with("STATEDIFF_TEST_WORD", word)) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert found == [run.pid]
     finally:
         run.kill()
         run.wait()
