@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from statediff.errors import BundleError
@@ -162,7 +163,8 @@ def _fragments(
     leaves: Callable[[str, Iterable[str]], bool],
     moved: tuple[tuple[str, Key], ...],
 ) -> Json:
-    looks = {look for looks in case.ledger.looks.values() for look in looks}
+    distinct = {id(each): each for sets in case.ledger.looks.values() for each in sets}
+    looks = set(chain(*distinct.values()))
     scans = {scan for scans in case.ledger.scans.values() for scan in scans}
     states = dict(zip(SIDES, (case.matching.before, case.matching.after), strict=True))
     lines = {line.source: line for line in resolution.course.lines}
@@ -227,14 +229,14 @@ def _count(types: Iterable[str]) -> dict[str, int]:
 
 def _read_sets(ledger: Ledger) -> dict[str, list[str]]:
     sets: dict[str, set[str]] = {}
-    ids: dict[Look, str] = {}  # clauses look at the same rows
-    for clause, looks in ledger.looks.items():
-        for look in looks:
-            if look not in ids:
-                ids[look] = fragment_id(look.side, look.type, look.key)
-        sets.setdefault(clause, set()).update(map(ids.__getitem__, looks))
+    ids: dict[int, list[str]] = {}  # clauses look at the same rows
+    for clause, parts in ledger.looks.items():
+        for looks in parts:
+            if id(looks) not in ids:
+                ids[id(looks)] = [fragment_id(look.side, look.type, look.key) for look in looks]
+            sets.setdefault(clause, set()).update(ids[id(looks)])
     for clause, scans in ledger.scans.items():
         sets.setdefault(clause, set()).update(scan_id(s) for s in scans)
     for clause, names in ledger.heard.items():
         sets.setdefault(clause, set()).update(names)
-    return {clause: sorted(ids) for clause, ids in sorted(sets.items()) if ids}
+    return {clause: sorted(found) for clause, found in sorted(sets.items()) if found}

@@ -179,7 +179,7 @@ class Roots:
 
     def document(self, cases: Sequence[tuple[Json, CapturedKeys, Iterable[str]]]) -> Json:
         """What proves the fragments of each matching, which compares the types it names."""
-        wanted: dict[str, dict[bytes, Key]] = {}
+        wanted: dict[str, dict[str, Key]] = {}
         scans: set[tuple[str, str, tuple[str, ...]]] = set()
         compared: set[str] = set()
         for fragments, keys, names in cases:
@@ -188,7 +188,7 @@ class Roots:
                 if row["side"] in SIDES and row["type"] in self._sole:
                     key = keys.captured(row["side"], row["type"], key_from(row["key"]))
                     if row["presence"] != "UNOBSERVED":
-                        wanted.setdefault(row["type"], {})[write(key_document(key))] = key
+                        wanted.setdefault(row["type"], {})[repr(key_document(key))] = key
             for scan in fragments["scans"]:
                 if scan["side"] in SIDES and scan["type"] in self._sole:
                     names_of = {name for _, fields in scan["members"] for name, _ in fields}

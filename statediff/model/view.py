@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
@@ -203,12 +204,11 @@ class Ledger:
         """What was read beside the states, named as in a bundle: of the trace, of the answer."""
 
     @property
-    def looks(self) -> Mapping[str, set[Look]]:
-        """The entities that were looked at, by clause."""
-        clauses = dict.fromkeys((*self._looks, *self._shared))
+    def looks(self) -> Mapping[str, tuple[Collection[Look], ...]]:
+        """The entities that were looked at, by clause; one collection may serve many clauses."""
         return {
-            clause: self._looks.get(clause, set()).union(*self._shared.get(clause, {}).values())
-            for clause in clauses
+            clause: (self._looks.get(clause, ()), *self._shared.get(clause, {}).values())
+            for clause in dict.fromkeys((*self._looks, *self._shared))
         }
 
     def begin(self, clause: str) -> None:
@@ -240,7 +240,7 @@ class Ledger:
         try:
             yield found
         finally:
-            found.looks = frozenset(self.looks.get(self.clause, ()))
+            found.looks = frozenset(chain(*self.looks.get(self.clause, ())))
             found.scans = frozenset(self.scans.get(self.clause, ()))
             self._looks, self._shared, self.scans = looks, shared, scans
             self.again(found)

@@ -105,7 +105,11 @@ def states(chance: random.Random) -> tuple[State, State]:
 
 
 def looks(ledger: Ledger) -> Any:
-    return {clause: sorted(map(repr, held)) for clause, held in ledger.looks.items()}, ledger.scans
+    looks = {
+        clause: sorted(map(repr, {look for part in parts for look in part}))
+        for clause, parts in ledger.looks.items()
+    }
+    return looks, ledger.scans
 
 
 def kept(pair: tuple[State, State], deltas: Any, doubts: Any) -> JudgingContext:
