@@ -7,7 +7,8 @@ values in which one thing is multiplied by another if a reader is careless. The 
 slope of a straight line through the logarithms of bytes and of processor time, each the least of
 three; the clock does not count, so that other programs hardly matter. 1 is linear.
 
-Other cases have as many clauses as changed rows, where each clause fixes its row.
+Other cases have as many clauses as changed rows, where each clause fixes its row, or one clause
+about very many changed rows.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ REPEATS: Final = 3
 MOST: Final = 1.1
 """The exponent that is allowed."""
 CLAUSES: Final = (100, 200, 400, 700, 1_000)
+CHANGED: Final = (3_000, 10_000, 30_000, 100_000)
 MOST_OF_CLAUSES: Final = 1.15
 CONTRACT: Final = """\
 contract: bench/growth
@@ -317,6 +319,42 @@ def _fixed(size: int, section: str, clause: str) -> Pair:
     return _pair(f"{head}{section}:\n{clauses}{more}", size, [before, after])
 
 
+def _bulk(size: int, clause: str) -> Pair:
+    """So many changed rows, each with a row in another table that says it may be so."""
+    folder = Path(tempfile.mkdtemp(prefix="statediff-growth-"))
+    head, _, _ = CONTRACT.partition("require:")
+    contract = f"{head}{clause}"
+    if "require:" not in clause:
+        contract += "require:\n  - {update: t, set: {n: 1}, count: {min: 1}}\n"
+    for name, n in (("before", 0), ("after", 1)):
+        with closing(sqlite3.connect(folder / name)) as base:
+            base.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, of INTEGER)")
+            base.execute(
+                "CREATE TABLE a (id INTEGER PRIMARY KEY, t INTEGER REFERENCES t, ok INTEGER)"
+            )
+            rows = range(size)
+            base.executemany("INSERT INTO t VALUES (?, ?, ?)", ((i, n, i) for i in rows))
+            base.executemany("INSERT INTO a VALUES (?, ?, 1)", ((i, i) for i in rows))
+            base.commit()
+    return Pair(contract, statediff.Judge(contract, f"db={folder / 'before'}"), folder, size)
+
+
+_REQUIRED: Final = "require:\n  - {id: r, update: t, set: {n: 1}, count: {min: 1}, that: '"
+_BULK: Final = {
+    "with one value": "forbid:\n  - {update: t, where: new.n == 2}\n",
+    "all counted": _REQUIRED + "count(u for u in updated.t if u.n == 1) >= 1'}\n",
+    "all added up": _REQUIRED + "sum(u.n for u in updated.t) >= 1'}\n",
+    "each approved": _REQUIRED
+    + "all(any(a.t.id == u.id and a.ok == 1 for a in before.a) for u in updated.t)'}\n",
+    "each counted for": _REQUIRED
+    + "all(count(a for a in after.a if a.t.id == u.id) == 1 for u in updated.t)'}\n",
+    "each below some": _REQUIRED + "all(any(a.ok >= u.n for a in after.a) for u in updated.t)'}\n",
+    "by authorization": "effects:\n  - {on: update t, authorized_by: "
+    "'any(a.t.id == it.id and a.ok == 1 for a in before.a)'}\n",
+    "derived": "derive:\n  - {id: d, field: t.n, because: it follows, is: "
+    "'count(a for a in after.a if a.t.id == it.id)'}\n"
+    "require:\n  - {id: r, update: t, where: it.id == 0, set: {n: 1}}\n",
+}
 _FIXED: Final = {
     "by its key": ("require", "update: t, where: it.id == 0"),
     "by another field": ("require", "update: t, where: 'it.code == \"k0\"'"),
@@ -431,6 +469,17 @@ CASES: Final = (
         )
         for name, (where, clause) in _FIXED.items()
         for how, read in (("", Pair.score), (", once", Pair.judge_once))
+    ),
+    *(
+        Case(
+            f"changed rows, {name}",
+            partial(_bulk, clause=clause),
+            Pair.judge_once,
+            _size_of_pair,
+            CHANGED,
+            MOST_OF_CLAUSES,
+        )
+        for name, clause in _BULK.items()
     ),
 )
 

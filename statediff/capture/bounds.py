@@ -1,12 +1,13 @@
 """What a run wrote is judged as far as it goes into a verdict that somebody can read and replay.
 
-A run may write more than any evidence can hold. Of each type at most `MAX_ROWS` changed rows are
-judged, deletions first, then updates, then creations, each in the order of keys. The others are
-left out of the state after, whose enumeration is then incomplete, with their count and a digest as
-the cause: what is certain of the rows that are judged stands, and nothing is concluded from the
-absence of the others. So are those whose
-identities come after `MAX_KEY_BYTES` of identities. Where the changed rows of a type hold more than
-`MAX_BYTES`, their values of more than `KEPT_BYTES` are known by digest, before and after.
+A run may write more than any evidence can hold. At most `MAX_ROWS` changed rows of a source are
+judged, shared by the types that may have more than `LEAST_ROWS`, and of each type that many: first
+deletions, then updates, then creations, each in the order of keys. The others are left out of the
+state after, whose enumeration is then incomplete, with their count and a digest as the cause: what
+is certain of the rows that are judged stands, and nothing is concluded from the absence of the
+others. So are those whose identities come after so many bytes of identities. Where the changed rows
+of a type hold more than `MAX_BYTES`, their values of more than `KEPT_BYTES` are known by digest,
+before and after.
 
 The bounds depend on the two states alone, so that a replay, another machine and another day have
 the same. This step may not decide anything else, and it hides nothing: each bound is a cause.
@@ -40,12 +41,16 @@ from statediff.model.state import (
 )
 from statediff.model.values import Digested, Key, Observed, key_order
 
-MAX_ROWS: Final = 20_000
-"""Changed rows of a type that are judged."""
+MAX_ROWS: Final = 100_000
+"""Changed rows of a source that are judged, where types have more than `LEAST_ROWS`."""
+LEAST_ROWS: Final = 20_000
+"""Changed rows of a type that are judged, whatever others have."""
 MAX_BYTES: Final = 32 * 1024 * 1024
 """Bytes of text and bytes in the changed rows of a type, of both sides, that are kept."""
-MAX_KEY_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of the keys of the changed rows of a type that are judged."""
+MAX_KEY_BYTES: Final = 10 * 1024 * 1024
+"""Bytes of the keys of the changed rows that are judged, shared as these are."""
+LEAST_KEY_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of the keys of the changed rows of a type that are judged, whatever others have."""
 KEPT_BYTES: Final = 1024
 """A value of so many bytes is kept whatever the others have."""
 
@@ -54,12 +59,21 @@ Order = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much of what a run wrote is judged, for each type."""
+    """How much of what a run wrote is judged of each type; `most`: (rows, bytes of keys) of all.
 
-    rows: int = MAX_ROWS
+    The types that may go beyond their own bounds share these.
+    """
+
+    rows: int = LEAST_ROWS
     bytes: int = MAX_BYTES
-    key_bytes: int = MAX_KEY_BYTES
+    key_bytes: int = LEAST_KEY_BYTES
     kept: int = KEPT_BYTES
+    most: tuple[int, int] = (MAX_ROWS, MAX_KEY_BYTES)
+
+    def shared_by(self, types: int) -> Bounds:
+        """The bounds of each of so many types."""
+        rows, key_bytes = (most // types for most in self.most)
+        return replace(self, rows=max(self.rows, rows), key_bytes=max(self.key_bytes, key_bytes))
 
 
 BOUNDS: Final = Bounds()
@@ -110,18 +124,21 @@ def _ending(after: Capture, ends: Mapping[str, State]) -> History:
 def bound_states(before: State, after: State, bounds: Bounds) -> tuple[State, State]:
     """The states of one source, cut to the bounds; the same two where nothing goes beyond."""
     firsts, lasts = dict(before.tables), dict(after.tables)
-    is_cut = False
+    wide: list[tuple[str, Table, Table]] = []
     for name, last in after.tables.items():
         first = before.tables.get(name)
         if first is last:
             continue
         if first is None:  # the run made the type: every row of it is new
             first = build_table(last.type, (), MemoryChunks(), like=last)
-        if _are_known_few(first, last, bounds):
+        if not _are_known_few(first, last, bounds) and not _is_within(first, last, bounds):
+            wide.append((name, first, last))
+    shared = bounds.shared_by(max(1, len(wide)))
+    is_cut = False
+    for name, first, last in wide:
+        if _is_within(first, last, shared):
             continue
-        if not _may_go_beyond(first, last, bounds) or _are_few(first, last, bounds):
-            continue
-        cut = _Changes(first, last).cut(bounds)
+        cut = _Changes(first, last).cut(shared)
         if cut is not None:
             is_cut = True
             lasts[name] = cut[1]
@@ -172,6 +189,10 @@ def _may_go_beyond(before: Table, after: Table, bounds: Bounds) -> bool:
     if upper <= bounds.key_bytes:
         return False
     return bool(sum(batch.nbytes for batch in batches) > bounds.key_bytes)
+
+
+def _is_within(before: Table, after: Table, bounds: Bounds) -> bool:
+    return not _may_go_beyond(before, after, bounds) or _are_few(before, after, bounds)
 
 
 def _are_few(before: Table, after: Table, bounds: Bounds) -> bool:

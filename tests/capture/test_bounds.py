@@ -33,7 +33,7 @@ intent: Whatever the clauses below say, and nothing else.
 KEPT = "forbid:\n  - {id: kept, delete: user}\n"
 RENAME = "require:\n  - {id: renamed, update: user, where: 'it.id == 2', set: {name: B}}\n"
 LOGGED = "allow:\n  - {id: logged, create: log}\n"
-TIGHT = Bounds(rows=3, bytes=60, key_bytes=40, kept=4)
+TIGHT = Bounds(rows=3, bytes=60, key_bytes=40, kept=4, most=(3, 40))
 
 
 def captured(before: Any, after: Any) -> tuple[Capture, Capture]:
@@ -152,6 +152,20 @@ def test_no_bound_makes_a_match_or_changes_what_is_decided(
 
 def test_the_bounds_are_those_of_the_page() -> None:
     assert (BOUNDS.rows, BOUNDS.bytes, BOUNDS.key_bytes) == (20_000, 32 * 2**20, 2 * 2**20)
+    assert BOUNDS.most == (100_000, 10 * 2**20)
+
+
+def test_types_share_what_is_judged_of_all() -> None:
+    bounds = Bounds(rows=3, most=(12, 10 * 2**20))
+    body = (
+        "noop: true\n" + KEPT + "allow: [{id: logged, create: log}, {id: filled, create: spam}]\n"
+    )
+    found = {}
+    for spam in (0, 2, 50):
+        made = {**after(rows=12), "spam": [{"id": n} for n in range(spam)]}
+        done = judged(body, {**BEFORE, "spam": []}, made, bounds).judgement
+        found[spam] = [sum(d.type == name for d in done.deltas) for name in ("log", "spam")]
+    assert found == {0: [12, 0], 2: [12, 2], 50: [6, 6]}
 
 
 def test_a_history_ends_in_the_state_that_is_judged() -> None:

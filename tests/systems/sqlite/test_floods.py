@@ -48,3 +48,44 @@ def test_a_forbidden_deletion_stands_whatever_is_written_after_it(
     assert done.document["findings"][0]["clause"] == "kept"
     done.save(tmp_path / "bundle")
     assert sum(each.stat().st_size for each in (tmp_path / "bundle").rglob("*")) < MOST_BYTES
+
+
+MANY: Final = 100_000
+CLOSE: Final = "UPDATE item SET state = 'closed'"
+STOLEN: Final = "UPDATE item SET owner = 'thief' WHERE id = {}"
+ASKED: Final = "forbid:\n  - {id: stolen, update: item, where: new.owner == 'thief'}\n" + "".join(
+    f"  - {{id: f{n}, update: item, where: it.owner == 'u{n}' and new.size > 1000}}\n"
+    for n in range(13)
+)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("effect", "done", "verdict"),
+    [
+        ("update: item, set: {state: closed}", [CLOSE], "MATCH"),
+        ("delete: item, where: it.state == 'open'", ["DELETE FROM item"], "MATCH"),
+        (
+            "create: item, where: it.state == 'open'",
+            ["INSERT INTO item SELECT id + 1000000, owner, size, state FROM item"],
+            "MATCH",
+        ),
+        *(
+            ("update: item, set: {state: closed}", [CLOSE, STOLEN.format(at)], "DIVERGE")
+            for at in (0, 31_415, MANY - 1)
+        ),
+    ],
+)
+def test_a_hundred_thousand_changed_rows_are_judged(
+    effect: str, done: list[str], verdict: str, tmp_path: Path
+) -> None:
+    seed = "CREATE TABLE item (id INTEGER PRIMARY KEY, owner TEXT, size INTEGER, state TEXT)"
+    rows = (
+        f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY - 1}) "
+        "INSERT INTO item SELECT i, 'u' || (i % 50), i % 100, 'open' FROM n"
+    )
+    before = database(tmp_path / "a.db", seed, rows)
+    after = database(tmp_path / "b.db", seed, rows, *done)
+    body = f"{ASKED}require:\n  - {{{effect}, count: {{min: {MANY}}}}}\n"
+    assert judged(tmp_path, body, before, after, noop=False).verdict.value == verdict
