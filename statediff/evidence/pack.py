@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from statediff.errors import BundleError
 from statediff.evidence import documents as doc
+from statediff.evidence.canonical import write
 from statediff.evidence.fragments import collect, fragment_id, scan_id
 from statediff.evidence.histories import history_document
 from statediff.evidence.roots import CapturedKeys, Roots
@@ -63,7 +64,7 @@ def documents(
     leaves: Callable[[str, Iterable[str]], bool],
     roots: Roots,
 ) -> dict[str, Json]:
-    """Every document of the bundle but the contract and the manifest."""
+    """Every document of the bundle but the contract and the manifest; the largest as its bytes."""
     cases = tuple(decided)
     fragments, shown = [], []
     for case in cases:
@@ -71,6 +72,9 @@ def documents(
         moved = tuple(roots.differing(keys, names))
         fragments.append(_fragments(case, resolution, leaves, moved))
         shown.append((fragments[-1], keys, names))
+    proofs = write(roots.document(shown))
+    written = write(fragments)
+    del fragments, shown
     return {
         "schema.json": doc.schema_document(resolution.matchings[0].before.schema),
         "captures.json": {
@@ -88,9 +92,9 @@ def documents(
             "doubts": [],  # kept for the form of the bundle: what is in doubt is unobserved
             "readings_of": [[n, list(b), list(a)] for n, b, a in resolution.readings_of],
         },
-        "fragments.json": fragments,
-        "roots.json": roots.document(shown),
-        "index.json": [index(case.judgement, case.ledger, case.touched) for case in cases],
+        "fragments.json": written,
+        "roots.json": proofs,
+        "index.json": write([index(c.judgement, c.ledger, c.touched) for c in cases]),
         "trace.json": trace_document(heard.trace),
         "answer.json": doc.answer_document(heard.answer),
         "timeline.json": doc.timeline_document(heard.timeline),
@@ -228,15 +232,23 @@ def _count(types: Iterable[str]) -> dict[str, int]:
 
 
 def _read_sets(ledger: Ledger) -> dict[str, list[str]]:
-    sets: dict[str, set[str]] = {}
-    ids: dict[int, list[str]] = {}  # clauses look at the same rows
-    for clause, parts in ledger.looks.items():
-        for looks in parts:
-            if id(looks) not in ids:
-                ids[id(looks)] = [fragment_id(look.side, look.type, look.key) for look in looks]
-            sets.setdefault(clause, set()).update(ids[id(looks)])
+    """What each clause read, in order; clauses that looked at the same rows share a list."""
+    more: dict[str, set[str]] = {}
     for clause, scans in ledger.scans.items():
-        sets.setdefault(clause, set()).update(scan_id(s) for s in scans)
+        more.setdefault(clause, set()).update(map(scan_id, scans))
     for clause, names in ledger.heard.items():
-        sets.setdefault(clause, set()).update(names)
-    return {clause: sorted(found) for clause, found in sorted(sets.items()) if found}
+        more.setdefault(clause, set()).update(names)
+    shared: dict[tuple[int, ...], list[str]] = {}
+    found: dict[str, list[str]] = {}
+    looks = ledger.looks
+    for clause in sorted({*looks, *more}):
+        parts = [part for part in looks.get(clause, ()) if part]
+        place = tuple(map(id, parts))
+        if place not in shared:
+            distinct = {fragment_id(x.side, x.type, x.key) for part in parts for x in part}
+            shared[place] = sorted(distinct)
+        extra = more.get(clause)
+        ids = sorted({*shared[place], *extra}) if extra else shared[place]
+        if ids:
+            found[clause] = ids
+    return found

@@ -103,11 +103,14 @@ def make(
     beside: Mapping[str, bytes | None] = NOTHING_BESIDE,
     undisclosed: bytes | None = None,
 ) -> Bundle:
-    """A bundle of the given documents; `facts` go into the manifest.
+    """A bundle of the given documents, or their bytes; `facts` go into the manifest.
 
     `beside` are those of the `OPTIONAL` files that the contract names.
     """
-    files = {name: write(document) for name, document in documents.items()}
+    files = {
+        name: document if isinstance(document, bytes) else write(document)
+        for name, document in documents.items()
+    }
     files["contract.yaml"] = contract
     files |= {name: data for name, data in beside.items() if data is not None}
     if not _is_complete(files, FORMAT):
