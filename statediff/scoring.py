@@ -304,7 +304,8 @@ class Judge:
 
         A run whose state cannot be read or judged is INCONCLUSIVE, and the others are judged all
         the same. `ContractError` where the contract does not fit. With several workers a program
-        needs `if __name__ == "__main__":`; states that are no tables are judged in this process.
+        needs `if __name__ == "__main__":`. They read files themselves; states that are neither
+        tables nor files are judged in this process.
 
         With `evidence`, a folder has what each verdict was judged from, under one signature.
         """
@@ -414,7 +415,11 @@ def _paired(afters: Iterable[After], answers: Iterable[Any] | None) -> Iterator[
 
 def _score_there(judge: bytes, runs: list[bytes]) -> list[_Scored | None]:
     """The scores, in another process; None of a run that the first process has to judge."""
-    return [_score_or_none(*_judge_here(judge), run) for run in runs]
+    try:
+        here, recorder = _judge_here(judge)
+    except InputError:  # the state before has changed since the first process read it
+        return [None] * len(runs)
+    return [_score_or_none(here, recorder, run) for run in runs]
 
 
 def _score_or_none(judge: Judge, recorder: Recorder | None, run: bytes) -> _Scored | None:
