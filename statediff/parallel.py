@@ -17,6 +17,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -321,7 +322,7 @@ def _begun(folder: str, start: Start, environment: dict[str, str] | None) -> Non
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _asked)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    if start.method == "spawn":
+    if start.method == "spawn" or "pyarrow" in sys.modules:
         import_sparingly()
 
 

@@ -2,11 +2,13 @@
 
 `Judged` is a judged trial. A `Judge` keeps a contract and the state before: its `score` is what a
 trainer needs of each run, its `so_far` what a guard needs on the way, its `judge` the whole.
+
+A function imports what it alone uses, so that a program that names a `Judge` loads nothing that
+judges before there is one.
 """
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import pickle
@@ -18,31 +20,27 @@ from enum import Enum
 from functools import cached_property, lru_cache, partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from statediff.agents.function import as_answer
-from statediff.contract.file import ContractFile, parse_contract
+from statediff import kernel
 from statediff.errors import ContractError, InputError, StatediffError, UsageError
 from statediff.evidence.package import NO_BUNDLE, Bundle
-from statediff.kernel import Evaluated, Prepared, TrialFacts, binding_error, evaluate, prepare
 from statediff.later import Later, later
-from statediff.model.graph import MAX_NODES, Graph
-from statediff.model.readings import Capture
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Verdict
-from statediff.packs import known_sandbox
-from statediff.parallel import Processes, Start, in_order
-from statediff.reports.line import trial_line
-from statediff.reports.plain import plain_judgement
 from statediff.scores import Score, Standing, score_of, standing_of, unread
-from statediff.workspace import inputs
-from statediff.workspace.batches import Evidence, Recorder, Written, book
-from statediff.workspace.cases import Chosen, load_case
-from statediff.workspace.contracts import contract_path
-from statediff.workspace.folders import keep_bundle
-from statediff.workspace.warm import After, State, keep
+
+if TYPE_CHECKING:
+    from statediff.contract.file import ContractFile
+    from statediff.kernel import Evaluated, Prepared
+    from statediff.model.graph import Graph
+    from statediff.model.readings import Capture
+    from statediff.parallel import Processes
+    from statediff.workspace.batches import Evidence, Recorder, Written
+    from statediff.workspace.cases import Chosen
+    from statediff.workspace.warm import After, State
 
 
 class Given(Enum):
@@ -86,6 +84,8 @@ class Judged(Later):
     @cached_property
     def document(self) -> Mapping[str, Any]:
         """The judgement as plain JSON: `statediff show --json`."""
+        from statediff.reports.plain import plain_judgement
+
         found: Mapping[str, Any] = plain_judgement(self.bundle, "")
         return found
 
@@ -103,13 +103,15 @@ class Judged(Later):
     @property
     def line(self) -> str:
         """The one thing worth knowing first."""
+        from statediff.reports.line import trial_line
+
         return trial_line(self.bundle)
 
     def text(self, width: int = WIDTH) -> str:
         """The report of `statediff show`, without colours."""
-        from rich.console import Console  # noqa: PLC0415 - takes a while, and few print
+        from rich.console import Console
 
-        from statediff.reports.text import trial_report  # noqa: PLC0415 - as above
+        from statediff.reports.text import trial_report
 
         written = io.StringIO()
         console = Console(
@@ -130,22 +132,25 @@ class Judged(Later):
 
     def html(self) -> str:
         """The report as one page that needs nothing else."""
-        from statediff.reports.html import trial_html  # noqa: PLC0415 - takes a while
+        from statediff.reports.html import trial_html
 
         return trial_html(self.bundle)
 
-    def graph(self, of: Collection[str] | None = None, limit: int = MAX_NODES) -> Graph:
+    def graph(self, of: Collection[str] | None = None, limit: int | None = None) -> Graph:
         """What changed and its neighborhood, as a `networkx.MultiDiGraph`.
 
         `of` names deltas or entities, for the neighborhood of these alone. docs/graph.md has its
         attributes; `UsageError` where more than `limit` entities changed.
         """
-        from statediff.reports.graph import trial_graph  # noqa: PLC0415 - few hold a graph
+        from statediff.model.graph import MAX_NODES
+        from statediff.reports.graph import trial_graph
 
-        return trial_graph(self.bundle, of, limit)
+        return trial_graph(self.bundle, of, MAX_NODES if limit is None else limit)
 
     def save(self, folder: str | Path) -> Path:
         """The bundle lies in the folder, whole. Nothing there is overwritten: `UsageError`."""
+        from statediff.workspace.folders import keep_bundle
+
         keep_bundle(self.bundle, Path(folder))
         return Path(folder)
 
@@ -188,12 +193,15 @@ class Judge:
         `ContractError` where the contract fits no run that begins in the state, whatever it does.
         Of JSON, CSV and the like, whose types both states of a run decide, the first run says it.
         """
+        from statediff.packs import known_sandbox
+        from statediff.workspace.warm import keep
+
         self.contract = contract_of(contract)
         self._kept = keep(before, schema, known_sandbox(self.contract))
         self._prepared: dict[int, Prepared] = {}
         known = self._kept.known()
         if known is not None:
-            error = binding_error(self.contract, known, untyped=self._kept.untyped)
+            error = kernel.binding_error(self.contract, known, untyped=self._kept.untyped)
             error = error or self._prepare(known).null_run
             if error is not None:
                 raise error
@@ -251,7 +259,7 @@ class Judge:
         """The contract over a capture before, which is one of few as long as states are alike."""
         known = self._prepared.get(id(before))
         if known is None or known.before is not before:
-            known = prepare(self.contract, before, facts=TrialFacts.offline())
+            known = kernel.prepare(self.contract, before, facts=kernel.TrialFacts.offline())
             if len(self._prepared) >= _PREPARED:
                 self._prepared.clear()
             self._prepared[id(before)] = known
@@ -273,13 +281,13 @@ class Judge:
         before, last = self._kept.captures(after)
         said, calls = self._beside(answer, trace, complete_trace)
         return Judged.of(
-            evaluate(
+            kernel.evaluate(
                 self.contract,
                 before,
                 last,
                 trace=calls,
                 answer=said,
-                facts=TrialFacts.offline(ended),
+                facts=kernel.TrialFacts.offline(ended),
                 packs_later=True,
             )
         )
@@ -296,7 +304,8 @@ class Judge:
 
         A run whose state cannot be read or judged is INCONCLUSIVE, and the others are judged all
         the same. `ContractError` where the contract does not fit. With several workers a program
-        needs `if __name__ == "__main__":`; states that are no tables are judged in this process.
+        needs `if __name__ == "__main__":`. They read files themselves; states that are neither
+        tables nor files are judged in this process.
 
         With `evidence`, a folder has what each verdict was judged from, under one signature.
         """
@@ -305,6 +314,8 @@ class Judge:
         runs = _paired(afters, answers)
         if evidence is None:
             return [score for score, _, _ in self._each(runs, workers, None)]
+        from statediff.workspace.batches import book
+
         found: list[Score] = []
         with book(evidence, self.contract) as batch:
             for score, written, run in self._each(runs, workers, batch.recorder):
@@ -319,8 +330,10 @@ class Judge:
         if workers == 1 or not self._kept.is_portable:
             yield from ((*_score_or_why(self, recorder, *run), run) for run in runs)
             return
+        from statediff.parallel import Processes, Start, in_order
+
         work = partial(_score_there, pickle.dumps((self, recorder)))
-        start = Start("forkserver", (__name__,))
+        start = Start("forkserver", _JUDGING)
         waiting: deque[list[_Run]] = deque()
 
         def pieces() -> Iterator[list[bytes]]:
@@ -356,6 +369,8 @@ class Judge:
         ended: str | None = None,
     ) -> Score:
         """`score` in a thread, while the loop goes on."""
+        import asyncio
+
         work = partial(self.score, after, answer=answer, trace=trace, ended=ended)
         return await asyncio.to_thread(work, complete_trace=complete_trace)
 
@@ -363,15 +378,25 @@ class Judge:
         self, answer: Any, trace: str | Path | None, complete_trace: bool
     ) -> tuple[Value | NoAnswer, Trace]:
         """What the agent said, and its calls."""
+        from statediff.workspace import inputs
+
         said = answer_of(answer, self.contract.content.answer.form)
         return said, inputs.trace_from(None if trace is None else Path(trace), complete_trace)
 
 
+_JUDGING: Final = (
+    __name__,
+    "statediff.kernel.prepared",
+    "statediff.agents.handover",
+    "statediff.workspace.batches",
+    "statediff.workspace.warm",
+)
+"""What a process that scores imports before it is forked."""
 _PREPARED: Final = 32
 """Captures before over which a contract is kept prepared."""
 _Run: TypeAlias = tuple[Any, Any]
 """A state after and what the agent said."""
-_Scored: TypeAlias = tuple[Score, Written | None]
+_Scored: TypeAlias = "tuple[Score, Written | None]"
 """A score, and what is written of its run; of one that was not read there is nothing."""
 _MISSING: Final = object()
 _PIECE: Final = 64
@@ -390,7 +415,11 @@ def _paired(afters: Iterable[After], answers: Iterable[Any] | None) -> Iterator[
 
 def _score_there(judge: bytes, runs: list[bytes]) -> list[_Scored | None]:
     """The scores, in another process; None of a run that the first process has to judge."""
-    return [_score_or_none(*_judge_here(judge), run) for run in runs]
+    try:
+        here, recorder = _judge_here(judge)
+    except InputError:  # the state before has changed since the first process read it
+        return [None] * len(runs)
+    return [_score_or_none(here, recorder, run) for run in runs]
 
 
 def _score_or_none(judge: Judge, recorder: Recorder | None, run: bytes) -> _Scored | None:
@@ -449,6 +478,10 @@ def load_contract(
     With `case`, the contract of that case, from its own `cases:` or the file `cases`; `inputs`
     replace those of the contract. `ContractError` names every problem with its line.
     """
+    from statediff.contract.file import parse_contract
+    from statediff.workspace.cases import Chosen, load_case
+    from statediff.workspace.contracts import contract_path
+
     chosen = chosen_cases(case or (), cases, inputs)
     if isinstance(named, str) and "\n" in named:
         if chosen != Chosen():
@@ -463,9 +496,13 @@ def answer_of(answer: Any, form: str) -> Value | NoAnswer:
     What an agent can say and no answer can be (too long or too deep, NaN, half of a surrogate pair)
     is no answer: so a run cannot end without a verdict by what it says.
     """
+    from statediff.agents.handover import as_answer
+
     if answer is NOT_GIVEN:
         return NoAnswer("none was given")
     if isinstance(answer, Path):
+        from statediff.workspace import inputs
+
         return inputs.answer_from(answer, form)
     said = as_answer(answer)
     if isinstance(said, NoAnswer):
@@ -483,6 +520,8 @@ def chosen_cases(
     names: str | Sequence[str], file: str | Path | None, inputs: Mapping[str, Any] | None
 ) -> Chosen:
     """The cases that are named, and the inputs that replace theirs."""
+    from statediff.workspace.cases import Chosen
+
     try:
         given = read_tree(json.dumps(dict(inputs or {}), allow_nan=False).encode(), Limits())
     except (TypeError, ValueError, RecursionError, Flaw) as error:
@@ -496,4 +535,4 @@ def chosen_cases(
 
 def contract_of(contract: ContractFile | str | Path) -> ContractFile:
     """The contract, loaded if it is not yet."""
-    return contract if isinstance(contract, ContractFile) else load_contract(contract)
+    return load_contract(contract) if isinstance(contract, str | Path) else contract

@@ -66,6 +66,30 @@ def test_importing_statediff_imports_nothing_else():
     assert ran.stdout.split() == ["statediff._version", "statediff.errors"]
 
 
+def test_to_name_a_judge_loads_nothing_that_judges():
+    """A program pays for pyarrow, and for pandas that comes with it, once it has a judge."""
+    late = "numpy pandas pyarrow pydantic ruamel httpx asyncio pygments rich cryptography ssl"
+    program = (
+        "import sys, statediff; statediff.Judge, statediff.Verdict, statediff.load_contract;"
+        "print(len(sys.modules), *sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    count, *names = ran.stdout.split()
+    assert not {*late.split(), "statediff.api"} & set(names)
+    assert int(count) <= 200
+
+
+def test_a_contract_is_read_without_what_agents_and_pages_need():
+    program = f"import sys, statediff; statediff.load_contract({CONTRACT!r}); print(*sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    late = {"pandas", "httpx", "asyncio", "pygments", "rich", "statediff.contract.lint"}
+    assert not late & set(ran.stdout.split())
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_mypy_sees_the_public_names_and_no_other(tmp_path: Path):

@@ -9,6 +9,7 @@ import os
 import pickle
 import re
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
@@ -249,6 +250,75 @@ def test_a_run_that_kills_its_process_is_lost_alone(tmp_path: Path):
     opener = open_batch(tmp_path / "batch", (Signer("Ada", key, ("evaluator",), None, None),))
     assert opener.batch.records.record(1)["unread"] == found[1].why
     assert opener.judged(2).judgement.verdict is Verdict.DIVERGE
+
+
+def desk(path: Path, *closed: int) -> str:
+    """A SQLite file with tickets 1 to 200, some of them closed."""
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("CREATE TABLE ticket (id INTEGER PRIMARY KEY, status TEXT NOT NULL)")
+        rows = ((at, "closed" if at in closed else "open") for at in range(1, 201))
+        base.executemany("INSERT INTO ticket VALUES (?, ?)", rows)
+        base.commit()
+    return f"desk={path}"
+
+
+HELD: list[str] = []
+
+
+def held() -> dict[str, Any]:
+    """Tables that only this process has."""
+    return {"ticket": [{"id": 7, "status": status} for status in HELD]}
+
+
+def test_files_are_read_and_compared_by_the_workers(tmp_path: Path):
+    """The first process hands out their names; what only it has, it reads itself."""
+    judge = Judge(CLOSE, desk(tmp_path / "before.sqlite"))
+    right, wrong = desk(tmp_path / "7.sqlite", 7), desk(tmp_path / "78.sqlite", 7, 8)
+    runs = [right, wrong, [right], "desk=nowhere.sqlite", CLOSED] * 60
+    begin = time.process_time()
+    alone = judge.score_many(runs)
+    middle = time.process_time()
+    with patch.object(Judge, "score", autospec=True, side_effect=Judge.score) as here:
+        shared = judge.score_many(runs, workers=2)
+    rewards = [score.reward for score in shared[:5]]
+    assert rewards == [1.0, 0.0, 1.0, None, None]
+    assert shared == alone
+    assert {str(call.args[1]) for call in here.call_args_list} <= {runs[3], str(CLOSED)}
+    begun = time.process_time()
+    judge.score_many(runs[:3] * 200, workers=2)
+    share = (time.process_time() - begun) / 600
+    assert share <= (middle - begin) / len(runs) / 5
+
+
+def test_a_function_is_called_by_the_process_that_has_it():
+    HELD[:] = ["open"]
+    judge = Judge(CLOSE, held)
+    HELD[:] = ["closed"]
+    assert [score.reward for score in judge.score_many([held] * 3, workers=2)] == [1.0] * 3
+
+
+def test_workers_that_find_another_state_before_judge_nothing(tmp_path: Path):
+    before = tmp_path / "before.sqlite"
+    judge = Judge(CLOSE, desk(before))
+    runs = [desk(tmp_path / "7.sqlite", 7), desk(tmp_path / "78.sqlite", 7, 8)]
+    before.unlink()
+    desk(before, 7)
+    assert [score.reward for score in judge.score_many(runs, workers=2)] == [1.0, 0.0]
+
+
+def test_the_evidence_of_files_is_the_same_for_any_number_of_workers(tmp_path: Path):
+    judge = Judge(CLOSE, desk(tmp_path / "before.sqlite"))
+    runs = [desk(tmp_path / "7.sqlite", 7), desk(tmp_path / "78.sqlite", 7, 8)]
+    generate(tmp_path / "key")
+    at = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    found = []
+    for workers in (1, 2):
+        folder = tmp_path / f"batch-{workers}"
+        evidence = statediff.Evidence(folder=folder, key=tmp_path / "key", at=at)
+        judge.score_many(runs, workers=workers, evidence=evidence)
+        files = sorted(each for each in folder.rglob("*") if each.is_file())
+        found.append({str(each.relative_to(folder)): each.read_bytes() for each in files})
+    assert found[0] == found[1]
 
 
 class Killer(dict):  # type: ignore[type-arg]

@@ -24,7 +24,13 @@ from typing import Any, Final, TypeAlias
 
 from statediff.agents.callee import awaited, unreadable
 from statediff.agents.command import CommandAgent
-from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH, read_answer, read_trace
+from statediff.agents.handover import (
+    MAX_ANSWER_BYTES,
+    MAX_HANDED_DEPTH,
+    as_answer,
+    read_answer,
+    read_trace,
+)
 from statediff.agents.isolation import NONE
 from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import tool_table
@@ -289,14 +295,3 @@ def _told(run: AgentRun, said: Mapping[str, Any]) -> AgentRun:
     if "returned" not in said and run.error is None:
         return replace(run, error="the agent's process ended without a word", ending=ENDED_IN_CRASH)
     return plain
-
-
-def as_answer(returned: object) -> Value | NoAnswer:
-    """What a function returned, read as if it had been written to the answer file."""
-    try:
-        raw = json.dumps(returned, ensure_ascii=False, allow_nan=False).encode("utf-8")
-        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
-    except (TypeError, ValueError, RecursionError) as error:
-        return NoAnswer(f"the answer is not JSON: {error}")
-    except InputError as error:
-        return NoAnswer(str(error))

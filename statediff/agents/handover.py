@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import stat
 from collections.abc import Callable
@@ -53,6 +54,17 @@ def read_answer(path: Path, form: str = "json") -> Value | NoAnswer:
         return answer_in(raw, "answer", form, MAX_HANDED_DEPTH)
     except _Unread as error:
         return NoAnswer(unread_because(str(error)))
+    except InputError as error:
+        return NoAnswer(str(error))
+
+
+def as_answer(returned: object) -> Value | NoAnswer:
+    """What a function returned, read as if it had been written to the answer file."""
+    try:
+        raw = json.dumps(returned, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
+    except (TypeError, ValueError, RecursionError) as error:
+        return NoAnswer(f"the answer is not JSON: {error}")
     except InputError as error:
         return NoAnswer(str(error))
 

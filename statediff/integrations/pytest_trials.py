@@ -33,7 +33,7 @@ import pytest
 
 from statediff import api
 from statediff.agents.commandline import CommandLine
-from statediff.agents.function import as_answer
+from statediff.agents.handover import as_answer
 from statediff.agents.trial import Agent
 from statediff.api import AnAgent, Judged
 from statediff.contract.file import ContractFile, load_contract

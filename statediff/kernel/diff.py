@@ -385,7 +385,7 @@ class _Comparison:
             is_open = isinstance(sides[0], Unobserved) or isinstance(sides[1], Unobserved)
             if is_open and self._is_unknown(name, sides):
                 unknown.append(name)
-            elif not same(sides[0], sides[1]):
+            elif (name not in view.ruled and not is_unread) or not same(sides[0], sides[1]):
                 differing.append(name)
         if self._immutable and self._is_another(canonical, differing):
             gone, new = RowChange(key, before, None), RowChange(key, None, after)

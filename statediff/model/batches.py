@@ -365,7 +365,7 @@ def _normal_buffers(array: pa.Array, head: Head) -> list[memoryview]:
             numbers = np.frombuffer(array.buffers()[1], np.int64)
             filled = numbers[start : start + length] * flags
             return [*views, filled.view(np.uint8).data]
-        array = pc.fill_null(array, _NOTHING[array.type])
+        array = pc.fill_null(array, _nothing(array.type))
         start = array.offset
     if not head.width:
         return [*views, _bitmap(array.to_numpy(zero_copy_only=False))]
@@ -387,16 +387,15 @@ _NUMBERS: Final = (pa.int64(), _FLOAT)
 _FIXED: Final = 2
 """Buffers of a column whose values are of one width."""
 _OFFSET_BYTES: Final = 4
-_NOTHING: Final = {
-    kind: pa.array([nothing], kind)[0]
-    for kind, nothing in (
-        (pa.bool_(), False), (pa.string(), ""),
-        (pa.binary(), b""), (pa.timestamp("us", tz="UTC"), 0), (pa.timestamp("us"), 0),
-        (pa.date32(), 0),
-    )
-}  # fmt: skip
-"""What stands in a null slot."""
 
 
 def _bitmap(flags: Any) -> memoryview:
     return memoryview(np.packbits(flags, bitorder="little").tobytes())
+
+
+@lru_cache(maxsize=16)
+def _nothing(kind: pa.DataType) -> pa.Scalar:
+    """What stands in a null slot; with its first scalar pyarrow imports pandas if there is one."""
+    if pa.types.is_boolean(kind):
+        return pa.scalar(False, kind)
+    return pa.scalar(b"" if pa.types.is_string(kind) or pa.types.is_binary(kind) else 0, kind)

@@ -88,9 +88,11 @@ def table_changes(
     for left, right in pairs:
         found = batch_changes(before.type, left, after.type, right)
         for key, was, row in found if len(found) <= MAX_ROWS else ():
-            for table, read in ((before, was), (after, row)):
-                if read is not None:
-                    table.keep(key_order(key), read)
+            order = key_order(key)
+            if was is not None:
+                before.keep(order, was)
+            if row is not None:
+                after.keep(order, row)
         yield from found
 
 
@@ -314,12 +316,13 @@ def _rows_at(entity_type: EntityType, batch: pa.RecordBatch, indexes: Indexes) -
         for head, column in zip(layout_of(batch.schema).heads, batch.columns, strict=True)
     }
     absent = [ABSENT] * len(places)
-    names, parts = list(entity_type.by_name), [columns[name] for name in entity_type.key]
+    parts = [columns[name] for name in entity_type.key]
     keys = zip(*parts, strict=True) if parts else columns[KEYLESS_KEY]
-    return [
-        (key, {name: columns.get(name, absent)[at] for name in names})
-        for at, key in enumerate(keys)
-    ]
+    rows: list[Row] = [{} for _ in places]
+    for name in entity_type.by_name:
+        for row, cell in zip(rows, columns.get(name, absent), strict=True):
+            row[name] = cell
+    return list(zip(keys, rows, strict=True))
 
 
 def _candidates(before: pa.RecordBatch, after: pa.RecordBatch) -> Mask:

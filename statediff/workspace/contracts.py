@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from statediff.contract.authoring.versions import FILE, Release, Releases, identifier, read_releases
 from statediff.contract.document.load import read_bytes
 from statediff.contract.file import ContractFile, load_contract
-from statediff.contract.lint.subject import remark
 from statediff.errors import ContractError, InputError, Problem, UsageError
 from statediff.model.values import printable
 from statediff.packs import (
@@ -147,6 +146,8 @@ def review_remarks(path: Path, file: ContractFile) -> tuple[Problem, ...]:
     if known is None or known.reviewed is not None:
         return ()
     message = f"{name} was released by {known.released_by} on {known.on}, and nobody reviewed it"
+    from statediff.contract.lint.subject import remark
+
     return (remark(file.source, "unreviewed", ("version",), message),)
 
 
@@ -285,6 +286,8 @@ class States:
 
     def remarks(self, file: ContractFile) -> Iterator[Problem]:
         """The later work that an agent can read in the contract's sandbox."""
+        from statediff.contract.lint.subject import remark
+
         for source, text in self._remarks.get(known_sandbox(file) or "", ()):
             yield remark(file.source, "later-work", ("sandbox",), f"in {source}, {text}")
 

@@ -159,19 +159,35 @@ class _Tables:
 class KeptPlaces:
     """Paths, URLs and functions: read, or copied where both states make the schema."""
 
-    is_portable = False
-
     def brief(self, after: Any) -> Any:
-        """The state itself."""
+        """The names of its files. `InputError` of what another process would see otherwise."""
+        if isinstance(after, str | Path):
+            return after
+        if isinstance(after, Mapping) or not all(isinstance(each, str | Path) for each in after):
+            raise InputError("only the process that has the state can read it")
         return after
 
     def __init__(self, before: Any, refined: Refined) -> None:
-        self._refined = refined
-        files = inputs.distinct_states(names_of(before), "the state before")
+        self._names = names_of(before)
+        self._is_elsewhere = False
+        files = inputs.distinct_states(self._names, "the state before")
         refined.require_described([file.source for file in files])
         self._places = {file.source: _KeptPlace(file, refined(file.source)) for file in files}
         self.untyped = frozenset(file.source for file in files if file.reader.series is not None)
+        self._refined = refined
         self._before: tuple[list[SourceCapture], Capture] | None = None
+        are_names = all(isinstance(name, str) for name in self._names)
+        self.is_portable = are_names and all(map(_is_whole_file, self._places.values()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.is_portable:
+            raise TypeError("only tables, and files that are read on their own, can be pickled")
+        return _read_elsewhere, (self._names, self._refined, self.content())
+
+    def content(self) -> list[tuple[Any, ...]]:
+        """What was read of each source, to compare with what another process reads there."""
+        read = [place.source.part for place in self._places.values() if place.source is not None]
+        return [(part.reading.source, part.reading.digest, part.state.schema) for part in read]
 
     def known(self) -> Capture | None:
         """What was read; of a place that is copied nothing was."""
@@ -193,6 +209,8 @@ class KeptPlaces:
         if isinstance(after, Mapping):
             raise UsageError(ALIKE)
         files = inputs.distinct_states(names_of(after), "the state after")
+        if self._is_elsewhere and not all(map(_is_file, files)):
+            raise InputError("only the process that began can read it")
         files = inputs.named_alike(tuple(p.file for p in self._places.values()), files)
         if [file.source for file in files] != list(self._places):
             names = ", ".join(self._places), ", ".join(file.source for file in files)
@@ -203,7 +221,7 @@ class KeptPlaces:
         before = self._first([one for one, _ in pairs], store, clock)
         return before, take([two for _, two in pairs], store, clock, before, "after")
 
-    def _first(self, sources: list[Source], store: ChunkStore, clock: Clock) -> Capture:
+    def _first(self, sources: Sequence[Source], store: ChunkStore, clock: Clock) -> Capture:
         """The capture before, the same object as long as what was read is."""
         parts = [one.part for one in sources if isinstance(one, _Read)]
         is_read = len(parts) == len(sources)
@@ -215,6 +233,28 @@ class KeptPlaces:
         return before
 
 
+def _read_elsewhere(
+    names: list[str], refined: Refined, content: list[tuple[Any, ...]]
+) -> KeptPlaces:
+    """The state before, read again by another process. `InputError` where it is not as it was."""
+    found = KeptPlaces(names, refined)
+    if not found.is_portable or found.content() != content:
+        raise InputError("the state before is not what it was when it was read")
+    found._is_elsewhere = True  # noqa: SLF001 - one of this module
+    return found
+
+
+def _is_file(file: inputs.StateFile) -> bool:
+    """Whether every process of the machine reads the same of it: no URL, no function, no pipe."""
+    return file.url is None and not file.is_stdin
+
+
+def _is_whole_file(place: _KeptPlace) -> bool:
+    """Whether the place is such a file, and all of it was read when it was kept."""
+    part = None if place.source is None else place.source.part
+    return _is_file(place.file) and part is not None and part.reading.is_complete
+
+
 class _KeptPlace:
     """One place: its source as it was read, or its copy."""
 
@@ -223,7 +263,7 @@ class _KeptPlace:
         self._refinement = refinement
         self.copy: StateInput | None = None
         self._pairs: KeptPairs | None = None
-        self.source: Source | None = None
+        self.source: _Read | None = None
         self._reader: PageReader | None = None
         if file.reader.series is not None:
             folder = tempfile.mkdtemp(prefix="statediff-before-")

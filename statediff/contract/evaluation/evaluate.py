@@ -167,11 +167,11 @@ def _compare(node: Compare, context: EvalContext, env: Env) -> int:
     else:
         op = _POSITIVE.get(node.op, node.op)
         if isinstance(node.left, Call) or isinstance(node.right, Call):
-            sides = _reckoned(node.left, context, env), _reckoned(node.right, context, env)
-            decided = compared(op, *sides)
-            left, right = (side.result for side in sides)
+            one, two = _reckoned(node.left, context, env), _reckoned(node.right, context, env)
+            decided = compared(op, one, two)
+            left, right = one.result, two.result
             if decided is not None:
-                left, right = (side.shown for side in sides)
+                left, right = one.shown, two.shown
         else:
             left, right = evaluate(node.left, context, env), evaluate(node.right, context, env)
             decided = None

@@ -358,8 +358,9 @@ def _of_loops(
             found.reason = found.reason or (MAYBE if value.maybe_undefined else "")
         if mask == TRUE and not more and not isinstance(inner, Undefined):
             found.values.append(value)
-            held = (inner[loop.name] for loop in body.loops)
-            found.holders.append(tuple(each for each in held if isinstance(each, EntityRef)))
+            if context.trail is not None:
+                held = [inner[loop.name] for loop in body.loops]
+                found.holders.append(tuple([each for each in held if isinstance(each, EntityRef)]))
         else:
             found.maybe += 1
             found.doubted.append(value)

@@ -312,7 +312,8 @@ def _extreme(name: str, values: list[Result], beside: Partial) -> Result:
 
 def compared(op: str, left: Reckoned, right: Reckoned) -> int | None:
     """The outcome that all values within the bounds have; None where there is no such."""
-    if not any(isinstance(side.result, (Unknown, Undefined)) for side in (left, right)):
+    is_open = isinstance(left.result, (Unknown, Undefined))
+    if not is_open and not isinstance(right.result, (Unknown, Undefined)):
         return None
     match op:
         case "<":

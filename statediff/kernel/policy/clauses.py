@@ -305,14 +305,14 @@ def _required(pattern: Pattern, context: JudgingContext) -> Finding:
     counted = every(pattern, context) if pattern.is_every else _counted(pattern, context, matches)
     if isinstance(counted, Finding):
         return counted
-    definite = [m for m in matches if m.holds]
+    definite = [m for m in matches if m.mask == TRUE]
     deltas = named(pattern, definite)
     doubts = relevant(pattern, context, ~FALSE)
     that = that_of_all(pattern, context, matches, doubt_causes(doubts))
     if not that.mask & TRUE:
         return _that_fails(pattern, that, definite, context.tell)
     # An undefined condition fails the whole clause, so that it may not even be possible.
-    breakable = [m for m in matches if not m.holds and m.mask & UNDEFINED]
+    breakable = [m for m in matches if m.mask != TRUE and m.mask & UNDEFINED]
     perhaps = [d for d in doubts if context.possible(pattern, d) & UNDEFINED]
     causes = counted | doubt_causes(perhaps)
     causes = causes.union(*(m.why for m in breakable))
@@ -329,8 +329,8 @@ def _counted(
     pattern: Pattern, context: JudgingContext, matches: list[Match]
 ) -> Finding | set[Cause]:
     """A finding if there are too few or too many; else what keeps the number from being known."""
-    definite = [m for m in matches if m.holds]
-    possible = [m for m in matches if not m.holds and m.mask & TRUE]
+    definite = [m for m in matches if m.mask == TRUE]
+    possible = [m for m in matches if m.mask != TRUE and m.mask & TRUE]
     doubts = relevant(pattern, context, TRUE)
     number = len(definite)
     more = further(pattern, matches, doubts)

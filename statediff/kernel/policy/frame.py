@@ -65,14 +65,20 @@ def explain(
 
 
 def _explain_one(delta: Delta, said: list[ExplanationVote]) -> ExplainedDelta:
-    by = tuple([entry.by for entry in said if entry.mask == TRUE])
+    by: list[str] = []
+    open_: list[ExplanationVote] = []
+    for entry in said:
+        if entry.mask == TRUE:
+            by.append(entry.by)
+        elif entry.mask != FALSE:
+            open_.append(entry)
     if by:
-        return ExplainedDelta(delta, by, Truth.HOLDS)
-    open_ = [entry for entry in said if entry.mask != FALSE]
+        return ExplainedDelta(delta, tuple(by), Truth.HOLDS)
+    if not open_:
+        return ExplainedDelta(delta, (), Truth.FAILS)
     causes = frozenset[Cause]().union(*(entry.causes for entry in open_))
-    if open_ and not causes:
-        causes = frozenset({Reason.WHETHER_EXPLAINED(clause=open_[0].by)})
-    return ExplainedDelta(delta, (), Truth.UNKNOWN if open_ else Truth.FAILS, causes)
+    causes = causes or frozenset({Reason.WHETHER_EXPLAINED(clause=open_[0].by)})
+    return ExplainedDelta(delta, (), Truth.UNKNOWN, causes)
 
 
 def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote]:
@@ -83,7 +89,7 @@ def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote
             covers = _covers(pattern, delta, context)
             if FALSE in (covers.mask, bound.mask):
                 continue
-            if match.holds and covers.mask == bound.mask == TRUE:
+            if match.mask == covers.mask == bound.mask == TRUE:
                 yield ExplanationVote(delta, pattern.id, TRUE)
                 continue
             why = frozenset[Cause]() if match.holds else match.why
