@@ -133,7 +133,9 @@ def bound_states(before: State, after: State, bounds: Bounds) -> tuple[State, St
             first = build_table(last.type, (), MemoryChunks(), like=last)
         if not _are_known_few(first, last, bounds) and not _is_within(first, last, bounds):
             wide.append((name, first, last))
-    shared = bounds.shared_by(max(1, len(wide)))
+    if not wide:
+        return before, after
+    shared = bounds.shared_by(len(wide))
     is_cut = False
     for name, first, last in wide:
         if _is_within(first, last, shared):
