@@ -503,7 +503,8 @@ def test_soft_deletion_is_a_delete_and_its_undoing_a_create(gone: Any, kept: Any
     after = state(plain((1, "w", 1, 1, gone), (2, "y", 1, 1, kept), (3, "q", 1, 1, gone), of=soft))
     found = diff(before, after)
     assert brief(found) == [
-        ("delete", "plain[1]"), ("create", "plain[2]"), ("update", "plain[3].a"),
+        ("delete", "plain[1]"), ("update", "plain[1].a"), ("create", "plain[2]"),
+        ("update", "plain[3].a"),
     ]  # fmt: skip
     assert found.deltas[0].label is Label.IRREVERSIBLE
     assert found.deltas[0].after is ABSENT
@@ -786,12 +787,15 @@ def test_a_cell_that_was_not_observed_is_doubted_and_the_others_are_compared(
 @pytest.mark.parametrize(
     ("of", "before", "after", "deltas", "doubts"),
     [
-        # What decides identity or deletion was not observed: of the whole entity nothing is known.
+        # What decides identity was not observed: of the whole entity nothing is known.
         (NAMED, (1, "x", 1, MISSED), (1, "y", 1, 5), [], [("plain[1]", None, "not UTF-8")]),
-        (SOFT, (1, "x", 1, 1, None), (1, "y", 1, 1, MISSED), [],
+        # Whether it was softly deleted or not, what else of its row changed is an update.
+        (SOFT, (1, "x", 1, 1, None), (1, "y", 1, 1, MISSED), ["update plain[1].a"],
          [("plain[1]", None, "not UTF-8")]),
-        (SOFT, (1, "x", 1, 1, MISSED), (1, "y", TORN, 1, True), [],
-         [("plain[1]", None, "not UTF-8"), ("plain[1]", None, "torn")]),
+        (SOFT, (1, "x", 1, 1, MISSED), (1, "y", TORN, 1, True), ["update plain[1].a"],
+         [("plain[1]", None, "not UTF-8"), ("plain[1].b", "b", "torn")]),
+        (SOFT, (1, "x", 1, 1, None), (1, "y", TORN, 1, True),
+         ["delete plain[1]", "update plain[1].a"], [("plain[1].b", "b", "torn")]),
         # Otherwise the cell alone is in doubt.
         (NAMED, (1, MISSED, 1, 5), (1, "y", 2, 5), ["update plain[1].b"],
          [("plain[1].a", "a", "not UTF-8")]),
@@ -822,7 +826,9 @@ REUSED = "ambiguous identity: keys are reused, no immutable field says it is the
         (NAMED, (1, "x", 1, 5), (1, "y", 1, 5), ["update plain[1].a"], []),
         (NAMED, (1, "x", 1, None), (1, "y", 1, None), [], [("plain[1]", None, REUSED)]),
         (NAMED, (1, "x", 1, MISSED), (1, "y", 1, 5), [], [("plain[1]", None, "not UTF-8")]),
-        (SOFT, (1, "x", 1, 1, None), (1, "y", 1, 1, True), ["delete plain[1]"], []),
+        (SOFT, (1, "x", 1, 1, None), (1, "x", 1, 1, True), ["delete plain[1]"], []),
+        (SOFT, (1, "x", 1, 1, None), (1, "y", 1, 1, True), ["delete plain[1]"],
+         [("plain[1]", None, REUSED)]),
         (SOFT, (1, "x", 1, 1, None), (1, "y", 1, 1, None), [], [("plain[1]", None, REUSED)]),
     ],
 )  # fmt: skip

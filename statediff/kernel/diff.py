@@ -242,7 +242,6 @@ class _Comparison:
         self._evidence = tuple(dict.fromkeys((*ids[0], *ids[1])))
         self._immutable = before.type.immutable | after.type.immutable
         self._deleted_when = after.type.deleted_when or before.type.deleted_when
-        self._deciding = self._immutable | {self._deleted_when}
         self._places_left = MAX_PLACES_OF_TYPE
         self._found: list[Found] = []
 
@@ -392,20 +391,21 @@ class _Comparison:
             found += self._purged(gone) or self._entity_delta(gone), self._entity_delta(new)
             self._born_deleted(new)
             return
-        # Without what decides identity or deletion, nothing is known of the entity's deltas.
-        is_open = not self._deciding.isdisjoint(unknown)
-        moved = None if self._deleted_when is None else self._softly_moved(key, before, after)
-        if moved is not None and self._deleted_when in differing and not is_open:
+        # Without what decides identity, nothing is known of the entity's deltas.
+        is_open = not self._immutable.isdisjoint(unknown)
+        mark = self._deleted_when
+        moved = None if mark is None else self._softly_moved(key, before, after)
+        if moved is not None and mark is not None and mark in differing and not is_open:
+            # Its row is still there: what else of it changed is an update beside the deletion.
             found.append(moved)
+            differing.remove(mark)
+            del fields[mark]
+        if differing and not is_open and self._may_be_another(canonical[1]):
+            found.append(Doubt(self._name, key, None, _REUSED, "resolve", self._source))
             return
-        if differing and self._after.type.keys_are_reused:
-            known = self._immutable & canonical[1].keys()
-            told = any(canonical[1][name] is not None for name in known)
-            if not (told or is_open):
-                found.append(Doubt(self._name, key, None, _REUSED, "resolve", self._source))
-                return
-        for name in unknown:
-            found.append(self._doubt(key, None if is_open else name, _cause(fields[name])))
+        for name in unknown:  # the mark may tell of any operation
+            place = None if is_open or name == mark else name
+            found.append(self._doubt(key, place, _cause(fields[name])))
         for name, sides in fields.items():
             if name in unknown or (is_open and name in differing):
                 continue
@@ -417,9 +417,8 @@ class _Comparison:
             found += hidden
             if name in differing or hidden:
                 continue
-            delta = self._delta(Op.UPDATE, key, name, *sides)
-            if moved is not None and name == self._deleted_when:
-                delta = moved
+            delta = moved if name == mark else None
+            delta = delta or self._delta(Op.UPDATE, key, name, *sides)
             rule, by_boundary = view.why_hidden([name])
             found.append(HiddenDelta(delta, rule, by_boundary))
 
@@ -429,6 +428,11 @@ class _Comparison:
             name in self._immutable and not any(isinstance(row[name], Absent) for row in canonical)
             for name in differing
         )
+
+    def _may_be_another(self, after: Row) -> bool:
+        """Whether its key is one of those that are reused, and no immutable field identifies it."""
+        told = (after[name] is not None for name in self._immutable & after.keys())
+        return self._after.type.keys_are_reused and not any(told)
 
     def _is_unknown(self, name: str, sides: _Sides) -> bool:
         """Whether nobody knows if the field changed, of which a side is unobserved.

@@ -88,6 +88,12 @@ class Delta:
         """The field and the place inside it, as a path is written."""
         return render(self.path, self.steps) if self.steps else self.path
 
+    @property
+    def is_of_mark(self) -> bool:
+        """A field marks the entity as deleted or no longer so (`deleted_when`); its row stays."""
+        is_both = isinstance(self.raw_before, Entity) and isinstance(self.raw_after, Entity)
+        return is_both and self.op is not Op.UPDATE
+
     @cached_property
     def id(self) -> str:
         """How findings and bundles refer to it: `type[key].path`, and its transaction if any."""

@@ -218,6 +218,7 @@ ELSEWHERE = {
     "later-work": "tests/systems/git/test_copying.py",
     "end-unasked": "tests/contract/test_run_ended.py",
     "self-reviewed": "tests/cli/test_releases.py",
+    "stamps-unexplained": "tests/contract/test_stamps.py",
     "pairs": "test_sets_that_are_tied_are_no_pairs",
     "too-many-pairs": "test_a_billion_pairs_are_the_contracts_mistake",
 }

@@ -37,10 +37,11 @@ from statediff.kernel.spec.clauses import all_of, verdict
 from statediff.kernel.spec.expressions import outcomes as spec_outcomes
 from statediff.kernel.spec.history import Changed, Run, state_at
 from statediff.kernel.spec.judgement import judge as spec_judge
+from statediff.kernel.spec.operations import operations
 from statediff.meta.corpus import corpus_files, replay_corpus
 from statediff.model.codes import FindingCode
 from statediff.model.state import Coverage
-from statediff.model.values import key_order
+from statediff.model.values import Excluded, Unobserved, key_order
 from statediff.model.verdict import Judgement, Truth
 from statediff.model.view import RecordingView, StateView, View
 
@@ -244,7 +245,9 @@ def compare_judgement(tally: Tally, contract: Any, evidence: Any) -> Judgement:
         return theirs
     if evidence.ledger is not None:
         compare_brief(tally, contract, evidence, theirs)
-    mine = spec_judge(run_of(contract, evidence))
+    run = run_of(contract, evidence)
+    compare_operations(tally, contract, run.case)
+    mine = spec_judge(run)
     tally.counts["judgements"] += 1
     tally.last = {clause: all_of(found) for clause, found in mine.items()}
     if verdict(tally.last.values()) is not theirs.verdict:
@@ -264,6 +267,33 @@ def compare_judgement(tally: Tally, contract: Any, evidence: Any) -> Judgement:
         if one is not two or own != codes.get(clause, set()):
             tally.clauses.append((contract.name, clause, one, two, codes.get(clause), own))
     return theirs
+
+
+def compare_operations(tally: Tally, contract: Any, case: Case) -> None:
+    """The changes of each entity that was seen whole are the operations that its rows show."""
+    doubted = {(doubt.type, doubt.key) for doubt in case.doubts}
+    changed: dict[Any, set[tuple[Any, str]]] = {}
+    for change in case.changes:
+        place = change.type, key_order(change.key)
+        changed.setdefault(place, set()).update((d.op, d.path) for d in change.deltas)
+    for entity in case.schema.types:
+        before, after = (case.world.table(side, entity.name) for side in case.ends)
+        if entity.is_keyless or not (before.is_complete and after.is_complete):
+            continue
+        for order in before.rows.keys() | after.rows.keys():
+            sides = [side.rows.get(order) for side in (before, after)]
+            found = [side for side in sides if side is not None]
+            cells = [cell for _, row in found for cell in row.values()]
+            is_open = any(isinstance(cell, Unobserved | Excluded) for cell in cells)
+            if is_open or (entity.name, found[0][0]) in doubted:
+                continue
+            old, new = (None if side is None else side[1] for side in sides)
+            mine = set(operations(entity, old, new))
+            theirs = changed.get((entity.name, order), set())
+            tally.counts["entities"] += 1
+            tally.counts["entities with several operations"] += len({op for op, _ in mine}) > 1
+            if mine != theirs:
+                tally.clauses.append((contract.name, entity.name, order, theirs, mine))
 
 
 def compare_brief(tally: Tally, contract: Any, evidence: Any, whole: Judgement) -> None:

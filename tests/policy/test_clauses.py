@@ -345,11 +345,69 @@ def test_soft_deletion_is_a_deletion() -> None:
     assert undone.verdict is MATCH
 
 
-def test_an_unobserved_mark_of_deletion_leaves_every_operation_open() -> None:
-    before, after = {"doc": [doc(1)]}, {"doc": [doc(1, "y", deleted_at=HIDDEN)]}
+def test_an_unobserved_mark_of_deletion_leaves_open_what_was_not_seen() -> None:
+    before = {"doc": [doc(1)]}
     for operation in ("delete", "update", "any", "create"):
         body = f"forbid: [{{id: f, {operation}: doc}}]\nallow: [{{any: doc}}]\n"
-        assert truths(judged(body, before, after))["f"] is UNKNOWN, operation
+        still = judged(body, before, {"doc": [doc(1, deleted_at=HIDDEN)]})
+        assert truths(still)["f"] is UNKNOWN, operation
+        # An edit beside the mark is one, whatever the mark says.
+        is_edit = operation in ("update", "any")
+        edited = judged(body, before, {"doc": [doc(1, "y", deleted_at=HIDDEN)]})
+        assert truths(edited)["f"] is (FAILS if is_edit else UNKNOWN), operation
+
+
+GONE, BACK = (None, "now"), ("then", None)
+BOTH_SEEN = "count(deleted.doc) == 1 and count(updated.doc) == 1"
+
+
+@pytest.mark.parametrize(
+    ("body", "mark", "verdict"),
+    [
+        # An edit beside a soft deletion, or its undoing, needs a clause of its own …
+        ("require: [{delete: doc}]", GONE, DIVERGE),
+        ("allow: [{delete: doc}]", GONE, DIVERGE),
+        ("allow: [{create: doc}]", BACK, DIVERGE),
+        ("allow: [{delete: doc}, {update: doc, fields: [deleted_at]}]", GONE, DIVERGE),
+        ("require: [{delete: doc}]\nallow: [{update: doc, fields: [title]}]", GONE, MATCH),
+        ("require: [{create: doc}]\nallow: [{update: doc, fields: [title]}]", BACK, MATCH),
+        ("allow: [{any: doc, fields: [deleted_at]}]", GONE, DIVERGE),
+        ("allow: [{any: doc, fields: [deleted_at, title]}]", GONE, MATCH),
+        ("allow: [{any: doc, fields: [deleted_at, title]}]", BACK, MATCH),
+        # … and is forbidden where an update is.
+        ("forbid: [{update: doc, fields: [title]}]\nallow: [{any: doc}]", GONE, DIVERGE),
+        ("forbid: [{update: doc, fields: [title]}]\nallow: [{any: doc}]", BACK, DIVERGE),
+        ("forbid: [{delete: doc}]\nallow: [{any: doc}]", GONE, DIVERGE),
+        ("forbid: [{create: doc}]\nallow: [{any: doc}]", BACK, DIVERGE),
+        ("forbid: [{update: doc, fields: [deleted_at]}]\nallow: [{any: doc}]", GONE, MATCH),
+        # Both are required, both are counted, and each is seen where sets of changes are.
+        ("require: [{delete: doc}, {update: doc, set: {title: y}}]", GONE, MATCH),
+        ("require: [{any: doc, count: 2}]", GONE, MATCH),
+        ("require: [{any: doc, count: 1}]", GONE, DIVERGE),
+        ("require: [{delete: doc, count: every}, {update: doc, count: every}]", GONE, MATCH),
+        (f"require: [{{that: '{BOTH_SEEN}'}}]\nallow: [{{any: doc}}]", GONE, MATCH),
+        ("effects: [{on: update doc, authorized_by: 'it.id == 2'}]\nallow: [{any: doc}]",
+         GONE, DIVERGE),
+    ],
+)  # fmt: skip
+def test_an_edit_and_a_soft_deletion_of_one_row_are_two_operations(
+    body: str, mark: Any, verdict: Any
+) -> None:
+    before = {"doc": [doc(1, deleted_at=mark[0])]}
+    after = {"doc": [doc(1, "y", deleted_at=mark[1])]}
+    found = run(body + "\n", before, after)
+    assert found.judgement.verdict is verdict
+    assert document(replay(found.bundle)) == document(found.judgement)
+
+
+def test_a_soft_deletion_is_of_its_mark_alone() -> None:
+    """So no clause about other fields explains it, and nothing else is needed."""
+    before, after = {"doc": [doc(1)]}, {"doc": [doc(1, deleted_at="now")]}
+    for body, verdict in (
+        ("require: [{delete: doc}]", MATCH), ("allow: [{any: doc, fields: [deleted_at]}]", MATCH),
+        ("allow: [{any: doc, fields: [title, kind]}]", DIVERGE),
+    ):  # fmt: skip
+        assert judged(body + "\n", before, after).verdict is verdict, body
 
 
 def test_link_and_unlink_are_rows_of_an_association() -> None:

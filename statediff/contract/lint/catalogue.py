@@ -252,6 +252,11 @@ _ALL: Final = (
             "make their conditions disjoint",
         ),
         (
+            "stamps-unexplained",
+            "a soft deletion is explained, and a field that goes with its mark is not",
+            "allow the update of the field, too",
+        ),
+        (
             "unsaid-parts",
             "a message is explained, and nothing is said of further parts and headers of one",
             "forbid `message_part` and `message_header`, or allow those that are meant",

@@ -419,16 +419,20 @@ def further(pattern: Pattern, matched: Iterable[Match], doubts: Collection[Doubt
     """At most how many entities more the doubts can add to those matched; None if any number."""
     if not doubts:
         return 0
+    matched = tuple(matched)
     known = {(m.change.type, key_order(m.change.key)) for m in matched}
+    updates = (m.change for m in matched if m.change.op is Op.UPDATE)
+    updated = {(change.type, key_order(change.key)) for change in updates}
     places: dict[object, int] = {}
     for doubt in doubts:
         if doubt.key is None:
             return None
-        # An entity of which nothing is known may have been replaced: a deletion and a creation.
+        # An entity of which nothing is known may have been replaced: a deletion and a creation. One
+        # that was softly deleted may have been changed, too.
         twice = not doubt.path and pattern.operations >= {Op.DELETE, Op.CREATE}
         place = (doubt.type, key_order(doubt.key))
         number = 2 if twice else 1
-        if place in known and not twice:
+        if place in (updated if doubt.path else known) and not twice:
             continue
         places[place] = max(places.get(place, 0), number)
     return sum(places.values())

@@ -7,6 +7,7 @@ change of exactly that field, entity by entity.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,7 +62,7 @@ def derived_clause(
     }
     every = tuple(delta for found in deltas.values() for delta in found)
     checked = _Checked()
-    for key, now in _entities(rule, context, checked):
+    for key, now in _entities(rule, context, checked, deltas.keys()):
         mask, causes, seen, reason = _kept(
             rule, context, key, now, key_order(key) in checked.created
         )
@@ -97,17 +98,18 @@ def derived_clause(
 
 
 def _entities(
-    rule: Derived, context: JudgingContext, checked: _Checked
+    rule: Derived, context: JudgingContext, checked: _Checked, changed: AbstractSet[Any]
 ) -> Iterator[tuple[Key, EntityRef]]:
     """The entities after the run of which the clause could fail; notes what it cannot see.
 
-    Where nothing that the expression reads changed, only the changed entities could.
+    Where nothing that the expression reads changed, only the changed entities could. Of those that
+    were softly deleted, only where the field is `changed`, too.
     """
     reads = {read.type for read in rule.reads}
     doubts = [d for d in context.doubts if d.type in reads]
     own = [c for c in context.changes if c.type == rule.type]
     come = {key_order(c.key) for c in own if c.op in COME}
-    gone = {key_order(c.key) for c in own if c.op in GONE} - come
+    gone = {key_order(c.key) for c in own if c.op in GONE} - come - changed
     touched = {key_order(c.key): c.key for c in own}
     touched |= {key_order(d.key): d.key for d in doubts if d.type == rule.type and d.key}
     checked.open |= doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)

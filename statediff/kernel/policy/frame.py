@@ -139,6 +139,8 @@ def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMas
         return SURE if selects(pattern, delta) else NEVER
     if not pattern.names_fields:
         return SURE
+    if delta.is_of_mark:
+        return SURE if pattern.selects(_mark_of(delta.type, context), ()) else NEVER
     value = delta.after if delta.op in COME else delta.before
     key = context.after.schema.by_name[delta.type].key
     cells = value.fields if isinstance(value, Entity) else ()
@@ -155,6 +157,13 @@ def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMas
         if isinstance(cell, Unobserved)
     )
     return KnownMask(TRUE | FALSE, causes) if causes else SURE
+
+
+def _mark_of(type_name: str, context: JudgingContext) -> str:
+    """The field that tells of the deletion of the type's entities."""
+    schemas = context.after.schema, context.before.schema
+    types = (schema.by_name.get(type_name) for schema in schemas)
+    return next(t.deleted_when for t in types if t is not None and t.deleted_when is not None)
 
 
 def counter_votes(

@@ -351,14 +351,16 @@ def doubts_about(p: Pattern, case: Case, wanted: Truths = TRUE | UNDEFINED) -> l
 
 def further(p: Pattern, known: Iterable[Match], doubts: Iterable[Doubt]) -> float:
     """At most how many entities more the doubts can add to those matched."""
-    matched = {(m.change.type, key_order(m.change.key)) for m in known}
+    matched = {(m.change.type, key_order(m.change.key), m.change.op) for m in known}
     places: dict[object, int] = {}
     for doubt in doubts:
         if doubt.key is None:
             return float("inf")
-        # An entity of which nothing is known may have been replaced: a deletion and a creation.
+        # An entity of which nothing is known may have been replaced: a deletion and a creation. One
+        # that was softly deleted may have been changed, too.
         number = 2 if not doubt.path and p.operations >= {Op.DELETE, Op.CREATE} else 1
         place = doubt.type, key_order(doubt.key)
-        if place not in matched or number > 1:
+        ops = {Op.UPDATE} if doubt.path else set(Op)
+        if number > 1 or not any((*place, op) in matched for op in ops):
             places[place] = max(places.get(place, 0), number)
     return sum(places.values())

@@ -105,7 +105,7 @@ def _derived_of(rule: Derived, case: Case) -> Iterator[Key]:
     doubts = [d for d in case.doubts if d.type in reads]
     own = [c for c in case.changes if c.type == rule.type]
     gone = {key_order(c.key) for c in own if c.op in GONE}
-    gone -= {key_order(c.key) for c in own if c.op in COME}
+    gone -= {key_order(c.key) for c in own if c.op in COME or any(map(rule.keeps, c.deltas))}
     touched = {key_order(c.key): c.key for c in own}
     touched |= {key_order(d.key): d.key for d in doubts if d.type == rule.type and d.key}
     if not rule.is_row_local and (doubts or any(c.type in reads for c in case.changes)):

@@ -76,6 +76,9 @@ def _covers(p: Pattern, delta: Delta, case: Case) -> Truths:
         return made
     if delta.op is Op.UPDATE:
         return TRUE if selects(p, delta) else FALSE
+    if p.names_fields and delta.is_of_mark:
+        mark = case.schema.by_name[delta.type].deleted_when
+        return TRUE if mark is not None and p.selects(mark, ()) else FALSE
     whole = delta.after if delta.op in COME else delta.before
     if not p.names_fields or not isinstance(whole, Entity):
         return TRUE
