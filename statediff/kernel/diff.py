@@ -400,7 +400,8 @@ class _Comparison:
             found.append(moved)
             differing.remove(mark)
             del fields[mark]
-        if differing and not is_open and self._may_be_another(canonical[1]):
+        may_be_another = self._after.type.keys_are_reused and self._is_untold(canonical[1])
+        if differing and not is_open and may_be_another:
             found.append(Doubt(self._name, key, None, _REUSED, "resolve", self._source))
             return
         for name in unknown:  # the mark may tell of any operation
@@ -429,10 +430,9 @@ class _Comparison:
             for name in differing
         )
 
-    def _may_be_another(self, after: Row) -> bool:
-        """Whether its key is one of those that are reused, and no immutable field identifies it."""
-        told = (after[name] is not None for name in self._immutable & after.keys())
-        return self._after.type.keys_are_reused and not any(told)
+    def _is_untold(self, after: Row) -> bool:
+        """Whether no immutable field says which entity it is."""
+        return all(after[name] is None for name in self._immutable & after.keys())
 
     def _is_unknown(self, name: str, sides: _Sides) -> bool:
         """Whether nobody knows if the field changed, of which a side is unobserved.
