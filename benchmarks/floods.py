@@ -23,8 +23,8 @@ from typing import Final
 from statediff.packs import contract_folder
 
 TASK: Final = "shop/correct-address"
-MOST_SECONDS: Final = 60.0
-MOST_BYTES: Final = 2**30
+MOST_SECONDS: Final = 120.0
+MOST_BYTES: Final = 3 * 2**30
 _AGENT: Final = """
 import os, sqlite3
 db = sqlite3.connect(os.environ["STATEDIFF_SHOP_DB_URL"].removeprefix("sqlite:///"),
