@@ -73,6 +73,8 @@ class Flaw(ValueError):
     an object with a `KEY_TWICE`.
     """
 
+    __slots__ = ("kind", "members", "text")  # a hostile document has very many
+
     def __init__(
         self,
         kind: FlawKind,
