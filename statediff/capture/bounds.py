@@ -47,7 +47,7 @@ LEAST_ROWS: Final = 20_000
 """Changed rows of a type that are judged, whatever others have."""
 MAX_BYTES: Final = 32 * 1024 * 1024
 """Bytes of text and bytes in the changed rows of a type, of both sides, that are kept."""
-MAX_KEY_BYTES: Final = 4 * 1024 * 1024
+MAX_KEY_BYTES: Final = 11 * 256 * 1024
 """Bytes of the keys of the changed rows that are judged, shared as these are."""
 LEAST_KEY_BYTES: Final = 2 * 1024 * 1024
 """Bytes of the keys of the changed rows of a type that are judged, whatever others have."""

@@ -152,7 +152,7 @@ def test_no_bound_makes_a_match_or_changes_what_is_decided(
 
 def test_the_bounds_are_those_of_the_page() -> None:
     assert (BOUNDS.rows, BOUNDS.bytes, BOUNDS.key_bytes) == (20_000, 32 * 2**20, 2 * 2**20)
-    assert BOUNDS.most == (100_000, 4 * 2**20)
+    assert BOUNDS.most == (100_000, 11 * 2**18)
 
 
 def test_types_share_what_is_judged_of_all() -> None:

@@ -27,7 +27,7 @@ FLOODS: Final = {
     "long keys": (900, 60_000, 1),
 }
 """How many rows, how long their keys and texts are."""
-MOST_BYTES: Final = 50_000_000
+MOST_BYTES: Final = 30_000_000
 """Of the files of a bundle: a page shows them, and a replay reads them."""
 
 
