@@ -74,7 +74,7 @@ SHOWN_EVERY: Final = 100
 """Trials after which the counts so far are shown."""
 
 Site = tuple[str, tuple[tuple[str, int], ...], str]
-"""What is called, the lines that lead there, and the file or the number of the call."""
+"""A call site: the function, the stack, and the file or the number of the call."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Faults:
     """A site, or the number of a call."""
     error: int = 0
     failed: Site | None = None
-    """Where a call failed."""
+    """The place of a call that failed."""
 
     def begin(self, wanted: Site | int | None, error: int) -> None:
         """The next trial: at most one call fails."""

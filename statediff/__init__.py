@@ -22,7 +22,7 @@ else:
         "Verdict": "model.verdict",
         "load_contract": "scoring",
     }
-    """Of names that the API does not define itself: the module that does."""
+    """Names that the API takes from another module, and that module."""
 
     def __getattr__(name: str) -> Any:
         """What the API calls by the name."""

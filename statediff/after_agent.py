@@ -47,7 +47,7 @@ class Opened(ExitStack):
     ) -> bool:
         try:
             return bool(super().__exit__(kind, error, trace))
-        except Exception:
+        except Exception:  # whatever ends a sandbox badly, the verdict stands
             if error is not None or not self.begun:
                 raise
             return False  # the next reset says whether it left something

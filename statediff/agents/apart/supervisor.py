@@ -124,12 +124,12 @@ def _send(line: int, answer: dict[str, object]) -> None:
 
 
 class _Watch:
-    """What this process hears of the program, and does for it, until the program's end."""
+    """The requests of the program that this process answers until the program ends."""
 
     def __init__(self, order: dict[str, Any], line: int, wake: int, said: _socket.socket) -> None:
         """`said` is where the program's side speaks; to close `line` ends the program."""
         self.refused: dict[str, None] = {}
-        """What it asked for in vain, the first first."""
+        """The endpoints that it asked for in vain, in order."""
         self.overrun = ""
         """Why it was ended: what it took more of than it may."""
         self._line, self._wake, self._said = line, wake, said
@@ -168,7 +168,7 @@ class _Watch:
                 return _KILLED
 
     def last_words(self) -> str:
-        """What the program's side said of its end; nothing of it runs any more."""
+        """How the program ended, as its side said; none of its processes runs any more."""
         while not self._is_silent:
             self._hear()
         return self._words
@@ -296,7 +296,7 @@ def _reaped() -> tuple[int, int]:
 
 
 def _end_all(child: int) -> bool:
-    """Whether nothing that this process began, and nothing that they began, runs any more."""
+    """True where no descendant of this process runs any more."""
     until = time.monotonic() + _END_SECONDS
     _kill(child, os.killpg)  # its children are in /proc; the group is for systems without one
     while True:
@@ -400,7 +400,7 @@ def _become(order: dict[str, Any]) -> None:
 
 
 def _limit(limits: dict[str, int]) -> None:
-    """What one process may take; never more than it could before."""
+    """The limits of one process, which are never raised."""
     for which, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_DATA, limits["memory"]),

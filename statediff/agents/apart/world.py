@@ -42,7 +42,7 @@ _TELLING = (
     *("/proc/keys", "/proc/key-users", "/proc/kcore", "/proc/timer_list", "/proc/sched_debug"),
     *("/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security", "/sys/fs/bpf"),
 )
-"""What tells root, or anybody, of processes and keys outside."""
+"""Files that tell root, or anybody, about processes and keys outside."""
 _UNREACHED = (1, 2, 13, 20, 40)
 """Not permitted, no such file, no access, no folder, too many links."""
 
