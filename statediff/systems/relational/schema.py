@@ -30,7 +30,7 @@ from statediff.systems.base.rows import distinct_rows
 from statediff.systems.relational.runs import merged_table, part
 
 Refine = Callable[[Schema], Schema]
-MAX_KEY_LENGTH = 64 * 1024
+MAX_KEY_LENGTH = 1024 * 1024
 """Keys are repeated wherever an entity is spoken of: in deltas, findings and fragments."""
 
 

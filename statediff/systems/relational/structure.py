@@ -28,6 +28,11 @@ STRUCTURE_TYPE: Final = EntityType(
 )
 
 
+UNCHECKED: Final = "not checked: "
+"""How a row begins that names what nobody but an application can check: it is a problem of the run
+only where it was not there before."""
+
+
 @dataclass(frozen=True)
 class Checked:
     """What a check found: rows of `db.structure`, sorted; `cause` says why there may be more."""
@@ -48,12 +53,15 @@ def structure_table(
         return shelf.fail(table, like.enumeration.cause or "its structure was not known before")
     if checked.cause is not None:
         return shelf.fail(table, checked.cause)
-    if like is None and checked.problems:
-        first = checked.problems[0]["problem"]
+    problems = [str(row["problem"]) for row in checked.problems]
+    first = next((each for each in problems if not each.startswith(UNCHECKED)), None)
+    if like is None and first is not None:
         return shelf.fail(table, f"its structure was not known to be sound before: {first}")
     return table
 
 
 def is_established(like: Table | None) -> bool:
     """Whether the state before is known to be sound, so that whatever is wrong came since."""
-    return like is not None and like.enumeration.is_complete and not like.row_count
+    if like is None or not like.enumeration.is_complete:
+        return False
+    return all(str(row["problem"]).startswith(UNCHECKED) for _, row in like.rows())

@@ -6,6 +6,7 @@ A file has the pages as a transaction shows them, or rolled back.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
@@ -57,6 +59,9 @@ class _Cursor(sqlite3.Cursor):
 class FileConnection(sqlite3.Connection):
     """A connection whose statements raise nothing but `sqlite3.Error` for what is in the file."""
 
+    stand_ins: frozenset[str] = frozenset()
+    """What only an application has, and something stands in for; see `stand_in`."""
+
     def cursor(self, factory: Any = _Cursor) -> Any:
         return super().cursor(factory)
 
@@ -67,6 +72,73 @@ class FileConnection(sqlite3.Connection):
     def executescript(self, script: str, /) -> sqlite3.Cursor:
         cursor: sqlite3.Cursor = self.cursor()
         return cursor.executescript(script)
+
+
+_INNOCUOUS: Final = 0x200000
+_DIRECT_ONLY: Final = 0x080000
+_WITHOUT_EFFECT: Final = re.compile(
+    "->>?|json(_[a-z_]+)?|bm25|fts5|fts5_source_id|highlight|snippet|match|matchinfo|offsets|optimize"
+    "|rtree(check|depth|node)"
+)
+"""Functions that SQLite did not mark as harmless before 3.41, and that only compute something."""
+
+
+@cache
+def schema_trust() -> str:
+    """`PRAGMA trusted_schema` so that definitions call what has no effects, and nothing else.
+
+    SQLite before 3.41 refuses JSON in an index or a column to a schema that is not trusted: it may
+    be where no function of this SQLite has effects.
+    """
+    with closing(sqlite3.connect(":memory:")) as connection:
+        listed = connection.execute("SELECT name, flags FROM pragma_function_list").fetchall()
+    is_harmless = bool(listed) and all(
+        flags & (_INNOCUOUS | _DIRECT_ONLY) or _WITHOUT_EFFECT.fullmatch(name)
+        for name, flags in listed
+    )
+    return f"PRAGMA trusted_schema={'ON' if is_harmless else 'OFF'}"
+
+
+_MISSING: Final = re.compile(
+    r"no such collation sequence: (?P<collation>.+)|(?:unknown|no such) function: "
+    r"(?P<function>\w+).*|no query solution",
+    re.DOTALL,
+)
+_COLLATE: Final = re.compile(r"""\bCOLLATE\s+("(?:[^"]|"")+"|\w+)""", re.IGNORECASE)
+
+
+_OWN: Final = frozenset({"BINARY", "NOCASE", "RTRIM"})
+"""The collations that SQLite has itself."""
+
+
+def is_missing(error: sqlite3.Error) -> bool:
+    """Whether SQLite misses what only an application has."""
+    return _MISSING.fullmatch(str(error)) is not None
+
+
+def stand_in(connection: sqlite3.Connection, error: sqlite3.Error) -> str | None:
+    """What only an application has, and the error asks for: from here on something stands in.
+
+    Two texts are then equal only where their bytes are, and two results where all arguments are.
+    None where the error is another. What is sorted or computed by it may not be believed.
+    """
+    missing = _MISSING.fullmatch(str(error))
+    if missing is None or not isinstance(connection, FileConnection):
+        return None
+    if (function := missing["function"]) is not None:
+        new = {function}
+        connection.create_function(function, -1, lambda *given: repr(given), deterministic=True)
+    else:  # a table that is the index itself has "no query solution"
+        listed = connection.execute("SELECT sql FROM main.sqlite_schema").fetchall()
+        named = _COLLATE.findall("\n".join(str(sql) for (sql,) in listed))
+        names = {name.strip('"').replace('""', '"') for name in named}
+        names.update(filter(None, [missing["collation"]]))
+        new = {name for name in names if name.upper() not in _OWN} - connection.stand_ins
+        for name in new:
+            connection.create_collation(name, lambda one, other: (one > other) - (one < other))
+        connection.execute("PRAGMA writable_schema=RESET")  # the schema is read anew
+    connection.stand_ins |= new
+    return missing[0] if new else None
 
 
 def page_size(image: bytes) -> int:
@@ -162,7 +234,7 @@ def rolled_back(path: Path) -> sqlite3.Connection:
             # SQLite would follow that name, and might remove what it finds there.
             raise SourceRuined("an interrupted write names another journal")
         with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
-            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute(schema_trust())
             connection.execute("PRAGMA schema_version").fetchall()
         opened = sqlite3.connect(
             f"{copy.as_uri()}?mode=ro", uri=True, isolation_level=None, factory=_Passing

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,6 +53,7 @@ from statediff.systems.sqlite.catalogue import (
     folded,
     read_catalogue,
 )
+from statediff.systems.sqlite.pages import schema_trust, stand_in
 from statediff.systems.sqlite.searches import SearchIndex, rows_said, search_index
 from statediff.systems.sqlite.stored import as_before, column_reader, tree_node, with_forms
 from statediff.systems.sqlite.structure import check
@@ -92,6 +93,7 @@ class Digests:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._has_function = False
 
     @cached_property
     def wide(self) -> str | None:
@@ -111,16 +113,29 @@ class Digests:
         return entry.row_id
 
     def of(
-        self, table: str, column: str, row_id: int | None, stored_as: str, size: int
+        self, table: str, column: str, row_id: int | str | None, stored_as: str, size: int
     ) -> Unobserved:
-        """What is known of a text or blob of `size` bytes; its digest, wherever it can be read."""
+        """What is known of a text or blob of `size` bytes; its digest, wherever it can be read.
+
+        `row_id` is the number of its row, or the digest of the value.
+        """
         is_text = stored_as == "text"
+        if isinstance(row_id, str):
+            return Digested("text" if is_text else "bytes", size, row_id)
         if row_id is not None and (self.wide is None or not is_text):
             try:
                 return self._read(table, column, row_id, is_text, size)
             except sqlite3.Error:
                 pass  # of a column that is not opened so, e.g. one that is computed
         return Unobserved(f"value of {size} bytes exceeds the capture limit")
+
+    def sql(self, column: str, most: int) -> str:
+        """SQL: the digest of a value of more than `most` bytes, of a table without row ids."""
+        if not self._has_function:
+            self._connection.create_function("statediff_sha256", 1, _sha256, deterministic=True)
+            self._has_function = True
+        whole = f"coalesce({size_of(column)}, 0) BETWEEN {most + 1} AND {MAX_DIGESTED_BYTES}"
+        return f"CASE WHEN {whole} THEN statediff_sha256(CAST({column} AS BLOB)) END"
 
     def _read(self, table: str, column: str, row_id: int, is_text: bool, size: int) -> Digested:
         hasher = hashlib.sha256()
@@ -132,7 +147,13 @@ class Digests:
         return Digested("text" if is_text else "bytes", size, hasher.hexdigest())
 
 
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 MAX_VALUE_BYTES: Final = 1024 * 1024
+MAX_DIGESTED_BYTES: Final = 64 * 1024 * 1024
+"""Of a value of a table without row ids: SQLite reads it whole."""
 BUSY_SECONDS: Final = 2.0
 
 
@@ -157,7 +178,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     # mmap: a file that the agent truncates while it is mapped would kill this process.
     connection.executescript(
-        "PRAGMA query_only=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
+        f"PRAGMA query_only=ON; {schema_trust()}; PRAGMA cell_size_check=ON;"
         "PRAGMA mmap_size=0; BEGIN"
     )
 
@@ -362,7 +383,8 @@ class Scan:
     def _query(self, entity_type: EntityType, entry: TableEntry, is_guarded: bool = False) -> Query:
         is_guarded |= any(f.digest_above_bytes is not None for f in entity_type.fields)
         row_id = self._told.row_id(entry) if is_guarded else None
-        return Query(entity_type, entry, is_guarded, row_id, self._told.wide)
+        sql = self._told.sql if row_id is None and self._told.wide is None else None
+        return Query(entity_type, entry, is_guarded, row_id, self._told.wide, sql)
 
     def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
         table = self._in_bulk(self._query(entity_type, entry), like)
@@ -389,7 +411,8 @@ class Scan:
             if met.too_big and not query.is_guarded:
                 is_guarded = True
                 continue
-            if (met.has_null_key or not table.type.key) and entity_type.key and not is_decided:
+            is_keyless = met.has_null_key or met.skipped_rows > 0 or not table.type.key
+            if is_keyless and entity_type.key and not is_decided:
                 entity_type, like = replace(entity_type, key=()), None
                 continue
             break
@@ -415,8 +438,8 @@ class Scan:
                 return self._shelf.in_bulk(query.bulk, self._fetch(query, text), like)
             except NotInBulk:
                 return None
-            except sqlite3.Error:
-                continue
+            except sqlite3.Error as error:
+                stand_in(self._connection, error)  # rows are read past every order but bytes
             finally:
                 self._connection.text_factory = stored_text
         return None
@@ -485,6 +508,7 @@ class Query:
     A guarded query asks for the size of each value first, and leaves the large ones in the file:
     there they are digested, where `row_id` says by what name a row's number is asked for. Texts
     under the codec `wide` are read as their bytes: SQLite makes UTF-8 also of what is no UTF-16.
+    `digest` is SQL for the digest of a value, of a table without row ids.
     """
 
     def __init__(
@@ -494,6 +518,7 @@ class Query:
         is_guarded: bool,
         row_id: str | None,
         wide: str | None = None,
+        digest: Callable[[str, int], str] | None = None,
     ) -> None:
         self.key = entity_type.key
         self.is_guarded = is_guarded or wide is not None
@@ -524,12 +549,13 @@ class Query:
         self.bulk = BulkReader(entity_type, self.names, dict(self._converters), declared)
         columns = [expression for _, expression in stored]
         if self.is_guarded:
-            limits = zip(columns, self._kept, strict=True)
+            limits = [(c, most) for c, (_, _, most) in zip(columns, self._kept, strict=True)]
+            by_row = "NULL" if row_id is None else f"t.{row_id}"
             columns = [
-                *(kept(c, most, stored_bytes(c) if wide else "") for c, (_, _, most) in limits),
+                *(kept(c, most, stored_bytes(c) if wide else "") for c, most in limits),
                 *map(size_of, columns),
                 *(f"typeof({c})" for c in columns),
-                "NULL" if row_id is None else f"t.{row_id}",
+                *(by_row if digest is None else digest(c, most) for c, most in limits),
             ]
         order = [
             f"{expression} COLLATE BINARY"
@@ -556,7 +582,7 @@ class Query:
     def row(self, stored: Sequence[Any], told: Digests | None) -> Row:
         row: Row = dict(zip(self.names, stored, strict=False))
         if self._wide is not None:
-            kinds = stored[2 * len(self.names) : -1]
+            kinds = stored[2 * len(self.names) :]
             for name, value, kind in zip(self.names, stored, kinds, strict=False):
                 if kind == "text" and value is not None:
                     row[name] = text_value(value, self._wide)
@@ -564,10 +590,10 @@ class Query:
             row[name] = convert(row[name])
         if self.is_guarded and told is not None:
             count = len(self.names)
-            sizes, kinds = stored[count : 2 * count], stored[2 * count : -1]
-            for (name, column, most), size, kind in zip(self._kept, sizes, kinds, strict=True):
+            parts = (stored[count * at : count * (at + 1)] for at in (1, 2, 3))
+            for (name, column, most), size, kind, row_id in zip(self._kept, *parts, strict=True):
                 if size is not None and size > most:
-                    row[name] = told.of(self._table, column, stored[-1], kind, size)
+                    row[name] = told.of(self._table, column, row_id, kind, size)
         if self._absent:
             row.update(self._absent)
         return row

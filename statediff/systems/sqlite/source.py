@@ -69,6 +69,7 @@ class SqliteSource:
         "rows of virtual tables: those of the tables that they are kept in are read",
         "settings that a connection has for itself, and the size of the cache that a file suggests",
         "whether rows satisfy their table's `CHECK` constraints: the rows are read as they are",
+        "values in an index by a function, and order by a collation, that only an application has",
         "bytes behind the last page, and bytes of the file's header that SQLite keeps for later",
         "the order in which schema objects were made, and so of two triggers of one event",
         "row ids that no column is, and no index over `content=`, view or trigger has",

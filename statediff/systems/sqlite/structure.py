@@ -13,12 +13,13 @@ What is looked at, in the caller's read transaction:
    that SQLite refuses to write under.
 
 Sound before and unsound after is a change: rows appear. Where soundness was not established before,
-nobody knows what the run did, and the type is incomplete with the cause. What the run made
-uncheckable (an index over a function that only its own program has) is a row like any other.
+nobody knows what the run did, and the type is incomplete with the cause.
 
-Nothing that an application registered is run: such functions and collations are not known here.
-SQLite's own functions do run where the schema uses them in a constraint or an index; those with
-effects do not, as `trusted_schema` is off.
+Nothing that an application registered is run. An index over its functions or collations is not
+checked, and a row says so, before and after; a row that comes with the run is a change like any
+other. In a copy, something stands in for them and these indexes are made anew: all else is checked.
+Before that, the entries of each must be of the rows of its table. SQLite's own functions run where
+the schema uses them; none that a schema may call has effects (`pages.schema_trust`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -36,8 +37,15 @@ from statediff.capture.source import SourceUnavailable
 from statediff.model.batches import Row
 from statediff.model.values import printable
 from statediff.systems.relational.schema import quoted
-from statediff.systems.relational.structure import Checked
-from statediff.systems.sqlite.pages import FileConnection, own_descriptor, page_file
+from statediff.systems.relational.structure import UNCHECKED, Checked
+from statediff.systems.sqlite.pages import (
+    FileConnection,
+    is_missing,
+    own_descriptor,
+    page_file,
+    schema_trust,
+    stand_in,
+)
 from statediff.systems.sqlite.wal import read_commits, read_header
 
 MAX_PROBLEMS: Final = 100
@@ -48,7 +56,7 @@ _MAX_VALUE_BYTES: Final = 1_000_000_000
 """Of an entry of an index: it lies in the file, whatever a capture keeps of it."""
 _STEPS: Final = 1_000_000
 _MAX_TEXT: Final = 1000
-_MAX_COLLATIONS: Final = 100
+_MAX_MISSING: Final = 100
 _ENVIRONMENT: Final = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -80,7 +88,6 @@ def _checked(connection: sqlite3.Connection) -> Checked:
             found.update(damage)
             if not damage:
                 found.update(_integrity(connection))
-                found.update(_unfound(connection))
     except sqlite3.Error as error:
         if _is_environment(error):
             return Checked((), f"its structure could not be checked: {_said(error)}")
@@ -106,25 +113,95 @@ def limits(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _integrity(connection: sqlite3.Connection) -> Iterator[str]:
-    """What `PRAGMA integrity_check` says, table by table where it cannot check them together."""
-    try:
-        yield from _pragma(connection, f"integrity_check({MAX_PROBLEMS})")
-        return
-    except sqlite3.Error as error:
-        if _is_environment(error):
-            raise
-        if _is_damage(error):
-            yield f"the check ended early: {_said(error)}"
+    """What `PRAGMA integrity_check` and searches say, of what only an application has in a copy."""
+    if not getattr(connection, "stand_ins", ()):
+        try:
+            yield from _said_of_all(connection)
             return
-    # Something in the schema is not known here.
-    for (name,) in connection.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'"):
-        if isinstance(name, str):
+        except sqlite3.Error as error:
+            if _is_environment(error):
+                raise
+            if not is_missing(error):
+                yield f"the check ended early: {_said(error)}"
+                return
+    with page_file(connection) as path, closing(_opened(path)) as copy, limits(copy):
+        for pragma in ("trusted_schema=ON", "synchronous=OFF", "journal_mode=MEMORY"):
+            copy.execute(f"PRAGMA {pragma}")  # no function is there but SQLite's own and ours
+        missing = _with_stand_ins(copy, lambda: [*_said_of_all(copy)])
+        for index, table, why in _indexes_over(copy, missing):
+            yield from _differing(copy, index, table)
+            yield f"{UNCHECKED}the index {index} of the table {table}, for {why}"
             try:
-                yield from _pragma(connection, f"integrity_check({quoted(name)})")
+                copy.execute(f"REINDEX main.{quoted(index)}")
             except sqlite3.Error as error:
-                if _is_environment(error):
-                    raise
-                yield f"the table {name} cannot be checked: {_said(error)}"
+                yield f"the index {index} cannot be made anew: {_said(error)}"
+        yield from _said_of_all(copy)
+
+
+def _said_of_all(connection: sqlite3.Connection) -> Iterator[str]:
+    yield from _pragma(connection, f"integrity_check({MAX_PROBLEMS})")
+    yield from _unfound(connection)
+
+
+def _with_stand_ins(connection: sqlite3.Connection, work: Callable[[], object]) -> list[str]:
+    """What had to be stood in for, in SQLite's words, until the work could be done."""
+    found: list[str] = []
+    while True:
+        try:
+            work()
+            return found
+        except sqlite3.Error as error:
+            missing = None if len(found) == _MAX_MISSING else stand_in(connection, error)
+            if missing is None:
+                raise
+            found.append(missing)
+
+
+def _indexes_over(
+    connection: sqlite3.Connection, missing: Iterable[str]
+) -> Iterator[tuple[str, str, str]]:
+    """(index, table, what is missing) of the indexes that only an application can keep."""
+    names = {re.split(r": |\(", text)[1]: text for text in missing if ": " in text}
+    listed = connection.execute(
+        "SELECT i.name, i.tbl_name, i.sql, t.sql FROM main.sqlite_schema AS i"
+        " JOIN main.sqlite_schema AS t ON t.name = i.tbl_name AND t.type = 'table'"
+        " WHERE i.type = 'index' ORDER BY 1"
+    ).fetchall()
+    for index, table, own, around in listed:
+        parts = connection.execute(f"PRAGMA main.index_xinfo({quoted(index)})").fetchall()
+        by = {str(part[4]).upper() for part in parts}
+        computed = {part[2] for part in parts} & _generated(connection, table)
+        text = f"{own or ''} {around if computed else ''}"
+        for name, why in names.items():
+            if name.upper() in by or re.search(rf"\b{re.escape(name)}\s*\(", text, re.IGNORECASE):
+                yield index, table, why
+                break
+
+
+def _generated(connection: sqlite3.Connection, table: str) -> set[str]:
+    described = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()
+    return {row[1] for row in described if row[6]}
+
+
+def _differing(connection: sqlite3.Connection, index: str, table: str) -> Iterator[str]:
+    """Whether the entries of an index are of the rows of its table, as far as they are columns."""
+    parts = connection.execute(f"PRAGMA main.index_xinfo({quoted(index)})").fetchall()
+    computed = _generated(connection, table)
+    parts = [part for part in parts if part[1] != -2 and part[2] not in computed]
+    columns = [*dict.fromkeys("rowid" if part[1] == -1 else quoted(part[2]) for part in parts)]
+    asked = ", ".join(f"t.{column} COLLATE BINARY" for column in columns)
+    table = f"main.{quoted(table)} AS t"
+    one, other = (
+        f"SELECT {asked} FROM {table} {path}"  # noqa: S608 - quoted
+        for path in (f"INDEXED BY {quoted(index)}", "NOT INDEXED")
+    )
+    with suppress(sqlite3.OperationalError):  # a partial index, of which nobody knows the rows
+        for first, second, what in ((one, other, "entries"), (other, one, "rows")):
+            text = f"SELECT count(*) FROM ({first} EXCEPT {second})"  # noqa: S608 - quoted
+            (count,) = connection.execute(text).fetchone()
+            if count:
+                side = "of no row" if what == "entries" else "missing"
+                yield f"{count} {what} are {side} in index {index}"
 
 
 def _trees(connection: sqlite3.Connection) -> Iterator[str]:
@@ -136,16 +213,16 @@ def _trees(connection: sqlite3.Connection) -> Iterator[str]:
     SQLite counts the pages of the whole file only where the table that it happens to list first has
     some. A view or a virtual table has none, so where there is one a copy without them is checked.
     """
-    if not connection.execute(f"SELECT count(*) {_WITHOUT_PAGES}").fetchone()[0]:
+    if not connection.execute(f"SELECT count(*) {_WITHOUT_PAGES.format(_ROOTLESS)}").fetchone()[0]:
         yield from _quick_check(connection)
         return
     with page_file(connection) as path:
         with closing(_opened(path)) as copy:
             for pragma in ("writable_schema=ON", "auto_vacuum=INCREMENTAL", "synchronous=OFF"):
                 copy.execute(f"PRAGMA {pragma}")  # no page is moved when rows go
-            copy.execute(f"DELETE {_WITHOUT_PAGES}")
+            copy.execute(f"DELETE {_WITHOUT_PAGES.format(_ROOTLESS + _TRIGGER)}")
         with closing(_opened(path)) as copy, limits(copy):
-            copy.execute("PRAGMA trusted_schema=OFF")
+            copy.execute(schema_trust())
             yield from _quick_check(copy)
 
 
@@ -153,38 +230,30 @@ def _opened(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, factory=FileConnection)
 
 
-_WITHOUT_PAGES: Final = (
-    "FROM main.sqlite_schema WHERE type IN ('table', 'view') AND NOT coalesce(rootpage, 0)"
-)
+_ROOTLESS: Final = "'table', 'view'"
+_TRIGGER: Final = ", 'trigger'"
+"""It may be one of a view."""
+_WITHOUT_PAGES: Final = "FROM main.sqlite_schema WHERE type IN ({}) AND NOT coalesce(rootpage, 0)"
 
 
 def _quick_check(connection: sqlite3.Connection) -> Iterator[str]:
     """What `PRAGMA quick_check` finds first, with whatever collations it asks for."""
-    known: list[str] = []
+    found: list[str] = []
     connection.execute("PRAGMA ignore_check_constraints=ON")
     try:
-        while True:
-            try:
-                yield from _pragma(connection, "quick_check(1)")
-                return
-            except sqlite3.Error as error:
-                missing = _COLLATION.match(str(error))
-                if _is_environment(error):
-                    raise
-                if missing is None or len(known) == _MAX_COLLATIONS:
-                    yield f"the check ended early: {_said(error)}"
-                    return
-                known.append(missing[1])
-                connection.create_collation(
-                    missing[1], lambda one, other: (one > other) - (one < other)
-                )
+        _with_stand_ins(connection, lambda: found.extend(_pragma(connection, "quick_check(1)")))
+    except sqlite3.Error as error:
+        if _is_environment(error):
+            raise
+        found.append(f"the check ended early: {_said(error)}")
     finally:
         connection.execute("PRAGMA ignore_check_constraints=OFF")
-        for name in known:
-            connection.create_collation(name, None)
+    # What it says of values comes after all pages, and SQLite 3.40 takes a column after a key for
+    # one of its parts: `integrity_check` says the same, and rightly.
+    yield from (line for line in found if not _OF_A_VALUE.search(line))
 
 
-_COLLATION: Final = re.compile(r"no such collation sequence: (.+)", re.DOTALL)
+_OF_A_VALUE: Final = re.compile(r" value in |^CHECK constraint failed in ")
 
 
 def _pragma(connection: sqlite3.Connection, call: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.systems.base.others import WriterBusy, WriterEnded, WriterUnsure
-from statediff.systems.sqlite.pages import FileConnection
+from statediff.systems.sqlite.pages import FileConnection, schema_trust
 from statediff.systems.sqlite.wal import LogMarks
 
 BUSY_SECONDS: Final = 0.2
@@ -38,7 +38,7 @@ class SqliteWriter:
             factory=FileConnection,
         )
         self._connection.execute("PRAGMA foreign_keys = ON")
-        self._connection.execute("PRAGMA trusted_schema = OFF")
+        self._connection.execute(schema_trust())
         self._marks = LogMarks(source, file)
         self._definitions = self._defined()
         self._note_changes()

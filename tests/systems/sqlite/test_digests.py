@@ -111,12 +111,12 @@ def test_a_wide_value_takes_no_more_memory_than_a_piece_of_it(tmp_path: Path) ->
         "CREATE TABLE doc (id TEXT, body BLOB, rowid, _rowid_, oid)",
     ],
 )
-def test_a_row_without_a_number_leaves_its_wide_values_unobserved(
+def test_a_wide_value_of_a_row_without_a_number_is_known_by_its_digest(
     tmp_path: Path, table: str
 ) -> None:
     path = written(tmp_path / "a.db", table, "INSERT INTO doc (id, body) VALUES ('a', zeroblob(9))")
     (cell,) = cells(read(path, schema_of("body: {digest_above_bytes: 0}")), "body")
-    assert cell == Unobserved("value of 9 bytes exceeds the capture limit")
+    assert cell == Digested.of(bytes(9))
 
 
 def test_a_column_that_takes_the_name_of_the_row_id_misleads_nobody(tmp_path: Path) -> None:

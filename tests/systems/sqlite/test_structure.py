@@ -13,7 +13,7 @@ import pytest
 from statediff.capture.take import take
 from statediff.kernel.diff import diff
 from statediff.kernel.resolve import resolve
-from statediff.model.state import Coverage, MemoryChunks
+from statediff.model.state import Coverage, MemoryChunks, Table
 from statediff.systems.relational.structure import STRUCTURE
 from statediff.systems.sqlite import scan
 from statediff.systems.sqlite.feed import SqliteFeed
@@ -210,11 +210,52 @@ def test_what_was_unsound_before_is_unobserved(tmp_path):
     assert diff(before, after).doubts
 
 
-def test_an_unknown_function_from_the_beginning_is_unobserved(tmp_path):
+def unknown(path: Path) -> None:
+    """Indexes over what only the agent's own program has."""
+    with closing(sqlite3.connect(path)) as db:
+        db.create_function("mine", 1, lambda value: value and value[::-1], deterministic=True)
+        db.create_collation("turned", lambda one, other: (one < other) - (one > other))
+        db.execute("CREATE UNIQUE INDEX by_mine ON account (mine(email))")
+        db.execute("CREATE INDEX by_turned ON account (role COLLATE turned, n)")
+        db.commit()
+
+
+def problems(table: Table) -> list[str]:
+    return [str(row["problem"]) for _, row in table.rows()]
+
+
+MISSING = "no such collation sequence: turned"
+HARMS_BESIDE: dict[str, Callable[[Path], None]] = {
+    "a row": hide_a_row, "cells": lambda path: swap_cells(path, "by_email"), "roots": swap_roots,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", HARMS_BESIDE)
+def test_what_is_unknown_from_the_beginning_is_not_checked_and_all_else_is(tmp_path, harm):
     path = make(tmp_path / "a.db")
-    unindexed_function(path)
-    table = SqliteSource("db", path).read(MemoryChunks(), clock, None).state.tables[STRUCTURE]
-    assert "unknown function: mine" in str(table.enumeration.cause)
+    unknown(path)
+    found, after = compare(path, lambda: None)
+    told = problems(after.parts[0].state.tables[STRUCTURE])
+    assert told == [
+        "not checked: the index by_mine of the table account, for unknown function: mine()",
+        f"not checked: the index by_turned of the table account, for {MISSING}",
+    ]
+    assert not found.deltas
+    found, after = compare(path, lambda: HARMS_BESIDE[harm](path))
+    assert [d for d in found.deltas if d.type == STRUCTURE]
+
+
+def test_an_index_over_the_unknown_has_the_rows_of_its_table(tmp_path):
+    path = make(tmp_path / "a.db")
+    unknown(path)
+    content, key = path.read_bytes(), b"role3"
+    start = (root(path, "by_turned") - 1) * PAGE
+    at = content.index(key, start)  # of an entry, and of no row
+    found, after = compare(path, lambda: write(path, at, b"roleX"))
+    assert [d for d in found.deltas if d.type == STRUCTURE]
+    told = " ".join(problems(after.parts[0].state.tables[STRUCTURE]))
+    assert "1 entries are of no row in index by_turned" in told
+    assert "1 rows are missing in index by_turned" in told
 
 
 def test_an_unknown_collation_hides_no_other_damage(tmp_path):
@@ -225,8 +266,7 @@ def test_an_unknown_collation_hides_no_other_damage(tmp_path):
         db.commit()
     free_a_live_page(path)
     table = SqliteSource("db", path).read(MemoryChunks(), clock, None).state.tables[STRUCTURE]
-    problems = " ".join(row["problem"] for _, row in table.rows())
-    assert "reference to page" in problems
+    assert "reference to page" in " ".join(problems(table))
 
 
 @pytest.mark.parametrize("views", [1, 9])
