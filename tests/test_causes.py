@@ -133,7 +133,7 @@ EXPECTED: Final = {
     "systems/roundup/source.py": "environment 1, ruin 1",
     "systems/sqlite/feed.py": "agent 13, environment 8",
     "systems/sqlite/pages.py": "environment 2, ruin 2",
-    "systems/sqlite/replay.py": "agent 3",
+    "systems/sqlite/replay.py": "agent 2",
     "systems/sqlite/scan.py": "content 3, environment 1",
     "systems/sqlite/source.py": "environment 3, ruin 3",
     "systems/sqlite/wal.py": "agent 1",
@@ -243,7 +243,7 @@ def _flood(db: sqlite3.Connection) -> None:
 
 def _new_tables(db: sqlite3.Connection) -> None:
     for number in range(5):
-        db.executescript(f"BEGIN; CREATE TABLE log{number} (id); DROP TABLE log{number}; COMMIT")
+        db.executescript(f"CREATE TABLE log{number} (id); DROP TABLE log{number}")
 
 
 ENDS: Final = {

@@ -6,6 +6,7 @@ connection, which finds the pages as they were written last.
 
 from __future__ import annotations
 
+import mmap
 import os
 import sqlite3
 import tempfile
@@ -19,7 +20,7 @@ import blake3
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.state import ChunkStore, State
-from statediff.systems.sqlite.catalogue import Catalogue
+from statediff.systems.sqlite.catalogue import Catalogue, read_catalogue
 from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.scan import Scanner, begin, cause_of
 from statediff.systems.sqlite.wal import Commit
@@ -85,20 +86,17 @@ class DatabaseCopy:
         self._put(1, self.page(1))
         return hasher.hexdigest()
 
-    def hold(self, image: bytes) -> None:
-        """The copy is these pages."""
-        offset = 0
-        while offset < len(image):
-            offset += os.pwrite(self._file, image[offset : offset + _BLOCK_BYTES], offset)
-        self._put(1, self.page(1))
-
     def page(self, number: int) -> bytes:
         """A page as it is now."""
         return os.pread(self._file, self._page_size, (number - 1) * self._page_size)
 
-    def block(self, offset: int, length: int) -> bytes:
-        """Some of its bytes as they are now; fewer where it ends."""
-        return os.pread(self._file, length, offset)
+    def image(self) -> mmap.mmap:
+        """All of it, as it stays whatever is written to the copy; no other process can reach it."""
+        with tempfile.TemporaryFile(dir=self._folder.name) as file:
+            for block in _blocks(self._file):
+                file.write(block)
+            file.flush()
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def write(self, commit: Commit) -> None:
         """The copy is the database after the commit."""
@@ -129,9 +127,15 @@ class DatabaseCopy:
         with closing(self.connect()) as connection:
             return scanner.scan(connection, self.begin(connection), store, None).state
 
-    def begin(self, connection: sqlite3.Connection, known: Catalogue | None = None) -> Catalogue:
-        """The catalogue, as the database itself would show it (see `sqlite_scan.begin`)."""
-        catalogue = begin(connection, known)
+    def begin(self, connection: sqlite3.Connection) -> Catalogue:
+        """The catalogue, as the database itself would show it (see `sqlite.scan.begin`)."""
+        return self._as_logged(begin(connection))
+
+    def describe(self, connection: sqlite3.Connection, known: Catalogue) -> Catalogue:
+        """The same, in a read transaction under way, where the catalogue was `known` before."""
+        return self._as_logged(read_catalogue(connection, known))
+
+    def _as_logged(self, catalogue: Catalogue) -> Catalogue:
         if self._is_logged:
             for setting in catalogue.objects["db.storage"]:
                 setting["value"] = "wal"

@@ -372,24 +372,14 @@ def _look(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | No
     return index, last
 
 
-def _marked(commits: Iterator[Commit], end: LogIndex | None) -> Iterator[tuple[Commit, bool]]:
-    """Each commit up to that end, and whether it is the last one that can be read."""
-    held: Commit | None = None
-    try:
-        for commit in commits:
-            if end is not None and commit.frame > end.frames:
-                break
-            if held is not None:
-                yield held, False
-            held = commit
-            if end is not None and commit.frame == end.frames:
-                break
-    except SourceUnavailable:
-        if held is not None:
-            yield held, True
-        raise
-    if held is not None:
-        yield held, True
+def _up_to(commits: Iterator[Commit], end: LogIndex | None) -> Iterator[Commit]:
+    """Each commit up to that end."""
+    for commit in commits:
+        if end is not None and commit.frame > end.frames:
+            return
+        yield commit
+        if end is not None and commit.frame == end.frames:
+            return
 
 
 def _states(
@@ -420,8 +410,8 @@ def _states(
     with DatabaseCopy(header.page_size) as copy:
         if copy.fill(held.file) != held.digest:
             raise SourceUnfollowed("its file was written past its log")
-        replay = None if before is None else Replay(copy, scanner, store, before)
-        for commit, is_last in _marked(read_commits(held.log, header), end):
+        replay: Replay | None = None
+        for commit in _up_to(read_commits(held.log, header), end):
             last = LogIndex(commit.frame, header.salts, commit.checksum)
             if commit.frame <= held.end.frames:
                 copy.write(commit)
@@ -429,11 +419,12 @@ def _states(
                     raise SourceUnfollowed("its write-ahead log was rewritten")
             else:
                 if replay is None:
-                    start = copy.state(scanner, store)
-                    yield None, start
+                    start = copy.state(scanner, store) if before is None else before
+                    if before is None:
+                        yield None, start
                     replay = Replay(copy, scanner, store, start)
-                yield commit, replay.apply(commit, is_last=is_last)
-        if replay is None:
+                yield commit, replay.apply(commit)
+        if replay is None and before is None:
             yield None, copy.state(scanner, store)
     if last.frames < held.end.frames:
         raise SourceUnfollowed("its write-ahead log was cut off")

@@ -3,7 +3,8 @@
 Equal pages hold equal rows. Of pages that differ only the rows that differ are decoded, and put in
 place of those of the state before, whose other chunks are shared. The same pages say where the
 trees were changed (`sqlite.moves`), and whether the file is as sound as it was
-(`sqlite.preserved`). What they do not say is `Uncertain` or `Tangled`, and a scan reads it.
+(`sqlite.preserved`). Where they say that of the rows and not of the structure, SQLite checks the
+file; what they do not say of the rows is read: all tables but those of which no page changed.
 
 Nothing here changes once it is made, but for what is found out and kept: threads may share it, and
 processes that are forked.
@@ -11,21 +12,25 @@ processes that are forked.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import sqlite3
+import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
 
+from statediff.model.batches import Row
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType
-from statediff.model.state import ChunkStore, LayeredChunks, State, Table
+from statediff.model.state import CHUNK_KEYS, ChunkStore, LayeredChunks, State, Table
 from statediff.systems.relational.structure import STRUCTURE, is_established
 from statediff.systems.sqlite.btree import FILE_HEADER_BYTES, Tangled
 from statediff.systems.sqlite.catalogue import (
@@ -33,6 +38,7 @@ from statediff.systems.sqlite.catalogue import (
     OBJECT_TYPES,
     Catalogue,
     folded,
+    kind_of,
     read_catalogue,
 )
 from statediff.systems.sqlite.copy import without_log
@@ -56,8 +62,9 @@ from statediff.systems.sqlite.preserved import (
     map_pages,
 )
 from statediff.systems.sqlite.records import MANY, RowReader, are_few, row_reader
-from statediff.systems.sqlite.scan import Scan, prepare
+from statediff.systems.sqlite.scan import Scan, Scanned, Scanner, prepare
 from statediff.systems.sqlite.searches import search_index
+from statediff.systems.sqlite.stored import as_before
 from statediff.systems.sqlite.wal import Commit
 
 MAX_KEPT_BYTES: Final = 512 * 1024 * 1024
@@ -66,6 +73,13 @@ _MOST_PAGES: Final = 64
 _NODES_KEPT: Final = 2000
 _SCHEMA_ROOT: Final = 1
 _NOT_TABLES: Final = OBJECT_NAMES - {each.name for each in OBJECT_TYPES if each.table}
+_LISTED: Final = ("db.column", "db.index", "db.table", "db.trigger", "db.view")
+"""The schema objects of which the catalogue's own lines tell."""
+_UNTOLD: Final = (Uncertain, Tangled, sqlite3.Error, IndexError, struct.error)
+"""Pages do not tell what they hold."""
+
+Describe = Callable[[sqlite3.Connection, Catalogue], Catalogue]
+"""What the catalogue says now, where it said that."""
 
 
 @dataclass(frozen=True)
@@ -78,31 +92,188 @@ class _Layout:
     """Root → the types that show the rows of that table."""
     indexes: Mapping[int, TableIndexes]
     """Root → the table that it belongs to."""
+    roots: Mapping[str, int]
+    """Folded name of a table → its root."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A later state; `rows` of tables were read whole for it, `is_checked` the file was as well."""
+
+    scanned: Scanned
+    catalogue: Catalogue
+    rows: int = 0
+    is_checked: bool = False
+
+
+@dataclass(frozen=True)
+class _Present:
+    """The database as it is."""
+
+    connection: sqlite3.Connection
+    kept: KeptPages
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """Raises `sqlite3.Error`."""
+        return self.kept.describe(self.connection, self.kept.catalogue)
 
 
 class KeptPages:
-    """The pages of one state; `image` is all of them."""
+    """The pages of one state; `image` is all of them, but for those that were written `over` it.
 
-    def __init__(self, image: bytes, state: State, catalogue: Catalogue) -> None:
+    `like` is the state as which later ones are cut.
+    """
+
+    def __init__(
+        self,
+        image: bytes | mmap.mmap,
+        state: State,
+        catalogue: Catalogue,
+        scanner: Scanner,
+        like: State | None = None,
+        describe: Describe = read_catalogue,
+    ) -> None:
         self.content = image
-        self.page_size = page_size(image)
+        self.page_size = page_size(image[:FILE_HEADER_BYTES])
         self.catalogue = catalogue
         self.state = state
+        self.like = state if like is None else like
+        self.scanner = scanner
+        self.describe = describe
+        self._over: Mapping[int, bytes] = {}
+        self.page_count = len(image) // self.page_size
+        self._earlier: tuple[PageOwners, Mapping[int, bytes]] | None = None
         self._own = threading.local()
         self._trees: dict[tuple[int, bool], Tree] = {}
         self._nodes = 0
         self._readers: dict[str, RowReader | None] = {}
 
-    def after(self, connection: sqlite3.Connection, store: ChunkStore) -> State:
-        """The state that the connection's read transaction shows, as a scan would tell it.
+    def later(self, commit: Commit, state: State, catalogue: Catalogue) -> KeptPages:
+        """The pages after the commit, of which these are the state and the catalogue."""
+        found = KeptPages(self.content, state, catalogue, self.scanner, self.like, self.describe)
+        found._over = {**self._over, **commit.pages}
+        found.page_count = commit.page_count
+        if "_layout" in vars(self):
+            found._earlier = self._layout.owners, commit.pages
+        return found
 
-        Raises `Uncertain`, `Tangled`, `sqlite3.Error`, `OSError`.
+    def beside(self, connection: sqlite3.Connection, store: ChunkStore, most: int | None) -> Told:
+        """The state that the connection's read transaction shows; see `after`.
+
+        Raises `Uncertain` where more than `most` pages changed, or pages cannot be compared.
         """
-        most = max(_MOST_PAGES, len(self.content) // self.page_size // MANY)
+        if most is None:
+            most = max(_MOST_PAGES, self.page_count // MANY)
         commit = self.difference(connection, most)
         if commit is None:
-            return self.state
-        return _After(self, self._layout, commit, connection, store).state()
+            return Told(Scanned(self.state, ()), self.catalogue)
+        return self.after(commit, connection, store)
+
+    def after(self, commit: Commit, connection: sqlite3.Connection, store: ChunkStore) -> Told:
+        """The state after the commit, which the connection shows, as a scan would tell it.
+
+        Raises `sqlite3.Error`, `SourceUnavailable`.
+        """
+        present = _Present(connection, self)
+        try:
+            return _After(self, self._layout, commit, present, store).told()
+        except _UNTOLD:
+            return self._scanned(commit, present, store)
+
+    def touched(self, commit: Commit) -> frozenset[str] | None:
+        """The types that have a page which the commit wrote or gave up; None: that may be all."""
+        try:
+            roots = self._layout.owners.touched(commit.pages, commit.page_count)
+        except _UNTOLD:
+            return None
+        owners, further = self._layout.owners, commit.pages.keys() - {_SCHEMA_ROOT}
+        is_listed = any(p in owners and owners.root(p) == _SCHEMA_ROOT for p in further)
+        if is_listed or not _is_written_beside(commit, self.page(1)):
+            return None
+        found = {name for root in roots for name in self._layout.types.get(root, ())}
+        for each in self.state.schema.types:
+            index = search_index(self.catalogue, folded(each.source_table))
+            if index is not None and not found.isdisjoint(self._types_of(index.parts)):
+                found.add(each.name)
+        return frozenset(found)
+
+    def _types_of(self, names: Collection[str]) -> Iterator[str]:
+        for each in self.state.schema.types:
+            if folded(each.source_table) in names:
+                yield each.name
+
+    def _scanned(self, commit: Commit, present: _Present, store: ChunkStore) -> Told:
+        """All that the connection shows; tables of which the commit left all pages are taken."""
+        catalogue = present.catalogue
+        known = {**self._left_alone(commit, catalogue), **self._objects(catalogue)}
+        found = self.scanner.scan(present.connection, catalogue, store, self.like, known)
+        taken = {id(table) for table in known.values()}
+        tables = found.state.tables.values()
+        rows = sum(table.row_count for table in tables if id(table) not in taken)
+        return Told(found, catalogue, rows, is_checked=True)
+
+    def _left_alone(self, commit: Commit, catalogue: Catalogue) -> dict[str, Table]:
+        """By their folded names, the tables that are where they were, on pages as they were."""
+        head = commit.pages.get(1)
+        try:
+            layout = self._layout
+            if head is not None and _settings(head) != _settings(self.page(1)):
+                return {}
+            written = layout.owners.touched(commit.pages, commit.page_count)
+        except _UNTOLD:
+            return {}
+        now = {
+            folded(line[1]): line[3]
+            for lines in catalogue.lines.values()
+            for line in lines
+            if kind_of(line[0]) == "table" and isinstance(line[1], str)
+        }
+        one, two = _definitions(self.catalogue), _definitions(catalogue)
+        same = {
+            name
+            for name, root in layout.roots.items()
+            if root not in written
+            and now.get(name) == root
+            and name in one
+            and one[name] == two.get(name)
+            and search_index(catalogue, name) is None  # its parts are read together
+        }
+        return {
+            name: table
+            for table in self.state.tables.values()
+            if (name := folded(table.type.source_table)) in same and table.enumeration.is_complete
+        }
+
+    def _objects(self, catalogue: Catalogue) -> dict[str, Table]:
+        """The tables of schema objects: only what became of their lines is encoded."""
+        found: dict[str, Table] = {}
+        known = self.catalogue
+        changed = sorted(
+            name
+            for name in known.lines.keys() | catalogue.lines.keys()
+            if known.lines.get(name) != catalogue.lines.get(name)
+        )
+        for name in _LISTED:
+            table = self.state.tables.get(name)
+            if table is None or not table.enumeration.is_complete:
+                continue
+            names, like = [f.name for f in table.type.fields], self.like.tables.get(name)
+            gone, come = (
+                [
+                    {each: row[each] for each in names}
+                    for row in as_before(_described(each_of, changed, name), like)
+                ]
+                for each_of in (known, catalogue)
+            )
+            key = itemgetter(*table.type.key)
+            if any(len({key(row) for row in rows}) < len(rows) for rows in (gone, come)):
+                continue  # some share a key: nobody can say which one it is
+            try:
+                found[folded(table.type.source_table)] = patched(table, gone, come)
+            except ValueError:
+                continue
+        return found
 
     def reader(self, each: EntityType, table: TableIndexes) -> RowReader | None:
         """What tells the rows of a type from their records; None where a scan has to."""
@@ -112,6 +283,9 @@ class KeptPages:
 
     def page(self, number: int) -> bytes:
         """A page as it was."""
+        written = self._over.get(number)
+        if written is not None:
+            return written
         return self.content[(number - 1) * self.page_size : number * self.page_size]
 
     def tree(self, root: int, are_row_ids: bool) -> Tree:
@@ -131,7 +305,13 @@ class KeptPages:
         kept = getattr(self._own, "kept", None)
         if kept is None or kept[0] != os.getpid():
             connection = sqlite3.connect(":memory:", isolation_level=None, factory=FileConnection)
-            connection.deserialize(without_log(self.content))
+            size = self.page_count * self.page_size
+            if size > MAX_KEPT_BYTES:
+                raise Uncertain("it is too large to be opened as it was")
+            image = self.content[:]
+            if self._over:
+                image = b"".join(map(self.page, range(1, self.page_count + 1)))
+            connection.deserialize(without_log(image))
             prepare(connection)
             self._own.kept = kept = os.getpid(), connection
         yield kept[1]
@@ -140,9 +320,12 @@ class KeptPages:
     def _layout(self) -> _Layout:
         if not is_established(self.state.tables.get(STRUCTURE)):
             raise Uncertain("the structure before was not sound")
-        count, head = len(self.content) // self.page_size, self.page(1)
+        count, head = self.page_count, self.page(1)
         usable = self.page_size - head[20]
         owners = PageOwners(self.page, usable, count)
+        earlier, self._earlier = self._earlier, None
+        if earlier is not None:
+            owners.learn(*earlier)
         with self.connection() as connection:
             listed = connection.execute(
                 "SELECT type, name, rootpage FROM main.sqlite_schema WHERE rootpage <> 0"
@@ -161,7 +344,7 @@ class KeptPages:
         maps = [*map_pages(count, usable)] if has_maps(head) else []
         if not owners.account_for_all({*free, *maps}):
             raise Uncertain("a page is nobody's")
-        names = {root: folded(name) for kind, name, root in listed if kind == "table"}
+        names = {root: folded(name) for kind, name, root in listed if kind_of(kind) == "table"}
         types = {
             root: tuple(
                 each.name
@@ -170,7 +353,8 @@ class KeptPages:
             )
             for root, name in names.items()
         }
-        return _Layout(owners, frozenset(free), types, parts)
+        named = {name: root for root, name in names.items()}
+        return _Layout(owners, frozenset(free), types, parts, named)
 
     def difference(self, connection: sqlite3.Connection, most: int) -> Commit | None:
         """All pages that are others than before, as one commit; None where none is.
@@ -197,14 +381,16 @@ class KeptPages:
         return Commit(0, (0, 0), offset // size, pages)
 
 
-def keep(connection: sqlite3.Connection, state: State, catalogue: Catalogue) -> KeptPages | None:
+def keep(
+    connection: sqlite3.Connection, state: State, catalogue: Catalogue, scanner: Scanner
+) -> KeptPages | None:
     """The pages that the connection's read transaction shows; None where there are too many."""
     (count,), (size,) = (
         connection.execute(f"PRAGMA main.{each}").fetchone() for each in ("page_count", "page_size")
     )
     if not 0 < count * size <= MAX_KEPT_BYTES:
         return None
-    return KeptPages(connection.serialize(), state, catalogue)
+    return KeptPages(connection.serialize(), state, catalogue, scanner)
 
 
 class _After:
@@ -215,19 +401,23 @@ class _After:
         kept: KeptPages,
         layout: _Layout,
         commit: Commit,
-        connection: sqlite3.Connection,
+        present: _Present,
         store: ChunkStore,
     ) -> None:
         self._kept, self._layout, self._commit = kept, layout, commit
-        self._connection, self._store = connection, store
+        self._present, self._connection, self._store = present, present.connection, store
+        self._rows = 0
+        """Of tables that were read whole."""
 
-    def state(self) -> State:
-        """Raises as `KeptPages.after`."""
-        moves, preservation = self._checked()
+    def told(self) -> Told:
+        """Raises `Uncertain`, `Tangled`, `sqlite3.Error`, where only a scan can tell."""
+        moves, preservation, is_sound = self._checked()
         before = self._kept.state
         tables = dict(before.tables)
+        catalogue = self._kept.catalogue
         if CATALOGUE.name in preservation.differences:
-            tables |= self._objects()
+            catalogue = self._present.catalogue
+            tables |= self._objects(catalogue)
         for root in moves.rewritten:
             table = self._layout.indexes[root]
             if search_index(self._kept.catalogue, folded(table.name)) is not None:
@@ -236,10 +426,14 @@ class _After:
                 difference = preservation.differences[table.name]
                 if difference.gone or difference.new:
                     tables[name] = self._table(before.tables[name], difference)
-        return State(before.schema, tables)
+        found = Scanned(State(before.schema, tables), ())
+        return Told(found, catalogue, self._rows, is_checked=not is_sound)
 
-    def _checked(self) -> tuple[Moves, Preservation]:
-        """What became of the pages; the file is as sound as it was."""
+    def _checked(self) -> tuple[Moves, Preservation, bool]:
+        """What became of the pages of a file that is as sound as it was, and whether they say so.
+
+        Else SQLite does: its check costs less than reading the rows again.
+        """
         owners, commit, kept = self._layout.owners, self._commit, self._kept
         head, former = self._page(1), kept.page(1)
         if _settings(head) != _settings(former):
@@ -250,7 +444,6 @@ class _After:
         is_tree_kept = head[FILE_HEADER_BYTES:] == former[FILE_HEADER_BYTES:]
         written = commit.pages.keys() - ({_SCHEMA_ROOT} if is_tree_kept else ())
         moves = follow_moves(owners, written, commit.page_count, self._page)
-        self._check_places(moves, head, former)
         found = Preservation(
             commit,
             owners.usable,
@@ -260,21 +453,28 @@ class _After:
             self._page,
             kept.tree,
         )
-        found.subtract(kept.connection, -1)
-        found.subtract(self._prepared, 1)
-        if not found.holds():
+        try:
+            self._check_places(moves, head, former)
+            found.subtract(kept.connection, -1)
+            found.subtract(self._prepared, 1)
+            if found.holds():
+                return moves, found, True
+        except Uncertain:
+            pass
+        scan = Scan(self._connection, kept.catalogue, self._store)
+        structure = kept.state.tables[STRUCTURE]
+        if scan.table(structure.type, structure).chunks != structure.chunks or scan.failures:
             raise Uncertain("an index is not what its table is")
-        return moves, found
+        return moves, found, False
 
-    def _objects(self) -> dict[str, Table]:
+    def _objects(self, catalogue: Catalogue) -> dict[str, Table]:
         """What the catalogue says, where it says nothing else of any table or index."""
         known, before = self._kept.catalogue, self._kept.state
-        catalogue = read_catalogue(self._connection, known)
         if _rooted(catalogue) != _rooted(known):
             raise Uncertain("a table or an index is another")
         scan = Scan(self._connection, catalogue, self._store)
         found = {
-            each.name: scan.table(each, before.tables[each.name])
+            each.name: scan.table(each, self._kept.like.tables.get(each.name))
             for each in before.schema.types
             # Written out, as 1, 1.0 and True are equal.
             if repr(catalogue.objects.get(each.name)) != repr(known.objects.get(each.name))
@@ -317,14 +517,18 @@ class _After:
     # Rows
 
     def _table(self, before: Table, difference: Difference) -> Table:
-        if are_few(difference, before):
+        like = self._kept.like.tables.get(before.type.name)
+        # One that is new since would be cut anew.
+        is_cut_alike = like is not None or before.row_count + len(difference.new) <= CHUNK_KEYS
+        if are_few(difference, before) and is_cut_alike:
             found = self._patched(before, difference)
             if found is not None:
                 return found
         scan = Scan(self._connection, self._kept.catalogue, self._store)
-        table = scan.table(before.type, before)
+        table = scan.table(before.type, like)
         if scan.failures or scan.spoiled:
             raise Uncertain("a table cannot be read whole")
+        self._rows += table.row_count
         return table
 
     def _patched(self, before: Table, difference: Difference) -> Table | None:
@@ -342,6 +546,25 @@ class _After:
     def _store_over(self, before: Table) -> ChunkStore:
         is_its_own = self._store is before.store
         return self._store if is_its_own else LayeredChunks(before.store)
+
+
+def _is_written_beside(commit: Commit, former: bytes) -> bool:
+    """Whether of the first page only the header was written, and there nothing but counters."""
+    head = commit.pages.get(1, former)
+    is_tree_kept = head[FILE_HEADER_BYTES:] == former[FILE_HEADER_BYTES:]
+    return is_tree_kept and _settings(head) + head[40:44] == _settings(former) + former[40:44]
+
+
+def _described(catalogue: Catalogue, names: Iterable[str], of: str) -> Iterator[Row]:
+    """The rows of one type of schema objects that the lines about these names describe."""
+    for name in names:
+        yield from (row for kind, row in catalogue.rows.get(name, ()) if kind == of)
+
+
+def _definitions(catalogue: Catalogue) -> dict[str, tuple[object, ...]]:
+    """How each table is read, by its folded name."""
+    texts = {folded(str(row["name"])): row for row in catalogue.objects.get("db.table", ())}
+    return {name: (entry, texts.get(name)) for name, entry in catalogue.tables.items()}
 
 
 def _settings(head: bytes) -> bytes:

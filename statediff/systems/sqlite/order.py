@@ -125,21 +125,21 @@ def check_order(
     keys: Keys,
     touched: Collection[int],
     above: Collection[int],
-    before: tuple[Tree, Collection[int]] | None = None,
+    before: tuple[Tree, Collection[int]],
 ) -> None:
     """The keys are in order. Raises `Tangled`.
 
     `touched` are the nodes that were written or taken in, `above` these and all above them.
     `before` is the tree as it was, with the nodes that were written and all above them.
     """
-    former = {} if before is None else _bounds(*before, root)
+    former = _bounds(*before, root)
     known: frozenset[Hashable] | None = None
     waiting: list[tuple[int, _Bounds]] = [(root, (None, None))] if root in above else []
     while waiting:
         page, bounds = waiting.pop()
         if page in touched:
             keys_before = None
-            if before is not None and page in before[1]:
+            if page in before[1]:
                 keys_before = before[0].keys(page)
             _check_node(tree, page, keys, bounds, keys_before)
         elif former.get(page) == bounds:  # so that its children have the bounds that they had
@@ -150,7 +150,7 @@ def check_order(
                 waiting.append((child, between))
                 continue
             if known is None:
-                known = frozenset[Hashable]() if before is None else _known(before[0], former)
+                known = _known(before[0], former)
             if (child, between) not in known:
                 _check_ends(tree, child, keys, between)
 

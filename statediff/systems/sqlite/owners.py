@@ -1,4 +1,4 @@
-"""Which b-tree each page of a SQLite file belongs to, kept up to date from commit to commit.
+"""Which b-tree each page of a SQLite file belongs to.
 
 A commit names the pages it wrote, not the tables. Every page in use is reached from exactly one
 root, as a node or in an overflow chain, so a table whose pages a commit left alone has not changed.
@@ -9,7 +9,7 @@ is `Tangled`, and everything is read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,11 +29,8 @@ from statediff.systems.sqlite.btree import (
 
 Links = tuple[tuple[int, bool], ...]
 """The pages a page leads to; True for the next page of an overflow chain."""
-_ROOT, _FREE, _CHAIN, _NEXT, _NODE = range(1, 6)
-"""What a map of pages says of a page: a root, free, first or later in a chain, or a node."""
 _ONE_BYTE: Final = 127
 """The greatest number of one byte."""
-_ENTRY: Final = struct.Struct(">BI")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,85 +142,12 @@ class PageOwners:
         known = len(self._owner) + len(others)
         return known == self.page_count and self._owner.keys().isdisjoint(others)
 
-    def are_mapped(
-        self, maps: Mapping[int, bytes], free: Collection[int], pages: Iterable[int]
-    ) -> bool:
-        """Whether the maps of an auto-vacuum file say of the pages what they are.
-
-        `maps` are the pages of the maps, by the number of the first page that each speaks of.
-        """
-        per_map = self.usable // _ENTRY.size
-        for page in pages:
-            first = page - (page - 3) % (per_map + 1)
-            told = _ENTRY.unpack_from(maps[first], (page - first) * _ENTRY.size)
-            if told != ((_FREE, 0) if page in free else self._place(page)):
-                return False
-        return True
-
-    def _place(self, page: int) -> tuple[int, int]:
-        parent = self._parent[page]
-        pages = self._pages[self._owner[page]]
-        if not parent:
-            return _ROOT, 0
-        if pages[page]:
-            return (_NEXT if pages[parent] else _CHAIN), parent
-        return _NODE, parent
-
-    def of_tree(self, root: int) -> Collection[int]:
-        """The pages of the tree."""
-        return self._pages[root].keys()
-
     def touched(self, pages: Collection[int], page_count: int) -> set[int]:
         """The roots that owned one of the pages, or one beyond the new end, before the commit."""
         gone = range(page_count + 1, self.page_count + 1)
         return {
             self._owner[page] for group in (pages, gone) for page in group if page in self._owner
         }
-
-    def update(
-        self, roots: Collection[int], pages: Collection[int], page_count: int
-    ) -> dict[int, Rewritten]:
-        """The trees of `roots` (see `touched`) are as after the commit. Raises `Tangled`."""
-        self.page_count = page_count
-        written = frozenset(pages)
-        former = {root: self._pages[root] for root in roots}
-        above = {root: self._with_above(owned.keys() & written) for root, owned in former.items()}
-        parents = {page: self._parent[page] for owned in former.values() for page in owned}
-        for page in pages:
-            for key in ((page, False), (page, True)):
-                self._links.pop(key, None)
-        for root, owned in former.items():
-            del self._pages[root]
-            for page in owned:
-                del self._owner[page], self._parent[page]
-        for root in sorted(roots):
-            self.grow(root)
-        found: dict[int, Rewritten] = {}
-        for root, before in former.items():
-            after = self._pages[root]
-            new = (after.keys() & written) | (after.keys() - before.keys())
-            old = (before.keys() & written) | (before.keys() - after.keys())
-            found[root] = Rewritten(
-                before=frozenset(_nodes(old, before, parents)),
-                after=frozenset(_nodes(new, after, self._parent)),
-                above_before=frozenset(p for p in above[root] if not before[p]),
-                above_after=frozenset(p for p in self._with_above(new) if not after[p]),
-            )
-        return found
-
-    def with_above(self, pages: Collection[int]) -> frozenset[int]:
-        """The nodes among the pages, and all nodes above any of them."""
-        found = self._with_above({page for page in pages if page in self._owner})
-        return frozenset(p for p in found if not self._pages[self._owner[p]][p])
-
-    def _with_above(self, pages: Collection[int]) -> set[int]:
-        found: set[int] = set()
-        for each in pages:
-            page = each
-            while page and page not in found:
-                found.add(page)
-                page = self._parent[page]
-        return found
 
 
 def links_of(content: bytes, page: int, is_overflow: bool, usable: int) -> Links:
@@ -251,21 +175,6 @@ def _chains(node: Node) -> Iterator[tuple[int, bool]]:
                 _, at = varint(node.content, at)
             at += local_bytes(length, node.usable, is_table=is_table)
             yield struct.unpack_from(">I", node.content, at)[0], True
-
-
-def _nodes(
-    pages: Collection[int], owned: Mapping[int, bool], parents: Mapping[int, int]
-) -> Iterator[int]:
-    """The nodes among the pages, and those whose overflow chains the others are of."""
-    seen: set[int] = set()
-    for each in pages:
-        page = each
-        while owned[page] and page not in seen:
-            seen.add(page)
-            page = parents[page]
-        if page not in seen:
-            seen.add(page)
-            yield page
 
 
 def _large(node: Node, skip: int, most: int) -> list[int]:

@@ -34,7 +34,7 @@ from statediff.systems.sqlite.btree import (
 )
 from statediff.systems.sqlite.entries import Entry, TableIndexes, Uncertain, all_trees
 from statediff.systems.sqlite.order import Keys, RowIds, Tree, check_order
-from statediff.systems.sqlite.owners import PageOwners, Rewritten
+from statediff.systems.sqlite.owners import Rewritten
 from statediff.systems.sqlite.structure import limits
 from statediff.systems.sqlite.wal import Commit
 
@@ -96,7 +96,7 @@ class Preservation:
         tables: Mapping[int, TableIndexes],
         before: ReadPage,
         after: ReadPage,
-        former: Callable[[int, bool], Tree] | None = None,
+        former: Callable[[int, bool], Tree],
     ) -> None:
         """`tables` has the table that each root belongs to; `former` gives the trees before."""
         if len(commit.pages) > max(_FEW_PAGES, commit.page_count // _PART):
@@ -153,10 +153,7 @@ class Preservation:
     def _compare(self, root: int, nodes: Rewritten, found: Difference) -> None:
         index = next((each for each in all_trees(found.table) if each.root == root), None)
         are_row_ids = index is None
-        if self._former is None:
-            before = Tree(self._before, self._usable, are_row_ids=are_row_ids)
-        else:
-            before = self._former(root, are_row_ids)
+        before = self._former(root, are_row_ids)
         over = before, self._commit.pages, nodes.before
         after = Tree(self._after, self._usable, are_row_ids=are_row_ids, over=over)
         for page in sorted(nodes.after):
@@ -250,43 +247,6 @@ _Row = bytes | tuple[bytes, Rest, object]
 
 def _stored(row: _Row) -> Stored:
     return Stored(row, None) if isinstance(row, bytes) else Stored(row[0], row[1])
-
-
-def check_places(
-    read: ReadPage,
-    size: int,
-    commit: Commit,
-    owners: PageOwners,
-    rewritten: Mapping[int, Rewritten],
-) -> None:
-    """Every page is in one place after the commit. Raises `Uncertain`, `Tangled`.
-
-    `read` gives a page of `size` bytes as it is then, `owners` has the trees.
-    """
-    count, usable = commit.page_count, owners.usable
-    head = read(1)
-    check_head(head, count)
-    free = free_pages(read, count, usable)
-    locks = LOCK_BYTE // size + 1
-    has_locks = locks <= count
-    others = {*free, locks} if has_locks else set(free)
-    maps: dict[int, bytes] = {}
-    if has_maps(head):
-        if has_locks:
-            raise Uncertain("its maps of pages are moved by its page for locks")
-        maps = {page + 1: read(page) for page in map_pages(count, usable)}
-        others.update(page - 1 for page in maps)
-    is_apart = len(others) == len(free) + len(maps) + has_locks
-    if not is_apart or not owners.account_for_all(others):
-        raise Tangled("a page is nobody's, or has two places")
-    if maps:
-        asked = set(free).union(*(owners.of_tree(root) for root in rewritten))
-        step = usable // _MAP_ENTRY_BYTES
-        for first in maps:
-            if first - 1 in commit.pages:
-                asked.update(range(first, min(first + step, count + 1)))
-        if not owners.are_mapped(maps, frozenset(free), asked - {1}):
-            raise Tangled("a map of pages is wrong")
 
 
 def check_head(head: bytes, page_count: int) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from statediff.model.batches import Row
-from statediff.model.patch import patched
 from statediff.model.schema import EntityType
-from statediff.model.state import ChunkStore, Table
+from statediff.model.state import Table
 from statediff.systems.relational.schema import is_key, quoted
-from statediff.systems.sqlite.btree import ReadPage, Tangled, Value, record
+from statediff.systems.sqlite.btree import ReadPage, Value, record
 from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
 from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, is_real
 from statediff.systems.sqlite.preserved import Difference, Stored
@@ -26,49 +24,6 @@ MANY: Final = 4
 _ROW_ID: Final = -1
 _MOST_BYTES: Final = 64 * 1024
 """Of a row that is read from its record."""
-
-
-class FewRows:
-    """The rows of tables that one commit changed, where they are few and their records tell them.
-
-    Made while `read` still gives the pages as they were; `patched` once it gives them as they are.
-    """
-
-    def __init__(
-        self,
-        tables: Iterable[Table],
-        readers: dict[str, RowReader | None],
-        catalogue: Catalogue,
-        differences: Mapping[str, Difference],
-        read: ReadPage,
-        usable: int,
-    ) -> None:
-        """`readers` are those of the types under this catalogue that were asked for so far."""
-        self._read, self._usable = read, usable
-        self._changed: list[tuple[Table, RowReader, list[Row], Difference]] = []
-        by_name = {folded(name): each for name, each in differences.items()}
-        for table in tables:
-            each, difference = table.type, by_name.get(folded(table.type.source_table))
-            if difference is None or not table.enumeration.is_complete:
-                continue
-            if not are_few(difference, table):
-                continue
-            if each.name not in readers:
-                readers[each.name] = row_reader(each, catalogue, difference.table)
-            reader = readers[each.name]
-            if reader is not None:
-                with suppress(Uncertain, Tangled):
-                    gone = reader.rows(difference.gone, read, usable)
-                    self._changed.append((table, reader, gone, difference))
-
-    def patched(self, store: ChunkStore) -> dict[str, Table]:
-        """The tables after the commit; those that only a scan can tell are left out."""
-        found: dict[str, Table] = {}
-        for table, reader, gone, difference in self._changed:
-            with suppress(Uncertain, Tangled, ValueError):
-                come = reader.rows(difference.new, self._read, self._usable)
-                found[table.type.name] = patched(table, gone, come, store)
-        return found
 
 
 def are_few(difference: Difference, table: Table) -> bool:

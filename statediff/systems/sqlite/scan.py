@@ -26,11 +26,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from statediff.capture.source import SourceRuined, SourceUnavailable
-from statediff.model.batches import Row, encode_rows
+from statediff.model.batches import Row
 from statediff.model.bulk import NotInBulk
 from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Field, Schema
-from statediff.model.state import ChunkRef, ChunkStore, State, Table
+from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import ABSENT, Digested, Map, Unobserved, printable
 from statediff.systems.base.rows import Convert
 from statediff.systems.relational.schema import (
@@ -362,24 +362,6 @@ class Scan:
         columns = [folded(entity_type.by_name[field].source_column) for field in query.names]
         return [query.row([row.get(column) for column in columns], None) for row in said[name]]
 
-    def between(
-        self, entity_type: EntityType, lower: int | None, upper: int | None
-    ) -> ChunkRef | None:
-        """The chunk of all rows from row id `lower` to below `upper`; the row id is the key.
-
-        None where only reading the whole table can say what to make of them.
-        """
-        entry = self._catalogue.tables[folded(entity_type.source_table)]
-        met, query = _Pass(), self._query(entity_type, entry)
-        text = query.between(lower, upper)
-        whole = self._in_bulk(query, Table(entity_type, (), (), self._store), text)
-        if whole is not None:
-            return whole.chunks[0]
-        rows = [((row[query.key[0]],), row) for row in self._stream(query, met, text)]
-        if met != _Pass():
-            return None
-        return self._store.put(encode_rows(entity_type, rows))  # type: ignore[arg-type]  # keys are values
-
     def _query(self, entity_type: EntityType, entry: TableEntry, is_guarded: bool = False) -> Query:
         is_guarded |= any(f.digest_above_bytes is not None for f in entity_type.fields)
         row_id = self._told.row_id(entry) if is_guarded else None
@@ -427,7 +409,7 @@ class Scan:
             self.spoiled.append(f"{entity_type.name}: {met.cause}")
         return self._shelf.fail(table, met.cause)
 
-    def _in_bulk(self, query: Query, like: Table | None, text: str | None = None) -> Table | None:
+    def _in_bulk(self, query: Query, like: Table | None) -> Table | None:
         """The table, whole and read in columns; None where only reading by rows can tell more."""
         if query.is_guarded or not query.bulk.is_possible:
             return None
@@ -435,7 +417,7 @@ class Scan:
         for decode in (str, text_value):
             self._connection.text_factory = decode
             try:
-                return self._shelf.in_bulk(query.bulk, self._fetch(query, text), like)
+                return self._shelf.in_bulk(query.bulk, self._fetch(query), like)
             except NotInBulk:
                 return None
             except sqlite3.Error as error:
@@ -444,9 +426,9 @@ class Scan:
                 self._connection.text_factory = stored_text
         return None
 
-    def _fetch(self, query: Query, text: str | None) -> Iterator[list[tuple[Any, ...]]]:
+    def _fetch(self, query: Query) -> Iterator[list[tuple[Any, ...]]]:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-        rows, most = self._connection.execute(text or query.text), self._most_rows()
+        rows, most = self._connection.execute(query.text), self._most_rows()
         at_once = BLOCK_ROWS if most * 4 < WIDE_FILE_BYTES else WIDE_BLOCK_ROWS
         while found := rows.fetchmany(at_once):
             yield found
@@ -454,13 +436,13 @@ class Scan:
             if most < 0:
                 raise NotInBulk("the table shows more rows than the file can hold")
 
-    def _stream(self, query: Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
+    def _stream(self, query: Query, met: _Pass) -> Iterator[Row]:
         self._connection.text_factory = text_value
         try:
             limit = 1_000_000_000 if query.is_guarded else MAX_VALUE_BYTES
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
             most = self._most_rows()
-            for count, stored in enumerate(self._connection.execute(text or query.text)):
+            for count, stored in enumerate(self._connection.execute(query.text)):
                 row = query.row(stored, self._told)
                 for name in query.key:
                     part = row[name]
@@ -567,17 +549,6 @@ class Query:
             f"SELECT {', '.join(columns) or '1'} FROM main.{quoted(entry.name)} AS t NOT INDEXED"  # noqa: S608 - names are quoted
         )
         self.text = self._rows + (f" ORDER BY {', '.join(order)}" if order else "")
-
-    def between(self, lower: int | None, upper: int | None) -> str:
-        """The statement for some of the rows only, in the order of their row ids."""
-        key = next(e for f, e in self._stored if f.name == self.key[0])
-        bounds = [
-            f"{key} {sign} {bound}"
-            for sign, bound in ((">=", lower), ("<", upper))
-            if bound is not None
-        ]
-        where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
-        return f"{self._rows}{where} ORDER BY {key}"
 
     def row(self, stored: Sequence[Any], told: Digests | None) -> Row:
         row: Row = dict(zip(self.names, stored, strict=False))

@@ -8,12 +8,11 @@ stand; only a database that cannot be opened or has no readable catalogue is una
 
 `SqlitePages` reads a database again by pages: only what lies on pages that changed is read.
 
-Its `read` keeps the pages of the read transaction in a copy of its own; `read_changed` compares
-them, byte by byte, with those that SQLite shows now, write-ahead log included. The pages that
-differ are one commit, applied as the feed applies those of a log (`sqlite.replay`). It trusts
-nothing but the file format: rows lie on the pages of their table, and equal pages hold equal rows.
-A page that a vacuum moved is one more to read; none is ever left out. What an agent does to
-counters, times or the log misleads nobody.
+Its `read` keeps the pages of the read transaction; `read_changed` compares them, byte by byte, with
+those that SQLite shows now, write-ahead log included (`sqlite.kept`). It trusts nothing but the
+file format: rows lie on the pages of their table, and equal pages hold equal rows. A page that a
+vacuum moved is one more to read; none is ever left out. What an agent does to counters, times or
+the log misleads nobody.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import struct
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -35,22 +33,19 @@ from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.relational.schema import Refine, quoted, with_types
-from statediff.systems.sqlite.btree import Tangled
 from statediff.systems.sqlite.catalogue import OWN_TABLES, Catalogue, folded
-from statediff.systems.sqlite.copy import DatabaseCopy
 from statediff.systems.sqlite.entries import Uncertain
 from statediff.systems.sqlite.kept import KeptPages, keep
 from statediff.systems.sqlite.pages import FileConnection, rolled_back
-from statediff.systems.sqlite.replay import Replay
 from statediff.systems.sqlite.scan import (
     BUSY_SECONDS,
+    Scanned,
     Scanner,
     begin,
     cause_of,
     is_of_the_file,
     prepare,
 )
-from statediff.systems.sqlite.wal import Commit
 
 
 class SqliteSource:
@@ -139,6 +134,13 @@ class SqliteSource:
                     if _has_null_keys(connection, catalogue, t)
                 },
             )
+
+    def beside(self, kept: KeptPages, store: ChunkStore, most: int | None) -> Scanned:
+        """What is in the file, of which these pages were kept; see `KeptPages.beside`."""
+        with closing(self.open()) as connection:
+            prepare(connection)
+            connection.execute("PRAGMA schema_version").fetchall()
+            return kept.beside(connection, store, most).scanned
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
@@ -257,7 +259,6 @@ class SqlitePages:
 
     def __init__(self, source: SqliteSource) -> None:
         self._source = source
-        self._copy: _Kept | None = None
         self.kept: KeptPages | None = None
         """What was read, where it was read whole."""
 
@@ -280,7 +281,7 @@ class SqlitePages:
             catalogue = self._source.begin(connection)
             found = self._source.scanner.scan(connection, catalogue, store, like)
             if not found.failures:
-                self.kept = keep(connection, found.state, catalogue)
+                self.kept = keep(connection, found.state, catalogue, self._source.scanner)
         part = scanned(self.name, as_of, found.state)
         return replace(part, spoiled=found.spoiled)
 
@@ -288,19 +289,16 @@ class SqlitePages:
         image = self.kept
         if image is None or image.state.digest() != like.digest():
             raise SourceUnavailable("the pages of the state before were not kept")
-        as_of = clock()
+        as_of, most = clock(), MAX_CHANGED_BYTES // image.page_size
         try:
-            kept = self._copy = self._copy or _copied(image)
-            with closing(self._source.open()) as connection:
-                self._source.begin(connection)
-                commit = image.difference(connection, MAX_CHANGED_BYTES // image.page_size)
-            state = kept.after(commit, self._source.scanner, store)
+            told = self._source.beside(image, store, most)
         except Uncertain as error:
             raise SourceUnavailable(str(error)) from error
         except sqlite3.Error as error:
             raise SourceUnavailable(cause_of(error)) from error
         except OSError as error:
-            raise SourceUnavailable(f"its pages could not be copied: {error.strerror}") from error
+            raise SourceUnavailable(f"its pages could not be read: {error.strerror}") from error
+        state = told.state
         if not all(table.enumeration.is_complete for table in state.tables.values()):
             raise SourceUnavailable("something that changed can only be read in part")
         return scanned(self.name, as_of, state)
@@ -314,9 +312,6 @@ class SqlitePages:
     def close(self) -> None:
         """Nothing is kept."""
         self.kept = None
-        if self._copy is not None:
-            self._copy.copy.__exit__(None, None, None)
-            self._copy = None
 
 
 class _PagesBeside:
@@ -335,34 +330,8 @@ class _PagesBeside:
             return self._source.read(store, clock, like)
         as_of = clock()
         try:
-            with closing(self._source.open()) as connection:
-                prepare(connection)
-                connection.execute("PRAGMA schema_version").fetchall()
-                state = kept.after(connection, store)
-            return scanned(self.name, as_of, state, gaps=())
-        except (Uncertain, Tangled, sqlite3.Error, OSError, IndexError, struct.error):
+            found = self._source.beside(kept, store, None)
+        except (Uncertain, sqlite3.Error, OSError):
             return self._source.read(store, clock, like)
-
-
-class _Kept:
-    """The pages of one state, and what they became since."""
-
-    def __init__(self, copy: DatabaseCopy, state: State) -> None:
-        self.copy = copy
-        self.state = state
-        self._replay: Replay | None = None
-        self._present = state
-
-    def after(self, commit: Commit | None, scanner: Scanner, store: ChunkStore) -> State:
-        if commit is not None:
-            if self._replay is None:
-                self._replay = Replay(self.copy, scanner, store, self.state, is_of_copy=True)
-            self._present = self._replay.apply(commit)
-        return self._present
-
-
-def _copied(image: KeptPages) -> _Kept:
-    """The pages in a file of our own. Raises `OSError`."""
-    copy = DatabaseCopy(image.page_size)
-    copy.hold(image.content)
-    return _Kept(copy, image.state)
+        part = scanned(self.name, as_of, found.state, gaps=found.failures)
+        return replace(part, spoiled=found.spoiled)
