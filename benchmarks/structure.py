@@ -21,7 +21,8 @@ from pathlib import Path
 from unittest import mock
 
 from statediff.model.state import MemoryChunks
-from statediff.systems.sqlite import kept, scan
+from statediff.systems.sqlite import scan
+from statediff.systems.sqlite.paged import kept
 from statediff.systems.sqlite.source import SqliteSource
 
 

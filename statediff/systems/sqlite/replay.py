@@ -1,6 +1,6 @@
 """The state after each committed transaction, read from a copy of the database.
 
-Each follows from the pages that differ from those of an earlier state (`sqlite.kept`), so that
+Each follows from the pages that differ from those of an earlier state (`sqlite.paged`), so that
 types, schema objects and canonical forms are those of a scan. Now and then a later state takes the
 place of the earlier one, so that a commit costs by what it wrote.
 
@@ -20,7 +20,7 @@ from statediff.model.state import ChunkStore, State
 from statediff.systems.relational.structure import STRUCTURE
 from statediff.systems.sqlite.catalogue import Catalogue
 from statediff.systems.sqlite.copy import DatabaseCopy, without_log
-from statediff.systems.sqlite.kept import KeptPages
+from statediff.systems.sqlite.paged.kept import KeptPages
 from statediff.systems.sqlite.scan import Scan, Scanner, prepare
 from statediff.systems.sqlite.wal import Commit
 

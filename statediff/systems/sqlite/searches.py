@@ -34,7 +34,7 @@ from statediff.model.batches import Row
 from statediff.model.values import Map
 from statediff.systems.relational.schema import quoted
 from statediff.systems.sqlite.catalogue import Catalogue, kind_of
-from statediff.systems.sqlite.entries import Uncertain, arguments_of
+from statediff.systems.sqlite.definitions import Uncertain, arguments_of
 
 MAX_INDEX_BYTES: Final = 1024 * 1024
 """A larger index is shown as it is stored: FTS5 takes about a second a MiB to say what is in it."""

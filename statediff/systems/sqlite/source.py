@@ -9,7 +9,7 @@ stand; only a database that cannot be opened or has no readable catalogue is una
 `SqlitePages` reads a database again by pages: only what lies on pages that changed is read.
 
 Its `read` keeps the pages of the read transaction; `read_changed` compares them, byte by byte, with
-those that SQLite shows now, write-ahead log included (`sqlite.kept`). It trusts nothing but the
+those that SQLite shows now, write-ahead log included (`sqlite.paged`). It trusts nothing but the
 file format: rows lie on the pages of their table, and equal pages hold equal rows. A page that a
 vacuum moved is one more to read; none is ever left out. What an agent does to counters, times or
 the log misleads nobody.
@@ -34,8 +34,8 @@ from statediff.model.values import printable
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.relational.schema import Refine, quoted, with_types
 from statediff.systems.sqlite.catalogue import OWN_TABLES, Catalogue, folded
-from statediff.systems.sqlite.entries import Uncertain
-from statediff.systems.sqlite.kept import KeptPages, keep
+from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.paged.kept import KeptPages, keep
 from statediff.systems.sqlite.pages import FileConnection, rolled_back
 from statediff.systems.sqlite.scan import (
     BUSY_SECONDS,

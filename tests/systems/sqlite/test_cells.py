@@ -7,7 +7,7 @@ from contextlib import closing
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from statediff.systems.sqlite.btree import Cells, Node, Tangled, node_of
+from statediff.systems.sqlite.paged.btree import Cells, Node, Tangled, node_of
 
 
 def pages_of(db: sqlite3.Connection, size: int) -> list[bytes]:

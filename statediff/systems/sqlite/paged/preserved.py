@@ -5,9 +5,9 @@ What was sound and was not written stays sound; the rest is compared before and 
 1. every page is in one tree, on the free list or a map of pages, and the maps of an auto-vacuum
    file say so;
 2. each written node is filled as SQLite fills it, its overflow chains are as long as its values;
-3. the keys of each written tree are in order (`sqlite.order`);
+3. the keys of each written tree are in order (`order`);
 4. what the entries of each index became is what the rows of its table became. Rows and entries on
-   written pages are compared; of rows that differ, SQLite computes the entries (`sqlite.entries`).
+   written pages are compared; of rows that differ, SQLite computes the entries (`entries`).
 
 It says yes or that it does not know: `Uncertain`, `Tangled`. Then the whole file is checked.
 """
@@ -22,7 +22,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from statediff.systems.sqlite.btree import (
+from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.paged.btree import (
     Cells,
     ReadPage,
     Rest,
@@ -32,9 +33,9 @@ from statediff.systems.sqlite.btree import (
     payload,
     record,
 )
-from statediff.systems.sqlite.entries import Entry, TableIndexes, Uncertain, all_trees
-from statediff.systems.sqlite.order import Keys, RowIds, Tree, check_order
-from statediff.systems.sqlite.owners import Rewritten
+from statediff.systems.sqlite.paged.entries import Entry, TableIndexes, all_trees
+from statediff.systems.sqlite.paged.order import Keys, RowIds, Tree, check_order
+from statediff.systems.sqlite.paged.owners import Rewritten
 from statediff.systems.sqlite.structure import limits
 from statediff.systems.sqlite.wal import Commit
 

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, Protocol
 
-from statediff.systems.sqlite.btree import Cells, Node, ReadPage, Tangled, node_of, payload
+from statediff.systems.sqlite.paged.btree import Cells, Node, ReadPage, Tangled, node_of, payload
 
 OtherPages = tuple["Tree", Collection[int], Collection[int]]
 """A tree as it was, the pages that were written since, and its nodes among them."""

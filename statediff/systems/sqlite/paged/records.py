@@ -10,10 +10,11 @@ from statediff.model.batches import Row
 from statediff.model.schema import EntityType
 from statediff.model.state import Table
 from statediff.systems.relational.schema import is_key, quoted
-from statediff.systems.sqlite.btree import ReadPage, Value, record
 from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
-from statediff.systems.sqlite.entries import Plain, TableIndexes, Uncertain, is_real
-from statediff.systems.sqlite.preserved import Difference, Stored
+from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.paged.btree import ReadPage, Value, record
+from statediff.systems.sqlite.paged.entries import Plain, TableIndexes, is_real
+from statediff.systems.sqlite.paged.preserved import Difference, Stored
 from statediff.systems.sqlite.scan import Query, text_value
 from statediff.systems.sqlite.searches import search_index
 

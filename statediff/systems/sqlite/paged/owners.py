@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from statediff.systems.sqlite.btree import (
+from statediff.systems.sqlite.paged.btree import (
     INTERIOR_TABLE,
     LEAF_TABLE,
     Node,

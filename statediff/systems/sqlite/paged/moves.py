@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from statediff.systems.sqlite.btree import ReadPage, Tangled
-from statediff.systems.sqlite.owners import PageOwners, Rewritten, links_of
+from statediff.systems.sqlite.paged.btree import ReadPage, Tangled
+from statediff.systems.sqlite.paged.owners import PageOwners, Rewritten, links_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 from statediff.systems.relational.schema import quoted
-from statediff.systems.sqlite.btree import NULL, Tangled, Value, record
 from statediff.systems.sqlite.catalogue import folded
+from statediff.systems.sqlite.definitions import Uncertain, parts_of
+from statediff.systems.sqlite.paged.btree import NULL, Tangled, Value, record
 
 Entry = tuple[Value, ...]
 _EXPRESSION: Final = -2
@@ -25,10 +26,6 @@ _ROW_ID_NAMES: Final = ("rowid", "_rowid_", "oid")
 _DESCENDING_FORMAT: Final = 4
 """Of the schema, from which on SQLite sorts downwards where an index says so."""
 _UTF8: Final = 1
-
-
-class Uncertain(Exception):
-    """Only a check of the whole file can tell; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -420,57 +417,6 @@ def _index(
     sorted_by = parts[:key] if is_primary else parts
     order = tuple((str(part[4]).upper(), bool(part[3])) for part in sorted_by)
     return Index(root, tuple(terms), order, key if is_unique or is_primary else 0, condition)
-
-
-_TOKEN: Final = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|$)"""
-    r"""|[(),]|[^'"`\[(),/-]+|.""",
-    re.DOTALL,
-)
-_DIRECTION: Final = re.compile(r"\b(ASC|DESC)\s*$", re.IGNORECASE)
-_WHERE: Final = re.compile(r"\s*WHERE\b(.+)", re.IGNORECASE | re.DOTALL)
-
-
-def parts_of(sql: str) -> tuple[list[str], str | None]:
-    """The expressions of a CREATE INDEX, and its condition. Raises `Uncertain`."""
-    parts, rest = _split(sql)
-    where = _WHERE.fullmatch(rest)
-    if ";" in rest or bool(rest.strip()) is not bool(where):
-        raise Uncertain("the text of an index is not understood")
-    written = [_DIRECTION.sub("", part).strip() for part in parts]
-    return written, None if where is None else where[1].strip()
-
-
-def arguments_of(sql: str) -> list[str]:
-    """The arguments of a CREATE VIRTUAL TABLE that has some. Raises `Uncertain`."""
-    parts, rest = _split(sql)
-    if rest.strip():
-        raise Uncertain("the text of a virtual table is not understood")
-    return [part.strip() for part in parts]
-
-
-def _split(sql: str) -> tuple[list[str], str]:
-    """What is between the commas of the first parentheses, and what follows them."""
-    parts, rest, depth, is_past = [""], "", 0, False
-    for piece in _pieces(sql):
-        if is_past:
-            rest += piece
-            continue
-        depth += (piece == "(") - (piece == ")")
-        is_past = depth == 0 and piece == ")"
-        if depth == 1 and piece == ",":
-            parts.append("")
-        elif depth > 1 or (depth and piece != "("):
-            parts[-1] += piece
-    if depth or not is_past:
-        raise Uncertain("the text of an index is not understood")
-    return parts, rest
-
-
-def _pieces(sql: str) -> Iterator[str]:
-    for match in _TOKEN.finditer(sql):
-        piece = match[0]
-        yield " " if piece.startswith(("--", "/*")) else piece
 
 
 def _allowed(declared: str) -> str:

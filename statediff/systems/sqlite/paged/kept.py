@@ -2,9 +2,9 @@
 
 Equal pages hold equal rows. Of pages that differ only the rows that differ are decoded, and put in
 place of those of the state before, whose other chunks are shared. The same pages say where the
-trees were changed (`sqlite.moves`), and whether the file is as sound as it was
-(`sqlite.preserved`). Where they say that of the rows and not of the structure, SQLite checks the
-file; what they do not say of the rows is read: all tables but those of which no page changed.
+trees were changed (`moves`), and whether the file is as sound as it was (`preserved`). Where they
+say that of the rows and not of the structure, SQLite checks the file; what they do not say of the
+rows is read: all tables but those of which no page changed.
 
 Nothing here changes once it is made, but for what is found out and kept: threads may share it, and
 processes that are forked.
@@ -32,7 +32,6 @@ from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import CHUNK_KEYS, ChunkStore, LayeredChunks, State, Table
 from statediff.systems.relational.structure import STRUCTURE, is_established
-from statediff.systems.sqlite.btree import FILE_HEADER_BYTES, Tangled
 from statediff.systems.sqlite.catalogue import (
     OBJECT_NAMES,
     OBJECT_TYPES,
@@ -42,17 +41,17 @@ from statediff.systems.sqlite.catalogue import (
     read_catalogue,
 )
 from statediff.systems.sqlite.copy import without_log
-from statediff.systems.sqlite.entries import (
+from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.paged.btree import FILE_HEADER_BYTES, Tangled
+from statediff.systems.sqlite.paged.entries import (
     CATALOGUE,
     TableIndexes,
-    Uncertain,
     read_indexes,
 )
-from statediff.systems.sqlite.moves import Moves, follow_moves
-from statediff.systems.sqlite.order import Tree
-from statediff.systems.sqlite.owners import PageOwners
-from statediff.systems.sqlite.pages import FileConnection, page_size, shown_blocks
-from statediff.systems.sqlite.preserved import (
+from statediff.systems.sqlite.paged.moves import Moves, follow_moves
+from statediff.systems.sqlite.paged.order import Tree
+from statediff.systems.sqlite.paged.owners import PageOwners
+from statediff.systems.sqlite.paged.preserved import (
     LOCK_BYTE,
     Difference,
     Preservation,
@@ -61,7 +60,8 @@ from statediff.systems.sqlite.preserved import (
     has_maps,
     map_pages,
 )
-from statediff.systems.sqlite.records import MANY, RowReader, are_few, row_reader
+from statediff.systems.sqlite.paged.records import MANY, RowReader, are_few, row_reader
+from statediff.systems.sqlite.pages import FileConnection, page_size, shown_blocks
 from statediff.systems.sqlite.scan import Scan, Scanned, Scanner, prepare
 from statediff.systems.sqlite.searches import search_index
 from statediff.systems.sqlite.stored import as_before

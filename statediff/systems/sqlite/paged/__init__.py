@@ -1,0 +1,1 @@
+"""The fast second look: a later database, read by the pages that differ from kept ones."""
