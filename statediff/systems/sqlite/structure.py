@@ -369,10 +369,6 @@ def _is_environment(error: sqlite3.Error) -> bool:
     return _code(error) in _ENVIRONMENT
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
-    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
 def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
 

@@ -133,10 +133,6 @@ class PageOwners:
             page, depth = below[0], depth + 1
         return depth
 
-    def size(self, root: int) -> int:
-        """How many pages the tree has."""
-        return len(self._pages[root])
-
     def account_for_all(self, others: Collection[int]) -> bool:
         """Whether each page of the file is in one tree or one of the others, and none is both."""
         known = len(self._owner) + len(others)
