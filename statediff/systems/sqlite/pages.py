@@ -135,7 +135,8 @@ def stand_in(connection: sqlite3.Connection, error: sqlite3.Error) -> str | None
         names.update(filter(None, [missing["collation"]]))
         new = {name for name in names if name.upper() not in _OWN} - connection.stand_ins
         for name in new:
-            connection.create_collation(name, lambda one, other: (one > other) - (one < other))
+            with suppress(sqlite3.Error, ValueError):  # of a name that is none
+                connection.create_collation(name, lambda one, other: (one > other) - (one < other))
         connection.execute("PRAGMA writable_schema=RESET")  # the schema is read anew
     connection.stand_ins |= new
     return missing[0] if new else None

@@ -165,7 +165,7 @@ def _indexes_over(
     listed = connection.execute(
         "SELECT i.name, i.tbl_name, i.sql, t.sql FROM main.sqlite_schema AS i"
         " JOIN main.sqlite_schema AS t ON t.name = i.tbl_name AND t.type = 'table'"
-        " WHERE i.type = 'index' ORDER BY 1"
+        " WHERE i.type = 'index' AND typeof(i.name) = 'text' ORDER BY 1"
     ).fetchall()
     for index, table, own, around in listed:
         parts = connection.execute(f"PRAGMA main.index_xinfo({quoted(index)})").fetchall()

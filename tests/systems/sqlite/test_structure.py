@@ -4,12 +4,13 @@ import os
 import sqlite3
 import struct
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
+from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
 from statediff.kernel.diff import diff
 from statediff.kernel.resolve import resolve
@@ -243,6 +244,40 @@ def test_what_is_unknown_from_the_beginning_is_not_checked_and_all_else_is(tmp_p
     assert not found.deltas
     found, after = compare(path, lambda: HARMS_BESIDE[harm](path))
     assert [d for d in found.deltas if d.type == STRUCTURE]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "name = NULL WHERE name = 'by_turned'",
+        "name = CAST(x'ff' AS TEXT) WHERE name = 'by_turned'",
+        "sql = sql || char(0) || ' COLLATE \"a' || char(0) || 'b\"' WHERE name = 'by_turned'",
+        "rootpage = 'two' WHERE name = 'by_turned'",
+    ],
+)
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_an_odd_line_about_the_unknown_is_a_change_and_stops_nobody(tmp_path, line, mode):
+    path = make(tmp_path / "a.db", mode=mode)
+    unknown(path)
+    odd = ("PRAGMA writable_schema = ON", f"UPDATE sqlite_schema SET {line}")
+    source, store, feed = SqliteSource("db", path), MemoryChunks(), SqliteFeed("db", path)
+    with closing(source.by_pages()) as reader:
+        before = take([reader], store, clock, None, "before")
+        if mode == "WAL":
+            feed.attach()
+        try:
+            run(path, *odd, "UPDATE small SET note = 'y' WHERE id = 1")
+            with suppress(sqlite3.Error, UnicodeDecodeError):  # SQLite may refuse the file
+                run(path, "UPDATE small SET note = 'z' WHERE id = 1")
+            if mode == "WAL":
+                feed.finish(store, clock, before.parts[0].state)
+        finally:
+            feed.detach()
+        after = take([source], store, clock, before, "after").parts[0]
+        with suppress(SourceUnavailable):
+            by_pages = reader.read_changed(store, clock, before.parts[0].state)
+            assert by_pages.state.digest() == after.state.digest()
+    assert after.state.digest() != before.parts[0].state.digest()
 
 
 def test_an_index_over_the_unknown_has_the_rows_of_its_table(tmp_path):

@@ -330,7 +330,9 @@ class KeptPages:
             listed = connection.execute(
                 "SELECT type, name, rootpage FROM main.sqlite_schema WHERE rootpage <> 0"
             ).fetchall()
-            roots = {name: root for _, name, root in listed if isinstance(name, str)}
+            if not all(isinstance(name, str) and isinstance(root, int) for _, name, root in listed):
+                raise Uncertain("a name or a root is none")
+            roots = {name: root for _, name, root in listed}
             if CATALOGUE.name in roots:
                 raise Uncertain("a table has the name of the catalogue")
             indexes = read_indexes(connection, head, roots)
