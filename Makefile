@@ -9,7 +9,9 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 # Whatever decides what an environment holds; an environment older than one of these is refreshed.
-PROJECT := pyproject.toml hatch_build.py
+# Distributions beside the core.
+ROOMS := $(sort $(dir $(wildcard sandboxes/*/pyproject.toml hosts/pyproject.toml lab/pyproject.toml)))
+PROJECT := pyproject.toml hatch_build.py $(ROOMS:%=%pyproject.toml)
 LOCKS := requirements/installer.lock requirements/core.lock requirements/dev.lock requirements/packs.lock
 
 .DEFAULT_GOAL := help
@@ -48,11 +50,11 @@ external: setup ## Run what needs Docker, a browser, Node.js or database clients
 
 .PHONY: hosts
 hosts: setup ## Make environments of the hosts that need their own, in .hosts, and run what needs them
-	tests/hosts/environments.sh
-	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host tests/hosts
+	hosts/tests/environments/environments.sh
+	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host hosts/tests/environments
 
 # The others need what only the development environment has.
-PACK_TESTS := tests/packs tests/systems tests/test_tasks.py tests/test_drift.py tests/test_compensation.py tests/test_hostile.py
+PACK_TESTS := tests/packs sandboxes tests/test_tasks.py tests/test_drift.py tests/test_compensation.py tests/test_hostile.py
 
 .PHONY: packs
 packs: ## Make an environment with the servers of the packs, in .packs, and run what needs them
@@ -76,11 +78,11 @@ format: setup ## Format the code and apply the safe fixes
 fuzz: setup ## Run the properties with many random examples, 100,000 contract files, 200 trials beside others
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --timeout=0
 	$(BIN)/python -m tests.contract.drafts --apps 500 --workers $(WORKERS)
-	$(BIN)/python -m benchmarks.crowd --trials 200 --seed $(or $(SEED),1)
+	$(BIN)/python -m lab.benchmarks.crowd --trials 200 --seed $(or $(SEED),1)
 
 .PHONY: variants
 variants: setup ## Try every agent of every task on the real servers (Docker; minutes)
-	STATEDIFF_EVERY_CASE=1 $(BIN)/python -m pytest -n $(WORKERS) tests/docker -k test_tasks
+	STATEDIFF_EVERY_CASE=1 $(BIN)/python -m pytest -n $(WORKERS) sandboxes -k test_tasks
 
 .PHONY: docs
 docs: setup ## Write the pages that are generated from the code
@@ -97,11 +99,11 @@ site: setup ## Build the documentation as a site in site/; a broken link is an e
 .PHONY: bench
 bench: setup ## Measure, side by side with peers
 	$(BIN)/statediff bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m lab.benchmarks
 
 .PHONY: mutation
 mutation: setup ## Change the judging kernel and count what its tests notice (SAMPLE=34, SEED=0)
-	$(BIN)/python -m benchmarks.mutation --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) \
+	$(BIN)/python -m lab.benchmarks.mutation --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) \
 	  --within $(or $(WITHIN),0) --least $(or $(LEAST),0) --jobs $(WORKERS)
 
 .PHONY: build
@@ -148,7 +150,7 @@ vectors: setup ## Write the specification of bundles and its vectors to build/ve
 .PHONY: clean
 clean: ## Remove the environment, caches and built files
 	rm -rf $(VENV) .hosts .packs dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find statediff tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find statediff tests sandboxes lab hosts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The interpreter is checked before anything is written, so that a failure leaves nothing behind.
 $(BIN)/python:
@@ -178,7 +180,8 @@ define install
 	{ $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/installer.lock && \
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1); } || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	  $(patsubst %,-e %,. $(ROOMS))
 	$(BIN)/python -m pip --disable-pip-version-check check
 	@touch $@
 endef

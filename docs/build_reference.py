@@ -176,9 +176,9 @@ def findings() -> str:
         for c in FindingCode
         if c.stages.get(Truth.UNKNOWN)
     ]
-    lines += ["", "## Rulings of `statediff reads`", ""]
+    lines += ["", "## Rulings of `statediff lab reads`", ""]
     lines += wrap(
-        "`statediff reads judge` judges runs without a contract. Its rulings have codes of the "
+        "`statediff lab reads judge` judges runs without a contract. Its rulings have codes of the "
         "access stage, and these, which no clause yields.", 100,
     )  # fmt: skip
     lines += ["", *table("code", "truth", "meaning")]

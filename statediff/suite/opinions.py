@@ -204,7 +204,7 @@ def read_opinion(data: bytes, where: str) -> RubricOpinion:
         )
         if opinion.document() == document and scorings and criteria:
             return opinion
-    raise BundleError(f"{where}: is not what `statediff rubric` writes; move it away")
+    raise BundleError(f"{where}: is not what `statediff lab rubric` writes; move it away")
 
 
 def opinion_in(path: Path) -> RubricOpinion | None:

@@ -194,7 +194,9 @@ def test_imported_spans_are_judged_and_missing_arguments_decide_nothing(
     files.write("untold.json", spans(close("a", None)))
     verdicts = {}
     for name in ("told", "other", "untold"):
-        done = statediff("import", "otel", f"{name}.json", "--out", f"{name}.jsonl", "--json")
+        done = statediff(
+            "lab", "import", "otel", f"{name}.json", "--out", f"{name}.jsonl", "--json"
+        )
         assert done.code == 0, done.err
         for trace in (f"{name}.jsonl", f"{name}.json"):
             said = statediff(
@@ -207,12 +209,12 @@ def test_imported_spans_are_judged_and_missing_arguments_decide_nothing(
         "other.jsonl": "DIVERGE", "other.json": "DIVERGE",
         "untold.jsonl": "INCONCLUSIVE", "untold.json": "INCONCLUSIVE",
     }  # fmt: skip
-    assert statediff("import", "otel", "told.json", "--out", "told.jsonl").code == 2
-    said = statediff("import", "otel", "c.yaml", "--out", "x.jsonl")
+    assert statediff("lab", "import", "otel", "told.json", "--out", "told.jsonl").code == 2
+    said = statediff("lab", "import", "otel", "c.yaml", "--out", "x.jsonl")
     assert said.code == 2
     assert "neither OTLP in JSON nor in protobuf" in said.err
-    assert statediff("import", "otel").code == 2
-    assert statediff("import", "tau2", "told.json").code == 2
+    assert statediff("lab", "import", "otel").code == 2
+    assert statediff("lab", "import", "tau2", "told.json").code == 2
 
 
 @pytest.mark.slow

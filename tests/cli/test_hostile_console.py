@@ -100,7 +100,7 @@ def test_json_escapes_what_a_terminal_would_obey(statediff: Call) -> None:
 
 
 def test_the_dossier_of_a_blind_reviewer_is_text_too(there: Path) -> None:
-    from tests.cli.test_adjudicating import at_a_terminal  # noqa: PLC0415
+    from lab.tests.cli.test_adjudicating import at_a_terminal  # noqa: PLC0415
 
     shown = at_a_terminal(
         there, "correct\nfine\n", "adjudicate", "r/trials/t", "--key", "eve", "--blind"

@@ -30,8 +30,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from statediff_lab.commands.conforming import read_vectors
 
-from statediff.cli.validity.conforming import read_vectors
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey

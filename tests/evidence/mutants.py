@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from statediff.cli.validity.conforming import read_vectors
+from statediff_lab.commands.conforming import read_vectors
+
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write

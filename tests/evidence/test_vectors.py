@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_lab.commands.conforming import read_vectors
 
 from statediff.cli.main import run
-from statediff.cli.validity.conforming import read_vectors
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import check_extends, check_proof, read_checkpoint

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_lab.commands.conforming import read_vectors
 
-from statediff.cli.validity.conforming import read_vectors
 from statediff.evidence import verify as v
 
 VECTORS = {name: (files, trust, expect) for name, files, trust, expect in read_vectors()}

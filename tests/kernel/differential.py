@@ -6,7 +6,7 @@
 
 `corpus` judges the stored corpora again (EACH cases of a class, all of them without), `random`
 makes expressions, states and completions, and `tests` runs any other tests with each of their
-judgements held against the specification, too: `tests/importers` has the recorded runs,
+judgements held against the specification, too: `lab/tests/importers` has the recorded runs,
 `tests/test_tasks.py` every shipped contract whose servers are installed, live.
 """
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from statediff_lab.reads.verdict import CODES
 
 from statediff.evidence import canonical, documents
 from statediff.model.codes import FindingCode, meaning_of, origin_of
 from statediff.model.explanation import Reason
 from statediff.model.verdict import Finding, Stage, Truth
-from statediff.reads.verdict import CODES
 
 CODE = Path(__file__).resolve().parents[2] / "statediff"
 EMITTERS = (

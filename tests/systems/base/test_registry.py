@@ -24,6 +24,7 @@ def make(source, url):
     import no_such_library
 
 PLUGIN = SystemPlugin(
+    interface=1,
     kinds=(
         SystemKind(name="needy", load=load, requirement="needy[server]"),
         SystemKind(name="plain", load=load),
