@@ -1,4 +1,4 @@
-"""The two databases that a store may lie in, behind one protocol: SQLite, and PostgreSQL.
+"""The two databases that a store may lie in, behind one class: SQLite, and PostgreSQL.
 
 Both take the same SQL, with `?` for a value. PostgreSQL needs psycopg, which an extra brings.
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from statediff.errors import StorageError, UsageError
 from statediff.systems.base.urls import url_without_password, without_passwords
@@ -23,41 +24,53 @@ _MARK: Final = "statediff:"
 Values = Sequence[Any]
 
 
-class Database(Protocol):
-    """A connection, for one thread at a time."""
+class Database(ABC):
+    """A connection, for one thread at a time; both drivers' connections do most things alike."""
 
     errors: type[Exception]
     """Of this kind is whatever the database refuses."""
+    _connection: Any
 
+    @abstractmethod
     def is_open(self) -> bool:
         """Whether it can still be used."""
-        ...
 
+    @abstractmethod
     def form(self) -> int | None:
         """The form of the store that is there; None where nothing is, 0 where that is no store."""
-        ...
 
+    @abstractmethod
     def make(self, tables: Sequence[str], form: int) -> None:
         """The tables are there; whoever comes second changes nothing."""
-        ...
 
+    @abstractmethod
     def begin(self, *, writes: bool) -> None:
         """From now on everything is read at one moment, or written at once."""
-        ...
 
     def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """What the statement finds."""
-        ...
+        found: list[tuple[Any, ...]] = self._connection.execute(self._own(sql), values).fetchall()
+        return found
 
     def put(self, sql: str, rows: Iterable[Values]) -> None:
         """The statement is carried out with each of the rows."""
-        ...
+        self._connection.cursor().executemany(self._own(sql), rows)
 
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        """What was written is there for everybody."""
+        self._connection.commit()
 
-    def rollback(self) -> None: ...
+    def rollback(self) -> None:
+        """Nothing of it was written."""
+        self._connection.rollback()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """It is no longer used."""
+        self._connection.close()
+
+    def _own(self, sql: str) -> str:
+        """As the driver writes it."""
+        return sql
 
 
 def connect(url: str) -> Database:
@@ -90,11 +103,12 @@ def unusable(url: str, error: Exception) -> StorageError:
     )
 
 
-class SQLite:
+class SQLite(Database):
     """A store in a file, or in memory."""
 
+    errors = sqlite3.Error
+
     def __init__(self, url: str, place: str) -> None:
-        self.errors: type[Exception] = sqlite3.Error
         try:
             # The driver would begin transactions only before some statements, and no CREATE.
             self._connection = sqlite3.connect(
@@ -112,9 +126,11 @@ class SQLite:
         return True
 
     def form(self) -> int | None:
-        ((form,),) = self.rows("PRAGMA user_version")
-        is_empty = not form and not self.rows("SELECT 1 FROM sqlite_master LIMIT 1")
-        return None if is_empty else int(form)
+        # By one statement: somebody may be making the tables.
+        ((form, tables),) = self.rows(
+            "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+        )
+        return int(form) if form or tables else None
 
     def make(self, tables: Sequence[str], form: int) -> None:
         self._keep_log()
@@ -139,23 +155,8 @@ class SQLite:
     def begin(self, *, writes: bool) -> None:
         self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, values).fetchall()
 
-    def put(self, sql: str, rows: Iterable[Values]) -> None:
-        self._connection.executemany(sql, rows)
-
-    def commit(self) -> None:
-        self._connection.commit()
-
-    def rollback(self) -> None:
-        self._connection.rollback()
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class PostgreSQL:
+class PostgreSQL(Database):
     """A store in a database of a server; its text is ordered as Python orders it."""
 
     def __init__(self, url: str) -> None:
@@ -166,7 +167,7 @@ class PostgreSQL:
                 f"{shown(url)}: a store in PostgreSQL needs {error.name or 'psycopg'}; get it with "
                 "`pip install statediff[postgres]`"
             ) from error
-        self.errors: type[Exception] = psycopg.Error
+        self.errors = psycopg.Error
         try:
             self._connection = psycopg.connect(url, autocommit=True)
         except psycopg.Error as error:
@@ -187,30 +188,13 @@ class PostgreSQL:
         self.rows("SELECT pg_advisory_xact_lock(?)", [_MAKING])
         if self.form() is None:
             for statement in (*tables, f"COMMENT ON TABLE runs IS '{_MARK}{form}'"):
-                self._connection.execute(_sql(statement.replace("TEXT", 'TEXT COLLATE "C"')))
+                self._connection.execute(statement.replace("TEXT", 'TEXT COLLATE "C"'))
         self.commit()
 
     def begin(self, *, writes: bool) -> None:
         # Otherwise every statement of a reader would see another moment.
         how = "" if writes else " ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        self._connection.execute(_sql(f"BEGIN{how}"))
+        self._connection.execute(f"BEGIN{how}")
 
-    def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        return self._connection.execute(_sql(sql), values).fetchall()
-
-    def put(self, sql: str, rows: Iterable[Values]) -> None:
-        self._connection.cursor().executemany(_sql(sql), rows)
-
-    def commit(self) -> None:
-        self._connection.commit()
-
-    def rollback(self) -> None:
-        self._connection.rollback()
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _sql(text: str) -> bytes:
-    """As psycopg takes a statement: nothing that was not written in this package is in it."""
-    return text.replace("%", "%%").replace("?", "%s").encode()
+    def _own(self, sql: str) -> str:
+        return sql.replace("%", "%%").replace("?", "%s")
