@@ -28,7 +28,7 @@ class Database(ABC):
     """A connection, for one thread at a time; both drivers' connections do most things alike."""
 
     errors: type[Exception]
-    """Of this kind is whatever the database refuses."""
+    """Of this kind is all that the database refuses."""
     _connection: Any
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Database(ABC):
 
     @abstractmethod
     def make(self, tables: Sequence[str], form: int) -> None:
-        """The tables are there; whoever comes second changes nothing."""
+        """The tables are there; a second caller changes nothing."""
 
     @abstractmethod
     def begin(self, *, writes: bool) -> None:
