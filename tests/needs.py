@@ -60,7 +60,11 @@ def why_no_clients(*programs: str) -> str:
 
 def why_no_postgres() -> str:
     """Why tests of PostgreSQL servers without Docker cannot run; empty if they can."""
-    return "" if package_programs() else "no package pgserver; `pip install statediff[postgres]`"
+    return (
+        ""
+        if package_programs()
+        else "no package pgserver; `pip install statediff[postgres-server]`"
+    )
 
 
 @cache

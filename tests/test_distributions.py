@@ -71,7 +71,7 @@ def test_the_core_judges_json_and_names_what_brings_the_rest(
     )
     (tmp_path / "before.json").write_text('{"ticket": [{"id": 7, "status": "open"}]}')
     (tmp_path / "after.json").write_text('{"ticket": [{"id": 7, "status": "closed"}]}')
-    given = ["--contract", "contract.yaml", "--before", "before.json", "--after", "after.json"]
+    given = ["contract.yaml", "--before", "before.json", "--after", "after.json"]
     said = ran(lean, "statediff", "judge", *given, "--json", cwd=tmp_path)
     assert (said.returncode, json.loads(said.stdout)["verdict"]) == (0, "MATCH"), said
     said = ran(lean, "statediff", "capture", "db=postgresql://localhost/app", cwd=tmp_path)

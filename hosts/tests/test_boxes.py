@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statediff_hosts import boxes
 from statediff_hosts.boxes import BoxedRun, unpack
 
 from statediff.api import Judged, Score, changes
 from statediff.errors import AdapterError, InputError, UsageError
-from statediff.integrations import boxes
 from statediff.integrations.verdicts import NoReward, decided, rewards_of
 from statediff.model.verdict import Verdict
 from tests.integrations.conftest import AFTER, BEFORE, CLOSE

@@ -16,11 +16,11 @@ from threading import Thread
 from time import sleep
 
 import pytest
+from statediff_hosts import harbor_trial
 
 from statediff.cli.main import run
 from statediff.contract.file import load_contract
 from statediff.harness import Task
-from statediff.integrations import harbor_trial
 from statediff.packs import contract_folders, sandbox_of
 from tests.own_sandboxes import make_project
 

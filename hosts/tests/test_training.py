@@ -3,9 +3,9 @@
 import doctest
 
 import pytest
+from statediff_hosts import training
 
 from statediff.errors import UsageError
-from statediff.integrations import training
 from statediff.scoring import Judge
 from tests.integrations.conftest import CLOSE
 

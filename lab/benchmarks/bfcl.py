@@ -41,7 +41,7 @@ from statediff.errors import StatediffError, UsageError
 from statediff.kernel import KERNEL, judgement_of
 from statediff.model.verdict import Judgement, Truth, Verdict
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 STORED: Final = Path(__file__).parent / "league"
 RULES: Final = list(Rules)[-1]
 """The rules by which contracts are generated now."""

@@ -31,7 +31,7 @@ from typing import Any
 
 from statediff.systems.base.folders import inhabitants
 
-CHECKOUT = Path(__file__).parents[1]
+CHECKOUT = Path(__file__).parents[2]
 TASK = "shop/notify-once"
 QUIET_SECONDS = 60.0
 """A worker of a cluster keeps its sandbox for half of this after the last trial."""

@@ -33,7 +33,7 @@ from statediff.model.verdict import Verdict
 from statediff.packs import SandboxPack, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
-PROJECT = Path(__file__).parents[1] / "fixtures" / "crowd"
+PROJECT = Path(__file__).parents[2] / "fixtures" / "crowd"
 SANDBOX = PROJECT / "sandboxes" / "crowd" / "sandbox.yaml"
 TASKS = ("restock", "correct-address", "cancel-stale")
 TABLES = ("staff", "customer", "product", "purchase", "delivery", "reservation")

@@ -293,7 +293,7 @@ def run_in_child(arguments: list[str], user: dict[str, Any], python: str) -> dic
             "LD_PRELOAD": str(library),
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join(
-                filter(None, [str(Path(__file__).parents[1]), *sys.path])
+                filter(None, [str(Path(__file__).parents[2]), *sys.path])
             ),
             "TMPDIR": str(own),
             "HOME": str(own),

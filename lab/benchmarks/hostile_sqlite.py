@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from lab.benchmarks.hostile_files import touched
 from lab.benchmarks.hostile_places import Family, NoPlace, pick
-from statediff.meta.structure_faults import OPERATORS
+from statediff.systems.sqlite.faults import OPERATORS
 
 
 @contextmanager

@@ -47,7 +47,7 @@ from statediff.kernel import KERNEL
 from statediff.statistics.draws import lot
 from statediff.suite.labels import Label
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 STUDY: Final = ROOT / "fixtures" / "study"
 RUNS: Final = STUDY / "runs"
 LABELS: Final = STUDY / "labels"

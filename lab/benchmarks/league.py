@@ -42,7 +42,7 @@ from statediff.parallel import work_through
 
 STORED: Final = Path(__file__).parent / "league"
 REGISTERED: Final = STORED / "registered"
-PAGE: Final = Path(__file__).parents[1] / "docs" / "league.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "league.md"
 SUITES: Final = ("agent-diff", "bfcl", "tau2")
 MADE: Final = "bfcl-runs"
 MADE_LATER: Final = "bfcl-runs-1.1.0"

@@ -36,7 +36,7 @@ import pytest
 
 from lab.benchmarks.mutants import Mutant, apply, keep, mutants_of
 
-CHECKOUT: Final = Path(__file__).parents[1]
+CHECKOUT: Final = Path(__file__).parents[2]
 NOTICED, SURVIVED, SLOW, BROKEN = 0, 1, 2, 3
 SLACK_SECONDS: Final = 1
 """CPU a mutant may take for a test beside ten times what the test takes as it is."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from statediff import extras
 from tests.agents.chat_server import Step, speaking
 from tests.agents.test_otel import spans, tool
 from tests.cli.conftest import Call, Files
@@ -96,12 +97,8 @@ def test_what_does_not_name_one_agent_is_refused(
 def test_a_missing_extra_is_named(
     package: str, arguments: tuple[str, ...], statediff: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import importlib.util  # noqa: PLC0415
-
-    real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == package else real(name)
-    )
+    real = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else real(name))
     said = statediff(*arguments)
     assert said.code == 2
     assert f"needs {package}; get it with `pip install statediff[agents]`" in said.err + said.out

@@ -137,7 +137,8 @@ def test_flagged_cases_are_told_apart_by_every_command_and_still_counted(
     found = statediff("compare", str(a), str(b), "--trust", "trust.json", "--json").json
     assert [(c["change"], len(c["b"])) for c in found["unreliable"]] == [("regressed", 1)]
 
-    made = statediff("open", "runs/b", "--trust", "trust.json", "--out", "page.html", "--no-open")
+    given = ("--trust", "trust.json", "--out", "page.html", "--no-open")
+    made = statediff("lab", "dashboard", "runs/b", *given)
     page = (tmp_path / "page.html").read_text()
     assert (made.code, "Not to be relied on" in page) == (0, True)
     assert "two &lt;b&gt;readings" in page

@@ -38,8 +38,9 @@ def quoted(pattern: str) -> str:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the checkout, as it is before the recipe."""
-    shutil.copytree(CHECKOUT / "statediff", tmp_path / "statediff")
-    shutil.copyfile(CHECKOUT / "pyproject.toml", tmp_path / "pyproject.toml")
+    shutil.copytree(CHECKOUT / "lab" / "statediff_lab", tmp_path / "lab" / "statediff_lab")
+    shutil.copyfile(CHECKOUT / "lab" / "pyproject.toml", tmp_path / "lab" / "pyproject.toml")
+    (tmp_path / "statediff").symlink_to(CHECKOUT / "statediff")
     (tmp_path / "contracts").symlink_to(CHECKOUT / "contracts")
     return tmp_path
 
@@ -50,7 +51,7 @@ def follow(checkout: Path) -> list[str]:
     shutil.copytree(TOY, checkout / folder, ignore=shutil.ignore_patterns("sample", "__pycache__"))
     group = quoted(r"in the entry-point group `([^`]+)`")
     line = quoted(r"The line `([^`]+)`")
-    settings = checkout / "pyproject.toml"
+    settings = checkout / "lab" / "pyproject.toml"
     table = f'[project.entry-points."{group}"]\n'
     text = settings.read_text(encoding="utf-8")
     assert table in text
@@ -61,22 +62,22 @@ def follow(checkout: Path) -> list[str]:
     (checkout / tests).parent.mkdir(parents=True)
     cls = textwrap.dedent(quoted(r"(?ms)^( +class .*?\n)\n"))
     (checkout / tests).write_text(BEFORE_THE_CLASS + cls, encoding="utf-8")
-    return [folder, settings.name, sample, tests]
+    return [folder, f"lab/{settings.name}", sample, tests]
 
 
 def install(checkout: Path) -> dict[str, str]:
     """The environment of a Python in which the checkout is installed, as by `make setup`."""
-    project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    metadata = checkout / "site" / f"statediff-{project['version']}.dist-info"
+    project = tomllib.loads((checkout / "lab" / "pyproject.toml").read_text("utf-8"))["project"]
+    metadata = checkout / "site" / f"statediff_lab-{project['version']}.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: statediff\nVersion: {project['version']}\n"
+        f"Metadata-Version: 2.1\nName: statediff-lab\nVersion: {project['version']}\n"
     )
     lines = []
     for group, points in project["entry-points"].items():
         lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
     (metadata / "entry_points.txt").write_text("\n".join(lines))
-    path = os.pathsep.join((str(checkout), str(metadata.parent)))
+    path = os.pathsep.join(map(str, (checkout, checkout / "lab", metadata.parent)))
     return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -85,7 +86,7 @@ def test_the_recipe_makes_an_importer_that_passes_the_kit(checkout: Path) -> Non
     paths = follow(checkout)
     assert paths == [
         "lab/statediff_lab/importers/ledger/",
-        "pyproject.toml",
+        "lab/pyproject.toml",
         "fixtures/imported/ledger/",
         "lab/tests/importers/test_conformance.py",
     ]
@@ -98,7 +99,7 @@ def test_the_recipe_makes_an_importer_that_passes_the_kit(checkout: Path) -> Non
     assert kit.returncode == 0, kit.stdout
     assert re.search(r"\b12 passed", kit.stdout), kit.stdout
     command = subprocess.run(
-        [sys.executable, "-m", "statediff", *quoted(r"`statediff (import [^`]+)`").split()[:3],
+        [sys.executable, "-m", "statediff", *quoted(r"`statediff (lab import [^`]+)`").split()[:4],
          paths[2], "--mode", "compat", "--json"],
         cwd=checkout, env=environment, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip

@@ -60,7 +60,9 @@ def test_what_nobody_can_call_is_no_reader(site: Path) -> None:
 
 def test_a_format_that_two_distributions_claim_is_refused_with_both_names(site: Path) -> None:
     install(site, GROUP, "tau2", "ledger_reader:Opened", distribution="other")
-    message = r"name a plug-in 'tau2' in statediff\.importers: other 1\.0 and statediff .*uninstall"
+    message = (
+        r"name a plug-in 'tau2' in statediff\.importers: other 1\.0 and statediff-lab .*uninstall"
+    )
     with pytest.raises(UsageError, match=message):
         open_suite("tau2", site)
 

@@ -47,7 +47,7 @@ from statediff_postgres.wal import Dump, ReadLog, inspected
 VARIABLE: Final = "STATEDIFF_POSTGRES"
 DOCKER: Final = "docker"
 PACKAGE: Final = "pgserver"
-REQUIREMENT: Final = "statediff[postgres]"
+REQUIREMENT: Final = "statediff[postgres-server]"
 RELEASES: Final = (15, 16)
 EXTENSIONS: Final = ("amcheck", "pg_walinspect")
 """Which check indexes, and read the log; without the second a program does."""

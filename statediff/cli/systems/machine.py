@@ -20,6 +20,7 @@ EXTRAS: Final = (
     ("agents", "tools by MCP and the loop around a model"),
     ("age", "raw captures encrypted to an auditor"),
     ("cluster", "trials over several machines"),
+    ("data", "states and copies by URL of other databases and object stores"),
     ("docker", "real servers in containers"),
     ("otel", "spans in protobuf"),
     ("postgres", "PostgreSQL servers without Docker"),

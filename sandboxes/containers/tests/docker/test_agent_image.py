@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("docker")
 
-from statediff.agents.image import ImageAgent
+from statediff_containers.agent import ImageAgent
 from statediff_containers.engine import LABEL, connect
 from statediff_containers.images import image_tag
 

@@ -47,6 +47,7 @@ PLUGIN: Final = SystemPlugin(
         name="db",
         description="a database by SQLAlchemy",
         schemes=_schemes(),
+        requirement="statediff[data]",
         source=_source,
         is_general=True,
         unreadable="cannot be read as a database",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     from statediff_data.objects.source import ObjectsSource
 
+    if find_spec("fsspec") is None:  # it is slow, and only imported to read
+        raise ModuleNotFoundError(name="fsspec")
     return ObjectsSource(name, state.url or "", refine)
 
 
@@ -30,6 +33,7 @@ PLUGIN: Final = SystemPlugin(
         name="objects",
         description="objects at a URL",
         schemes=STORES | FOLDERS,
+        requirement="statediff[data]",
         source=_source,
         unreadable="cannot be read as objects",
     ),

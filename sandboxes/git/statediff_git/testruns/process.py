@@ -30,6 +30,7 @@ from statediff.errors import InputError, StatediffError
 from statediff.model.explanation import unread_because
 from statediff.model.strictjson import read_json
 from statediff.model.values import Map, Value
+from statediff.systems import base
 from statediff.systems.files.tree import Folder, NotRead, shown
 from statediff_git.objects import Objects
 from statediff_git.refs import read_refs
@@ -277,7 +278,8 @@ def _output(order: dict[str, object], folder: Path, limits: Limits) -> bytes:
 
 
 def _start_program(order: dict[str, object], folder: Path, writer: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, *_PYTHON, str(_PROGRAM), json.dumps(order | {"results": writer})]
+    order = order | {"results": writer, "base": str(Path(str(base.__file__)).parent)}
+    command = [sys.executable, *_PYTHON, str(_PROGRAM), json.dumps(order)]
     environment = {
         "PATH": "/usr/bin:/bin",
         "LANG": "C.UTF-8",

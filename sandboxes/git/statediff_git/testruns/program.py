@@ -93,7 +93,7 @@ class _Shut:
         if self.user is not None:
             _become(self.user)
         else:
-            _fence()
+            _fence(self.order["base"])
         _call("prctl", _PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         # Behind the standard library: a file of the repository called json.py shadows nothing.
         sys.path += [str(Path(self.order["folder"], entry)) for entry in self.order["import_from"]]
@@ -131,7 +131,7 @@ def _supervise(order: dict[str, Any], shut: _Shut, send: Send) -> None:
 
 def _run_outside(order: dict[str, Any], shut: _Shut, send: Send, ran_as: str, network: str) -> None:
     """The tests run here, on code behind a pipe: see `code_process` and `outside`."""
-    _find_alone()
+    _find_alone(order["base"])
     from statediff.systems.base.landlock import bind_rules  # noqa: PLC0415 - found only now
     from statediff_git.testruns.code_process import (  # noqa: PLC0415 - found only now
         can_be_confined,
@@ -354,17 +354,16 @@ def _call(name: str, *arguments: int) -> int:
         return -1  # not Linux
 
 
-def _find_alone() -> None:
-    """What is beside this file is found; nothing else of statediff is, or is on the path."""
-    own = Path(__file__).parent
-    for name, folder in ((_PACKAGE, own), (_BASE, own.parents[1] / "base")):
+def _find_alone(base: str) -> None:
+    """What is beside this file and in `base` is found; nothing else of statediff is."""
+    for name, folder in ((_PACKAGE, Path(__file__).parent), (_BASE, base)):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = [str(folder)]
 
 
-def _fence() -> None:
+def _fence(base: str) -> None:
     """No signal gets from here to a process outside, where Landlock knows that."""
-    _find_alone()
+    _find_alone(base)
     from statediff.systems.base.landlock import fence_signals  # noqa: PLC0415 - found only now
 
     fence_signals()

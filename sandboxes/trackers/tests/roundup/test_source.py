@@ -11,13 +11,13 @@ from statediff.capture.source import SourceUnavailable
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.kernel.diff import diff
-from statediff.meta.structure_faults import OPERATORS
 from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import ABSENT, Unobserved
 from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.relational.structure import STRUCTURE
+from statediff.systems.sqlite.faults import OPERATORS
 from tests.systems.files.test_owners import attach
 
 AT = datetime(2025, 9, 2, 8, 31, tzinfo=UTC)

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from sandboxes.trackers.tests.roundup.test_source import read, rows
-from statediff.meta.structure_faults import OPERATORS
 from statediff.model.state import Coverage
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.systems.sqlite.faults import OPERATORS
 
 
 @pytest.fixture(scope="module")

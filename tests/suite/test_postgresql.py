@@ -9,8 +9,10 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 
+from statediff_postgres.machines import VARIABLE  # noqa: E402
 from statediff_postgres.sandbox import PostgresSystem  # noqa: E402
 
+from statediff.errors import StorageError, UsageError  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
 from statediff.suite.comparison import RunPart, all_trials, unlike_trials  # noqa: E402
 from statediff.suite.indexing import index_run  # noqa: E402
@@ -24,13 +26,14 @@ from statediff.suite.overview import (  # noqa: E402
     violations,
 )
 from statediff.suite.records import Run  # noqa: E402
-from statediff.suite.store import Store, open_store  # noqa: E402
+from statediff.suite.store import FORM, Store, open_store  # noqa: E402
 from statediff.workspace.runfolders import run_facts  # noqa: E402
 from statediff.workspace.stores import look  # noqa: E402
+from tests.needs import package_programs  # noqa: E402
 from tests.suite.folders import Folders  # noqa: E402
 from tests.suite.test_overview import trials  # noqa: E402
 
-pytestmark = pytest.mark.docker("postgres")
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +43,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "seed.sql").write_text("INSERT INTO item VALUES (1);")
     files = {"ddl": folder / "ddl.sql", "seed": folder / "seed.sql"}
     system = PostgresSystem(PackSource("store", "postgres", None, files), (), folder / "own")
-    system.start()
-    system.reset()  # the agent's account lives from one reset to the next
-    yield system.url
-    system.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(package_programs()))
+        system.start()
+        system.reset()  # the agent's account lives from one reset to the next
+        yield system.url
+        system.stop()
 
 
 def indexed(store: Store, folder: Path) -> str:
@@ -116,3 +121,27 @@ def test_postgresql_and_sqlite_leave_the_same_cases_out_of_a_comparison(url: str
             found.append((set(sides.a), set(sides.b), sides.alike))
             assert set(all_trials(store, RunPart("a"))) > set(sides.a)
     assert found[0] == found[1]
+
+
+def test_a_store_of_another_form_is_refused_and_other_tables_are_none_of_its_own(url: str) -> None:
+    with open_store(url), psycopg.connect(url, autocommit=True) as theirs:
+        assert theirs.execute("SELECT id FROM item").fetchall() == [(1,)]
+        for said, found in (("statediff:2", "form 2"), ("theirs", "none of ours")):
+            theirs.execute(f"COMMENT ON TABLE runs IS '{said}'")
+            with pytest.raises(UsageError, match=found), open_store(url):
+                pass
+        theirs.execute(f"COMMENT ON TABLE runs IS 'statediff:{FORM}'")
+    with open_store(url) as store:
+        store.runs()
+
+
+def test_a_connection_that_is_lost_is_an_error_once_and_then_there_again(url: str) -> None:
+    with open_store(url) as store, psycopg.connect(url, autocommit=True) as theirs:
+        known = store.runs()
+        theirs.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE usename = current_user AND pid <> pg_backend_pid()"
+        )
+        with pytest.raises(StorageError, match="cannot be used"):
+            store.runs()
+        assert store.runs() == known

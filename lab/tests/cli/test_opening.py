@@ -30,21 +30,22 @@ def folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Folders:
 def test_open_writes_one_page_of_a_run_of_a_folder_of_runs_or_of_the_store(
     statediff: Call, folders: Folders
 ) -> None:
-    said = statediff("open", "runs/one", "--out", "one.html", "--json")
+    said = statediff("lab", "dashboard", "runs/one", "--out", "one.html", "--json")
     assert (said.code, said.json["page"]) == (0, "one.html")
     page = (folders.base / "one.html").read_text()
     assert "1 of 4 scheduled trials match, of 1 contract." in page
     assert "NOT RUN" in page
     assert "/trials?" not in page  # there is nobody to ask
-    assert statediff("open", "runs", "--out", "both.html").out == "both.html\n"
+    assert statediff("lab", "dashboard", "runs", "--out", "both.html").out == "both.html\n"
     assert "2 of 5 scheduled trials match" in (folders.base / "both.html").read_text()
-    assert statediff("open", "--out", "store.html").code == 0
+    assert statediff("lab", "dashboard", "--out", "store.html").code == 0
     assert "2 of 5 scheduled trials match" in (folders.base / "store.html").read_text()
 
 
 def test_a_dashboard_is_served_until_ctrl_c_and_leads_down_to_a_bundle(folders: Folders) -> None:
     with subprocess.Popen(
-        [*PROGRAM, "open", "runs", "--no-open", "--json"], cwd=folders.base, env=environment(),
+        [*PROGRAM, "lab", "dashboard", "runs", "--no-open", "--json"], cwd=folders.base,
+        env=environment(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout is not None
@@ -74,11 +75,9 @@ def test_a_dashboard_is_served_until_ctrl_c_and_leads_down_to_a_bundle(folders: 
 def test_what_cannot_be_opened_together_is_refused(statediff: Call, folders: Folders) -> None:
     bundle = str(next((folders.base / "judged").iterdir()) / "kept")
     for arguments, told in (
-        (("runs/one", bundle), "is no run; of other things one is opened at a time"),
-        ((bundle, "--out", "x.html"), "--out and --store are for runs"),
-        (("runs/one", "--tier", "public"), "--tier is for a sealed copy"),
+        (("runs/one", bundle), "is no run, and no folder of runs"),
         (("runs/one", "--port", "70000"), "--port 70000: expected a number up to 65535"),
-        (("nothing",), "expected a bundle's folder"),
+        (("nothing",), "is no run, and no folder of runs"),
     ):
-        said = statediff("open", *arguments)
+        said = statediff("lab", "dashboard", *arguments)
         assert (said.code, told in said.err) == (2, True), said.err
