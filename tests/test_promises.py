@@ -32,9 +32,8 @@ def test_each_promise_has_tests_that_exist(table: str) -> None:
     for promise, tests in PROMISES[table].items():
         for test in tests:
             module, _, name = test.partition("::")
-            assert name in functions(
-                (TESTS if (TESTS / module).exists() else TESTS.parent) / module
-            ), (promise, test)
+            top = TESTS if (TESTS / module).exists() else TESTS.parent
+            assert name in functions(top / module), (promise, test)
 
 
 def test_no_line_of_the_first_day_is_left_out() -> None:

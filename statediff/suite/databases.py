@@ -184,12 +184,20 @@ class PostgreSQL(Database):
         return None if there is None else int(number) if number.isdecimal() else 0
 
     def make(self, tables: Sequence[str], form: int) -> None:
-        self.begin(writes=True)
-        self.rows("SELECT pg_advisory_xact_lock(?)", [_MAKING])
-        if self.form() is None:
-            for statement in (*tables, f"COMMENT ON TABLE runs IS '{_MARK}{form}'"):
-                self._connection.execute(statement.replace("TEXT", 'TEXT COLLATE "C"'))
-        self.commit()
+        # Waited for before the transaction: within one, the server may still believe what it knew
+        # of the tables when that began.
+        self.rows("SELECT pg_advisory_lock(?)", [_MAKING])
+        try:
+            self.begin(writes=True)
+            if self.form() is None:
+                for statement in (*tables, f"COMMENT ON TABLE runs IS '{_MARK}{form}'"):
+                    self._connection.execute(statement.replace("TEXT", 'TEXT COLLATE "C"'))
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+        finally:
+            self.rows("SELECT pg_advisory_unlock(?)", [_MAKING])
 
     def begin(self, *, writes: bool) -> None:
         # Otherwise every statement of a reader would see another moment.

@@ -61,9 +61,9 @@ def _paths(named: str) -> Iterator[Path]:
         # A file that does not exist is reported when it is opened, unless a pack has the name.
         known = {entry.name: entry.contract for entry in contract_folders()}
         of_pack = [file for name, file in known.items() if name.startswith(f"{named}/")]
-        if not exists and not of_pack and named not in known:
-            if hint := brought(named.partition("/")[0]):
-                raise UsageError(f"{printable(named)}: no such contract is installed{hint}")
+        hint = "" if exists or of_pack or named in known else brought(named.partition("/")[0])
+        if hint:
+            raise UsageError(f"{printable(named)}: no such contract is installed{hint}")
         yield from [path] if exists else of_pack or [known.get(named, path)]
         return
     found = sorted({*path.rglob(CONTRACT_FILE), *path.rglob(f"*.{CONTRACT_FILE}")})

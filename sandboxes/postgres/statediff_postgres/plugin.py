@@ -72,14 +72,17 @@ def _faults() -> Mapping[str, Below]:
 
 
 def _checks() -> Iterator[Check]:
-    from statediff_postgres.machines import chosen
-
     try:
+        from statediff_postgres.machines import chosen
+
         yield Check("postgres", chosen().title)
+        return
+    except ModuleNotFoundError as error:
+        found = f"without {error.name}"
     except SandboxError as error:
-        todo = "for PostgreSQL servers without Docker: pip install statediff[postgres-server]"
         found = str(error).partition(";")[0]
-        yield Check("postgres", found, todo, is_optional=True)
+    todo = "for PostgreSQL servers without Docker: pip install statediff[postgres-server]"
+    yield Check("postgres", found, todo, is_optional=True)
 
 
 PLUGIN: Final = SystemPlugin(
