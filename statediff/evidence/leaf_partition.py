@@ -1,8 +1,8 @@
 """A bundle's files cut into pieces that can be disclosed one by one, and put together again.
 
 Each file becomes one rest, at `name#`, and one piece for every element of the arrays named in
-`CUTS`, at `name#/pointer/number`. The rest is `[document, [[pointer, length], …]]`, the named
-arrays emptied; with every piece at hand the file comes out byte for byte.
+`verify.PIECES`, at `name#/pointer/number`. The rest is `[document, [[pointer, length], …]]`, the
+named arrays emptied; with every piece at hand the file comes out byte for byte.
 
 A piece's tier is the strictest of the tiers that the contract's `disclose` gives to the sources
 whose values can stand in it; what mixes sources (findings, the trace, the answer) counts as all.
@@ -18,8 +18,9 @@ from typing import Any, Final, NamedTuple
 
 from statediff.contract.parts import seconds
 from statediff.errors import BundleError, NotReplayable
+from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
-from statediff.evidence.counterexample import COUNTEREXAMPLE, counterexample, types_read
+from statediff.evidence.counterexample import counterexample, types_read
 from statediff.evidence.package import Bundle
 from statediff.evidence.verify import TIERS, Leaf, Rejected, cuts_of
 
@@ -27,18 +28,7 @@ Json = Any
 _Owner = tuple[str, str] | None
 """A source or a type by name; None for what mixes them."""
 
-_EACH: Final = "*"
-CUTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "captures.json": (("before",), ("after",), ("enumerations", _EACH)),
-    "fragments.json": ((_EACH, "rows"), (_EACH, "scans", _EACH, "members")),
-    "judgement.json": (("clauses",), ("findings",), ("deltas",), ("hidden",), ("doubts",)),
-    "resolution.json": (("mappings", _EACH), ("doubts",)),
-    "trace.json": (("actions",),),
-}
-"""File → the arrays whose elements are pieces of their own, outer before inner."""
-SUMMARY: Final = "summary#"
-"""The place of what anybody may know."""
-DERIVED: Final = (SUMMARY, COUNTEREXAMPLE)
+DERIVED: Final = (v.SUMMARY, v.COUNTEREXAMPLE)
 """The places of the pieces that are derived from the others."""
 _TEXTS: Final = (".yaml",)
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -72,16 +62,16 @@ def pieces(bundle: Bundle) -> Iterator[Piece]:
         for name, data in sorted(bundle.files.items())
     }
     tiers = Owners(documents["schema.json"], bundle.manifest["keeping"], _private(bundle.manifest))
-    yield Piece("public/summary", SUMMARY, summary(documents["judgement.json"]))
+    yield Piece("public/summary", v.SUMMARY, summary(documents["judgement.json"]))
     # Its changes are those of the file, of which fields may be cut out.
     example = copy.deepcopy(counterexample(documents["judgement.json"]))
     if example is not None:
         read = types_read(example, [each["read_sets"] for each in documents["index.json"]])
-        yield Piece(f"{tiers.of(read)}/counterexample", COUNTEREXAMPLE, example)
+        yield Piece(f"{tiers.of(read)}/counterexample", v.COUNTEREXAMPLE, example)
     yield Piece(tiers.tag("manifest.json", None), "manifest.json#", [dict(bundle.manifest), []])
     for name, document in documents.items():
         inner = _emptied(name, document, tiers)
-        found = _cut(document, CUTS.get(name, ()))
+        found = _cut(name, document)
         lengths = [[pointer, len(values)] for pointer, values in found]
         lengths += [[pointer, len(values)] for pointer, values, _ in inner]
         yield Piece(tiers.tag(name, None), f"{name}#", [document, lengths])
@@ -160,11 +150,11 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
     return Bundle(manifest, files)
 
 
-def _cut(document: Json, patterns: Iterable[tuple[str, ...]]) -> list[tuple[str, list[Json]]]:
-    """What stood in the arrays of a document, which are empty afterwards."""
+def _cut(name: str, document: Json) -> list[tuple[str, list[Json]]]:
+    """What stood in the arrays of a file that are pieces; they are empty afterwards."""
     found: list[tuple[str, list[Json]]] = []
-    for pattern in patterns:
-        for pointer, array in list(_arrays(document, pattern, "")):
+    for place in v.PIECES[name]:
+        for pointer, array in list(v.arrays_at(document, place, name)):
             found.append((pointer, list(array)))
             array.clear()
     return found
@@ -201,22 +191,6 @@ def _entities(name: str, document: Json) -> Iterator[tuple[str, list[Json], str]
                 for side in ("before", "after", "raw_before", "raw_after"):
                     if isinstance(delta[side], dict) and "entity" in delta[side]:
                         yield f"/{part}/{at}/{side}/entity", delta[side]["entity"], delta["type"]
-
-
-def _arrays(
-    value: Json, pattern: tuple[str, ...], pointer: str
-) -> Iterator[tuple[str, list[Json]]]:
-    if not pattern:
-        if isinstance(value, list):
-            yield pointer, value
-        return
-    first, *others = pattern
-    if first != _EACH:
-        if isinstance(value, dict) and first in value:
-            yield from _arrays(value[first], tuple(others), f"{pointer}/{first}")
-        return
-    for number, each in enumerate(value):
-        yield from _arrays(each, tuple(others), f"{pointer}/{number}")
 
 
 def _place(document: Json, pointer: str, values: list[Json]) -> None:

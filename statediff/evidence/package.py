@@ -31,34 +31,21 @@ from typing import TYPE_CHECKING, Any, Final
 from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError
 from statediff.evidence.canonical import MAX_BYTES, read, write
+from statediff.evidence.verify import BOUND, LIBRARIES, PARTS, STATE_ROOTS, UNBOUND
 
 if TYPE_CHECKING:
     from statediff.contract.file import ContractFile
 
 RUN_FORM: Final = "statediff.run/1"
 """The form of the record of a run, which holds bundles."""
-FORMAT: Final = "statediff/bundle/1.1"
-WITHOUT_ROOTS: Final = "statediff/bundle/1"
-"""The format of bundles that bind their judgement, and not what was captured."""
-FILES: Final = (
-    "answer.json",
-    "captures.json",
-    "contract.yaml",
-    "fragments.json",
-    "index.json",
-    "judgement.json",
-    "resolution.json",
-    "schema.json",
-    "timeline.json",
-    "trace.json",
-    "trial.json",
-)
+FORMAT: Final = BOUND
+WITHOUT_ROOTS: Final = UNBOUND
+FILES: Final = tuple(name for name in PARTS if name != "manifest.json")
 UNDISCLOSED: Final = "undisclosed"
 """The member of a manifest that says how much a bundle does not show."""
 BESIDE: Final = ".undisclosed.json"
 """The end of the name of the file that has it, after the name of the bundle's folder."""
-LIBRARIES: Final = "libraries.yaml"
-ROOTS: Final = "roots.json"
+ROOTS: Final = STATE_ROOTS
 OPTIONAL: Final = (LIBRARIES,)
 """Files that a bundle has where its contract names them: clauses."""
 

@@ -25,15 +25,12 @@ from typing import Any, Final
 from statediff.atomic import sync_below, sync_folder, write_atomically
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
-from statediff.evidence.counterexample import COUNTEREXAMPLE
 from statediff.evidence.leaf_partition import DERIVED, Piece, joined, pieces
 from statediff.evidence.package import Bundle, files_of
-from statediff.evidence.raw import UNDISCLOSED
 
 SEED_BYTES: Final = 32
 _SALT_BYTES: Final = 16
-_FACTS: Final = ("contract", "contract_version", "kernel", "statediff", "trial", "verdict")
-_BESIDE: Final = (v.RAW, UNDISCLOSED)
+_BESIDE: Final = (v.RAW, v.UNDISCLOSED)
 """Tags of what is no part of a bundle."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -82,7 +79,7 @@ def seal(
         )
         root = v.root([digest for digest, _ in encoded])
     tree = {"leaves": len(encoded), "root": root, "tags": dict(sorted(tags.items()))}
-    facts = {name: bundle.manifest[name] for name in _FACTS}
+    facts = {name: bundle.manifest[name] for name in v.FACTS}
     manifest = {"format": v.FORMAT, **facts, "sealed_at": sealed_at.isoformat(), "tree": tree}
     contract = v.leaf_hash(told[v.CONTRACT][1]).hex()
     predicate = v.predicate_of(manifest, told[v.SUMMARY][0]["clauses"], contract)
@@ -178,14 +175,14 @@ def opened(verified: v.Verified) -> Bundle:
         leaves = [leaf for leaf in verified.leaves if leaf.tag not in _BESIDE]
         bundle = joined(leaves)
         _check(bundle)
-        for name in _FACTS:
+        for name in v.FACTS:
             if verified.manifest[name] != bundle.manifest.get(name):
                 raise BundleError(f"manifest.json: `{name}` is not what the sealed bundle says")
         # The bundle was joined from the leaves by their paths: equal paths hold equal values.
         expected = {piece.path: (piece.tag, _derived(piece)) for piece in pieces(bundle)}
         found = {leaf.path: (leaf.tag, _derived(leaf)) for leaf in leaves}
-        if COUNTEREXAMPLE not in found:  # bundles were sealed without one
-            expected.pop(COUNTEREXAMPLE, None)
+        if v.COUNTEREXAMPLE not in found:  # bundles were sealed without one
+            expected.pop(v.COUNTEREXAMPLE, None)
         if expected != found:
             raise BundleError("leaves.json: the bundle would be cut into other pieces")
     return bundle

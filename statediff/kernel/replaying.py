@@ -287,20 +287,24 @@ def _check_paired(rule: IdentityRule, fragments: Fragments, paired: Container[An
 
 def _binding(bundle: Bundle, captures: Any, resolution: Any, document: Any) -> dict[str, Any]:
     """The pieces that `bound_states` looks at, by their places."""
+    fragments = bundle.document("fragments.json")
     lists = [
         *(
             (f"captures.json#/enumerations/{n}", one)
             for n, one in enumerate(captures["enumerations"])
         ),
         *((f"resolution.json#/mappings/{n}", one) for n, one in enumerate(resolution["mappings"])),
-        *(
-            (f"fragments.json#/{n}/rows", one["rows"])
-            for n, one in enumerate(bundle.document("fragments.json"))
-        ),
+        *((f"fragments.json#/{n}/rows", one["rows"]) for n, one in enumerate(fragments)),
+    ]
+    members = [
+        [f"/{n}/scans/{at}/members", len(scan["members"])]
+        for n, one in enumerate(fragments)
+        for at, scan in enumerate(one["scans"])
     ]
     found = {f"{name}/{at}": value for name, values in lists for at, value in enumerate(values)}
     rests = {"manifest.json#": bundle.manifest, "captures.json#": captures, "roots.json#": document}
-    return found | {name: [rest, []] for name, rest in rests.items()}
+    found |= {name: [rest, []] for name, rest in rests.items()}
+    return {**found, "fragments.json#": [fragments, members]}
 
 
 def _touched(moments: IntermediateStates) -> Touched:

@@ -34,7 +34,7 @@ def unbound(found: Verified) -> list[str]:
     from statediff.errors import StatediffError
     from statediff.evidence.canonical import write
     from statediff.evidence.documents import schema_from
-    from statediff.evidence.package import LIBRARIES
+    from statediff.evidence.verify import LIBRARIES
     from statediff.kernel import compile_contract, contract_in
 
     if found.states is None:

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from .basics import ZERO, Refused, canonical, is_hex, members, need, sha, texts
+from .places import check_scans, count_of
 from .sealed import Copy, rest
 
 SIDES = ("before", "after")
@@ -161,7 +162,28 @@ def read_roots(copy: Copy) -> tuple[Roots, dict[str, str]]:
         name = (entry["source"], entry["type"])
         need(name in types and name not in opened, "R-ROOT-4")
         opened[name] = _open(entry, paths, types[name])
-    return Roots(paths, types, opened, document["scanned"]), states
+    scanned = [_scanned(entry, types) for entry in document["scanned"]]
+    return Roots(paths, types, opened, scanned), states
+
+
+def _scanned(
+    entry: Any, types: dict[tuple[str, str], dict[str, Any]]
+) -> tuple[tuple[str, str], int]:
+    """Return the type and side that were ranged over, and how many rows there were (R-SCAN-1)."""
+    members(entry, "source type side salt counts columns", "R-SCAN-1")
+    texts(entry, "source type side salt", "R-SCAN-1")
+    need(isinstance(entry["counts"], list) and isinstance(entry["columns"], list), "R-SCAN-1")
+    head = types.get((entry["source"], entry["type"]), {}).get(entry["side"])
+    if head is None:
+        raise Refused("R-SCAN-1 no such type and side")
+    for column in entry["columns"]:
+        need(isinstance(column, list) and len(column) == 3, "R-SCAN-1 columns")
+        need(all(isinstance(part, str) for part in column[:2]), "R-SCAN-1 columns")
+        need(column[2] is None or isinstance(column[2], str), "R-SCAN-1 columns")
+    columns = [column[:2] for column in entry["columns"]]
+    listed = canonical([entry["salt"], entry["counts"], columns])
+    need(sha(listed).hex() == head[2], "R-SCAN-1 columns digest")
+    return (entry["type"], entry["side"]), count_of(entry["counts"])
 
 
 def _exempt(copy: Copy) -> tuple[set[Pair], set[Pair]]:
@@ -236,11 +258,22 @@ def check_states(copy: Copy) -> dict[str, str]:
         seen.add((found[1], kind, canonical(row["key"]), side))
         _check_row(roots, row, fields)
     captures = copy.document("captures.json")
-    matchings = captures.get("enumerations")
-    if not isinstance(matchings, list):
-        raise Refused("R-ROW-3")
+    matchings = captures["enumerations"]
     _check_changes(roots, [str(n) for n in range(len(matchings))], dark | rekeyed, seen)
+    _check_opened(roots, {kind for _, kind in rekeyed}, {(kind, key) for _, kind, key, _ in seen})
+    owners: dict[str, list[Any]] = {}
+    for (_, kind), sides in roots.types.items():
+        owners.setdefault(kind, []).append(sides)
+    check_scans(copy, roots.scanned, owners, dark)
     return states
+
+
+def _check_opened(roots: Roots, rekeyed: set[str], seen: set[tuple[str, bytes]]) -> None:
+    for entry, opened in roots.opened.items():
+        need(len(roots.owners(entry[1])) == 1, "R-ROW-4 several owners")
+        for key, (_, row) in opened.rows.items():
+            used = row["before"] != row["after"] or (entry[1], key) in seen
+            need(used or entry[1] in rekeyed, "R-ROW-4 a row that nothing shows")
 
 
 def _check_changes(
