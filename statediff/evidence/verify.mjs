@@ -2,6 +2,8 @@
 // format, which stands at the top of verify.py. It runs in Node 20 and in current browsers, where
 // WebCrypto has Ed25519.
 //
+// A copy is a folder of its files, or the one zip that `zipped` makes of them.
+//
 //   node verify.mjs SEALED TRUST     prints one JSON object; 0 VALID, 3 NOT_REPLAYABLE_AT_TIER,
 //                                    4 INVALID, 2 nothing was verified
 
@@ -167,13 +169,17 @@ function instant(value, where) {
 }
 
 async function sha256(...parts) {
-  const data = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", joined(parts)));
+}
+
+function joined(parts) {
+  const found = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (const part of parts) {
-    data.set(part, at);
+    found.set(part, at);
     at += part.length;
   }
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", data));
+  return found;
 }
 
 const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -248,8 +254,13 @@ function kindsOf(tags) {
 
 const STRUCTURE = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
 
-/** No object in a JSON text has two members of one name; JSON.parse would take the last. */
-function checkMembers(source) {
+/** What JSON.parse would read otherwise: two members of one name, and numbers written with a point
+ * or an exponent. */
+function checkWritten(source) {
+  const numbers = source.replace(/"(?:[^"\\]|\\.)*"/gs, '""').match(/-?\d[^\s,\]}]*/g) ?? [];
+  if (!numbers.every((number) => /^-?\d{1,16}$/.test(number))) {
+    reject("trust file: a number that is no integer");
+  }
   const open = [];
   let last = "";
   for (const [token] of source.matchAll(STRUCTURE)) {
@@ -273,7 +284,7 @@ export async function readTrust(bytes) {
   } catch (error) {
     reject(`trust file: ${error.message}`);
   }
-  checkMembers(source);
+  checkWritten(source);
   const isOfSeveral = isObject(document) && document.format === TRUST_OF_SEVERAL;
   const more = isOfSeveral ? { threshold: "integer" } : {};
   shape(document, { format: "string", keys: "list", ...more }, "trust file");
@@ -1079,6 +1090,66 @@ async function boundStates(at) {
 /** The instant of a whole second, as Python writes it. */
 const said = (at) => `${new Date(Number(at / 1000n)).toISOString().slice(0, 19)}+00:00`;
 
+function crc32(bytes) {
+  let found = 0xffffffff;
+  for (const byte of bytes) found = (found >>> 8) ^ CRC_TABLE[(found ^ byte) & 0xff];
+  return (found ^ 0xffffffff) >>> 0;
+}
+
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let found = byte;
+  for (let bit = 0; bit < 8; bit += 1) found = (found >>> 1) ^ (found & 1 ? 0xedb88320 : 0);
+  return found;
+});
+
+/** Numbers of so many bytes each, little-endian: [bytes, number, …]. */
+const packed = (...given) =>
+  given.flatMap((value, at) =>
+    at % 2 ? Array.from({ length: given[at - 1] }, (_, byte) => (value / 2 ** (8 * byte)) & 0xff) : [],
+  );
+
+/** The files as a zip: stored, in order, undated; the same bytes for the same files. */
+export function zipped(files) {
+  const [parts, directory] = [[], []];
+  const names = Object.keys(files).sort();
+  let at = 0;
+  for (const name of names) {
+    const [data, label] = [files[name], text.encode(name)];
+    const dated = packed(2, 20, 2, 0, 2, 0, 2, 0, 2, 0x21, 4, crc32(data));
+    const common = [...dated, ...packed(4, data.length, 4, data.length, 2, label.length, 2, 0)];
+    const rest = packed(2, 0, 2, 0, 2, 0, 4, 0o600 * 2 ** 16, 4, at);
+    directory.push(Uint8Array.from([0x50, 0x4b, 1, 2, ...packed(2, 0x314), ...common, ...rest]), label);
+    parts.push(Uint8Array.from([0x50, 0x4b, 3, 4, ...common]), label, data);
+    at += 4 + common.length + label.length + data.length;
+  }
+  const size = directory.reduce((sum, part) => sum + part.length, 0);
+  const counts = packed(2, 0, 2, 0, 2, names.length, 2, names.length, 4, size, 4, at, 2, 0);
+  return joined([...parts, ...directory, Uint8Array.from([0x50, 0x4b, 5, 6, ...counts])]);
+}
+
+/** The files of a zip, which is byte for byte what `zipped` makes of them. Throws `Rejected`. */
+export function unzipped(data) {
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  const files = {};
+  for (let at = 0, count = 0; count < FILES.length + MORE.length; count += 1) {
+    if (at + 30 > data.length || view.getUint32(at, true) !== 0x04034b50) break;
+    const [size, length] = [view.getUint32(at + 22, true), view.getUint16(at + 26, true)];
+    const start = at + 30 + length;
+    const name = String.fromCharCode(...data.subarray(at + 30, Math.min(start, at + 130)));
+    Object.defineProperty(files, name, {
+      value: data.subarray(start, start + size), enumerable: true, configurable: true,
+    });
+    at = start + size;
+  }
+  if (Object.keys(files).length === 0) reject("neither a folder nor a zip as statediff writes it");
+  checkNames(Object.keys(files));
+  const again = zipped(files);
+  if (again.length !== data.length || again.some((byte, at) => byte !== data[at])) {
+    reject("not a zip as statediff writes it: the bytes differ");
+  }
+  return files;
+}
+
 /** What a sealed bundle says; `files` maps the three names to bytes. Throws `Rejected`. */
 export async function verify(files, known) {
   checkNames(Object.keys(files));
@@ -1142,19 +1213,24 @@ export async function verify(files, known) {
   return { status, signers: names, manifest, withheld, states, ...found, leaves: document.disclosed };
 }
 
-async function main(folder, trust) {
-  const { readFile, readdir, lstat, realpath } = await import("node:fs/promises");
+async function main(sealed, trust) {
+  const { readFile, readdir, lstat, realpath, stat } = await import("node:fs/promises");
   const read = async (path, name) => {
     const status = await lstat(path);
     if (!status.isFile() || status.size > MAX_BYTES) reject(`${name}: not a regular file`);
     return readFile(path);
   };
-  const files = {};
+  const readCopy = async () => {
+    if (!(await stat(sealed)).isDirectory()) return unzipped(await read(sealed, "sealed bundle"));
+    const names = (await readdir(sealed)).sort();
+    checkNames(names);
+    const files = {};
+    for (const name of names) files[name] = await read(`${sealed}/${name}`, name);
+    return files;
+  };
   try {
     const known = await readTrust(await read(await realpath(trust), "trust file"));
-    const names = (await readdir(folder)).sort();
-    checkNames(names);
-    for (const name of names) files[name] = await read(`${folder}/${name}`, name);
+    const files = await readCopy();
     const { manifest, leaves: _, ...found } = await verify(files, known);
     console.log(JSON.stringify({ ...found, verdict: manifest.verdict }));
     return found.status === "VALID" ? 0 : 3;

@@ -53,6 +53,8 @@ SHA-256(0x01 ‖ l ‖ r), zeros where nothing is. A root is SHA-256(statediff/s
 opened by the rows that were read or changed, before and after, and by what stays beside them:
 lone leaves, and the nodes of all others. From the same rest, both roots come out.
 
+A copy is a folder of these files, or the one zip that `zipped` makes of them.
+
     python verify.py SEALED TRUST    prints one JSON object; 0 VALID, 3 NOT_REPLAYABLE_AT_TIER,
                                      4 INVALID, 2 nothing was verified
 """
@@ -65,7 +67,9 @@ import hashlib
 import json
 import re
 import stat
+import struct
 import sys
+import zlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -344,6 +348,53 @@ def check_names(names: Iterable[str]) -> None:
             f"a sealed bundle has exactly the files {', '.join(FILES)}, and may have "
             f"{' and '.join(MORE)}"
         )
+
+
+def read_copy(path: Path) -> dict[str, bytes]:
+    """The files of the copy at a path, a folder or a zip. Raises `Rejected`, or `OSError`."""
+    if not path.is_dir():
+        return unzipped(_file(path))
+    check_names(names := sorted(each.name for each in path.iterdir()))
+    return {name: _file(path / name) for name in names}
+
+
+_LOCAL: Final = struct.Struct("<4s5H3L2H")
+_CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
+_END: Final = struct.Struct("<4s4H2LH")
+_STORED: Final = (20, 0, 0, 0, 0x21)
+"""The version that is needed, no flags, no method, no time, the first day that a zip can say."""
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """The files as a zip: stored, in order, undated; the same bytes for the same files."""
+    parts, directory, at = list[bytes](), list[bytes](), 0
+    for name, data in sorted(files.items()):
+        sizes = (zlib.crc32(data), len(data), len(data), len(name), 0)
+        head = _LOCAL.pack(b"PK\3\4", *_STORED, *sizes) + name.encode()
+        rest = (0, 0, 0, 0o600 << 16, at)
+        entry = _CENTRAL.pack(b"PK\1\2", 0x0314, *_STORED, *sizes, *rest)
+        directory.append(entry + name.encode())
+        parts += (head, data)
+        at += len(head) + len(data)
+    size, count = sum(map(len, directory)), len(files)
+    return b"".join((*parts, *directory, _END.pack(b"PK\5\6", 0, 0, count, count, size, at, 0)))
+
+
+def unzipped(data: bytes) -> dict[str, bytes]:
+    """The files of a zip, which is byte for byte what `zipped` makes of them. Raises `Rejected`."""
+    files, at = dict[str, bytes](), 0
+    while data.startswith(b"PK\3\4", at) and len(files) < len((*FILES, *MORE)):
+        *_, size, length, _ = _LOCAL.unpack(data[at : at + _LOCAL.size].ljust(_LOCAL.size, b"\0"))
+        at += _LOCAL.size + length
+        name = data[at - length : at].decode("ascii", "replace")
+        files[name] = data[at : at + size]
+        at += size
+    if not files:
+        _reject("neither a folder nor a zip as statediff writes it")
+    check_names(files)
+    if zipped(files) != data:
+        _reject("not a zip as statediff writes it: the bytes differ")
+    return files
 
 
 def read_trust(data: bytes) -> tuple[Signer, ...]:
@@ -1568,15 +1619,14 @@ def _reject(why: str) -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """What the copy in a folder says, printed as one JSON object; the exit code."""
+    """What a copy says, printed as one JSON object; the exit code."""
     if len(arguments) != 2:
         sys.stderr.write("usage: python verify.py SEALED TRUST\n")
         return 2
-    folder, trust = map(Path, arguments)
+    sealed, trust = map(Path, arguments)
     try:
         known = read_trust(_file(trust.resolve()))
-        check_names(names := sorted(path.name for path in folder.iterdir()))
-        found = verify({name: _file(folder / name) for name in names}, known)
+        found = verify(read_copy(sealed), known)
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -244,6 +244,8 @@ WHY = {
     "trust file: key: name is not of its kind": "trusting-a-name-that-is-none",
     "trust file: key: roles is not of its kind":
         "trusting-roles-that-are-a-word trusting-roles-that-are-an-object",
+    "trust file: not canonical JSON: the number 1":
+        "trusting-a-threshold-with-a-point trusting-a-threshold-with-an-exponent",
     "trust file: not canonical JSON: ":
         "trusting-a-file-in-utf-16 trusting-a-file-with-a-comma-too-many "
         "trusting-a-file-with-a-mark trusting-an-empty-file trusting-a-file-with-more-after-it "
@@ -335,6 +337,8 @@ WHY = {
         "trusting-no-threshold",
     "trust file: 0 is no number of its keys that are trusted as evaluator":
         "trusting-a-threshold-of-none",
+    "trust file: -1 is no number of its keys that are trusted as evaluator":
+        "trusting-a-threshold-below-none",
     "trust file: 2 is no number of its keys that are trusted as evaluator":
         "trusting-a-threshold-of-more-than-there-are",
     "trust file: threshold is not of its kind":
@@ -543,11 +547,15 @@ def test_a_verifier_by_any_name_does_its_work_or_ends_with_2(
         command = [*start, str(by), *map(str, arguments)]
         return subprocess.run(command, capture_output=True, cwd=tmp_path, check=False).returncode
 
-    assert ends(sealed, trust) == ends(sealed, trust, by=link) == 0
+    zipped = tmp_path / "sealed.zip"
+    zipped.write_bytes(v.zipped(FILES))
+    assert ends(sealed, trust) == ends(sealed, trust, by=link) == ends(zipped, trust) == 0
     assert {
         ends(), ends(sealed), ends(sealed, trust, trust), ends("x", "y"), ends(sealed, "y"),
-        ends("x", trust), ends(trust, trust),
+        ends("x", trust),
     } == {2}  # fmt: skip
+    zipped.write_bytes(v.zipped(FILES) + b"\n")
+    assert ends(zipped, trust) == ends(trust, trust) == 4
     (sealed / "notes.txt").write_text("more")
     assert ends(sealed, trust) == 4
 
