@@ -6,31 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from statediff.errors import BundleError
-from statediff.evidence.documents import instant_or_none, reading_document, reading_from
+from statediff.evidence.documents import COURSE, SEEN, instant_or_none, reading_from
 from statediff.model.readings import History, Transaction
 from statediff.model.state import State
 from statediff.model.timelines import SourceTimeline, Step, Timelines
-from statediff.model.values import encode
 
 Json = Any
 
 
-def seen_document(history: History) -> Json:
-    """What the feeds saw: their readings, and the transactions by the digests of their states."""
-    return {
-        "readings": [reading_document(r) for r in history.readings],
-        "transactions": [
-            {
-                "source": t.source,
-                "id": t.id,
-                "position": t.position,
-                "committed_at": encode(t.committed_at),
-                "state": t.state.digest(),
-                **({"names": list(t.names)} if t.names else {}),
-            }
-            for t in history.transactions
-        ],
-    }
+seen_document = SEEN.encode
+"""What the feeds saw: their readings, and the transactions by the digests of their states."""
 
 
 def seen_from(document: Json, states: Mapping[str, State]) -> History:
@@ -53,19 +38,7 @@ def seen_from(document: Json, states: Mapping[str, State]) -> History:
 
 def history_document(history: History, timelines: Timelines) -> Json:
     """What the feeds saw, and the course that came of it."""
-    return {
-        **seen_document(history),
-        "lines": [
-            {
-                "source": line.source,
-                "types": sorted(line.types),
-                "gap": line.gap,
-                "touched": [sorted(step.touched) for step in line.steps],
-            }
-            for line in timelines.lines
-        ],
-        "unfollowed": [list(entry) for entry in timelines.unfollowed],
-    }
+    return SEEN.encode(history) | COURSE.encode(timelines)
 
 
 def history_from(document: Json) -> History:

@@ -21,6 +21,7 @@ from statediff.errors import BundleError, NotReplayable
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.counterexample import counterexample, types_read
+from statediff.evidence.documents import DOCUMENTS
 from statediff.evidence.package import Bundle
 from statediff.evidence.verify import TIERS, Leaf, Rejected, cuts_of
 
@@ -32,16 +33,6 @@ DERIVED: Final = (v.SUMMARY, v.COUNTEREXAMPLE)
 """The places of the pieces that are derived from the others."""
 _TEXTS: Final = (".yaml",)
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
-_OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
-"""Files without values of any source: what was asked for, and when."""
-
-
-_HASHED: Final[Mapping[str, tuple[str, ...]]] = {
-    "manifest.json": ("#",),
-    "captures.json": ("#",),
-    "judgement.json": ("#", "/hidden", "/doubts"),
-}
-"""What may hold values that nobody judges, or digests of them: a rest is `#`."""
 
 
 class Piece(NamedTuple):
@@ -297,18 +288,19 @@ class Owners:
     def tag(self, name: str, value: Json, pointer: str = "") -> str:
         """The tag of an element of a file, or with no value of what is left of the file."""
         kind = name.partition(".")[0]
-        if name in _OPEN:
+        if DOCUMENTS[name].is_open:
             return f"reviewer/{kind}"
         owner = _owner(value)
         tier = self._tiers.get(owner, self._tiers[None])
-        if (pointer or "#") in _HASHED.get(name, ()):
+        if (pointer or "#") in DOCUMENTS[name].digests:
             tier = self._digests
         own = self._of_delta(value) if self._private else None
         return f"{tier if own is None else _strictest([tier, own])}/{kind}"
 
     def retain(self, path: str, value: Json) -> float | None:
         """For how many seconds the piece at a path is kept; None where nothing limits it."""
-        if path.partition("#")[0] in _OPEN:
+        name = path.partition("#")[0]
+        if name in DOCUMENTS and DOCUMENTS[name].is_open:
             return None
         owner = None if path.endswith("#") else _owner(value)
         return self._retain.get(owner, self._retain[None])

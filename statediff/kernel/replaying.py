@@ -10,6 +10,7 @@ from statediff.errors import AdapterError, BundleError, NotReplayable, UsageErro
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
 from statediff.evidence.disclosure.undisclosed import Shown, whole
+from statediff.evidence.documents import trace_from
 from statediff.evidence.fragments import ENDS, Fragments, FragmentView, check_places, read_fragments
 from statediff.evidence.histories import course_from, history_from
 from statediff.evidence.pack import (
@@ -22,7 +23,6 @@ from statediff.evidence.pack import (
 )
 from statediff.evidence.package import FORMAT, ROOTS, WITHOUT_ROOTS, Bundle
 from statediff.evidence.roots import CapturedKeys, check_states
-from statediff.evidence.traces import trace_from
 from statediff.evidence.verify import Rejected, bound_states
 from statediff.kernel.along import moments_of, stands
 from statediff.kernel.contracts import Compiled, compile_contract, contract_in
@@ -195,10 +195,8 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
 
 
 def _document(bundle: Bundle, name: str) -> Any:
-    from statediff.evidence.shapes import check_shape  # noqa: PLC0415 - a judgement needs none
-
     document = bundle.document(name)
-    check_shape(document, name)
+    doc.check_shape(document, name)
     return document
 
 
