@@ -200,7 +200,7 @@ STATE: Final = Member(TEXT, lambda holder: holder.state.digest())
 ENTITIES: Final = Member(COUNT, lambda part: part.state.entity_count, is_read=False)
 PART: Final = record(None, {"reading": READING, "state": STATE, "entities": ENTITIES})
 TRANSACTION: Final = record(
-    None,
+    dict,
     each("source id position", TEXT), {"committed_at": NO_OR_INSTANT, "state": STATE},
     sparse("names", NAMES, default=()),
 )  # fmt: skip

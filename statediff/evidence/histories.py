@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from statediff.errors import BundleError
-from statediff.evidence.documents import COURSE, SEEN, instant_or_none, reading_from
+from statediff.evidence.documents import COURSE, SEEN, TRANSACTION, reading_from
 from statediff.model.readings import History, Transaction
 from statediff.model.state import State
 from statediff.model.timelines import SourceTimeline, Step, Timelines
@@ -23,14 +23,7 @@ def seen_from(document: Json, states: Mapping[str, State]) -> History:
     return History(
         tuple(reading_from(entry) for entry in document["readings"]),
         tuple(
-            Transaction(
-                each["id"],
-                each["source"],
-                each["position"],
-                instant_or_none(each["committed_at"]),
-                states[each["state"]],
-                tuple(each.get("names", ())),
-            )
+            Transaction(**{**TRANSACTION.decode(each), "state": states[each["state"]]})
             for each in document["transactions"]
         ),
     )
@@ -50,7 +43,7 @@ def course_from(document: Json) -> Timelines:
     """The course in what `history_document` wrote; `BundleError` if its parts do not fit."""
     told: dict[str, list[Json]] = {}
     for entry in document["transactions"]:
-        told.setdefault(entry["source"], []).append(entry)
+        told.setdefault(entry["source"], []).append(TRANSACTION.decode(entry))
     lines = []
     for entry in document["lines"]:
         own = told.get(entry["source"], []) if entry["touched"] else []
@@ -60,13 +53,7 @@ def course_from(document: Json) -> Timelines:
                 f"{len(entry['touched'])} touched"
             )
         steps = tuple(
-            Step(
-                t["id"],
-                t["position"],
-                instant_or_none(t["committed_at"]),
-                frozenset(types),
-                tuple(t.get("names", ())),
-            )
+            Step(t["id"], t["position"], t["committed_at"], frozenset(types), t.get("names", ()))
             for t, types in zip(own, entry["touched"], strict=True)
         )
         lines.append(

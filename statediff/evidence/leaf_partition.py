@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from statediff.contract.parts import seconds
-from statediff.errors import BundleError, NotReplayable
+from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.counterexample import counterexample, types_read
 from statediff.evidence.documents import DOCUMENTS
 from statediff.evidence.package import Bundle
-from statediff.evidence.verify import TIERS, Leaf, Rejected, cuts_of
+from statediff.evidence.verify import TIERS, Leaf
 
 Json = Any
 _Owner = tuple[str, str] | None
@@ -32,7 +31,6 @@ _Owner = tuple[str, str] | None
 DERIVED: Final = (v.SUMMARY, v.COUNTEREXAMPLE)
 """The places of the pieces that are derived from the others."""
 _TEXTS: Final = (".yaml",)
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class Piece(NamedTuple):
@@ -101,39 +99,27 @@ def summary(judgement: Json) -> Json:
 
 
 def joined(leaves: Iterable[Leaf]) -> Bundle:
-    """The bundle that these pieces make.
+    """The bundle that the leaves of a whole copy make; `verify` found that each is at its place.
 
-    `NotReplayable` if one is missing, `BundleError` if one has no place.
+    `BundleError` if the pieces cannot be put back in the order that the files say.
     """
     at = {leaf.path: leaf.value for leaf in leaves}
-    for place in DERIVED:
-        at.pop(place, None)
-    rests = {path: copy.deepcopy(at.pop(path)) for path in sorted(at) if path.endswith("#")}
     documents: dict[str, Json] = {}
-    try:
-        for path, rest in rests.items():
-            lengths, document = cuts_of(rest, path.removesuffix("#")), rest[0]
-            holders = {
-                "/".join(steps[:depth])
-                for steps in (pointer.split("/") for pointer, _ in lengths)
-                for depth in range(1, len(steps))
-            }
-            for pointer, length in lengths:
-                values = [at.pop(f"{path}{pointer}/{number}") for number in range(length)]
-                if pointer in holders:  # more is put into these, which are the caller's
-                    values = copy.deepcopy(values)
-                _place(document, pointer, values)
-            documents[path.removesuffix("#")] = document
-        manifest = documents.pop("manifest.json")
-        missing = sorted(set(manifest["files"]) - set(documents))
-    except KeyError as error:
-        raise NotReplayable(f"this copy withholds {error.args[0]}") from None
-    except (Rejected, TypeError, ValueError, IndexError) as error:
-        raise BundleError(f"the leaves contradict themselves: {error!r}") from error
-    if missing:
-        raise NotReplayable(f"this copy withholds {missing[0]}")
-    if at or sorted(documents) != sorted(manifest["files"]):
-        raise BundleError("the leaves hold more than the files of the bundle")
+    for name in v.PIECES:
+        if f"{name}#" not in at:
+            continue
+        document, cuts = copy.deepcopy(at[f"{name}#"])
+        holders = {pointer.rpartition("/")[0] for pointer, _ in cuts}
+        for pointer, length in cuts:
+            values = [at[f"{name}#{pointer}/{number}"] for number in range(length)]
+            if any(each.startswith(f"{pointer}/") for each in holders):  # more is put into these
+                values = copy.deepcopy(values)
+            place = v.value_at(document, pointer.split("/")[1:])
+            if place != []:
+                raise BundleError(f"{name}: {pointer} is put back into no empty array")
+            place.extend(values)
+        documents[name] = document
+    manifest = documents.pop("manifest.json")
     files = {
         name: document.encode("utf-8") if name.endswith(_TEXTS) else write(document)
         for name, document in documents.items()
@@ -182,17 +168,6 @@ def _entities(name: str, document: Json) -> Iterator[tuple[str, list[Json], str]
                 for side in ("before", "after", "raw_before", "raw_after"):
                     if isinstance(delta[side], dict) and "entity" in delta[side]:
                         yield f"/{part}/{at}/{side}/entity", delta[side]["entity"], delta["type"]
-
-
-def _place(document: Json, pointer: str, values: list[Json]) -> None:
-    place = document
-    for step in pointer.split("/")[1:]:
-        if isinstance(place, list) and not _NUMBER.fullmatch(step):
-            raise ValueError(f"{pointer} is no pointer")
-        place = place[int(step)] if isinstance(place, list) else place[step]
-    if place != [] or not isinstance(place, list):
-        raise ValueError(f"{pointer} is no emptied array")
-    place.extend(values)
 
 
 class Owners:

@@ -43,7 +43,6 @@ from statediff.model.timelines import FRESH, Matching
 from statediff.model.values import ABSENT, Key, Observed, key_order
 
 Json = Any
-FILE: Final = "roots.json"
 SECRET_BYTES: Final = 32
 NO_SECRET: Final = b""
 """The secret of a trial that was given none: its roots hide nothing from who can guess a state."""

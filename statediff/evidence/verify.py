@@ -1388,11 +1388,11 @@ def _check_cuts(
                 value = None if number is None else json.loads(disclosed[number])[2][1]
                 steps = [] if number is None else steps[at + 1 :]
                 break
-        if not _is_cut(name, pointer) or (steps and _at(value, steps) != []):
+        if not _is_cut(name, pointer) or (steps and value_at(value, steps) != []):
             _reject(f"leaves.json: {name}# has no empty array at {pointer[:80]!r}")
 
 
-def _at(value: Any, steps: Sequence[str]) -> Any:
+def value_at(value: Any, steps: Sequence[str]) -> Any:
     """The value at the end of these steps; None where there is none."""
     for step in steps:
         if isinstance(value, list):

@@ -21,9 +21,9 @@ from statediff.evidence.pack import (
     index,
     touched_from,
 )
-from statediff.evidence.package import FORMAT, ROOTS, WITHOUT_ROOTS, Bundle
+from statediff.evidence.package import Bundle
 from statediff.evidence.roots import CapturedKeys, check_states
-from statediff.evidence.verify import Rejected, bound_states
+from statediff.evidence.verify import BOUND, STATE_ROOTS, UNBOUND, Rejected, bound_states
 from statediff.kernel.along import moments_of, stands
 from statediff.kernel.contracts import Compiled, compile_contract, contract_in
 from statediff.kernel.policy.admission import Refusal, admit
@@ -226,11 +226,11 @@ def _moved(
     mappings = resolution["mappings"]
     if len(mappings) != len(every):
         raise BundleError("resolution.json: not as many mappings as matchings")
-    if bundle.manifest["format"] == WITHOUT_ROOTS:
-        if "roots" in captures or ROOTS in bundle.files:
-            raise BundleError(f"manifest.json: a bundle with state roots is of format {FORMAT}")
+    if bundle.manifest["format"] == UNBOUND:
+        if "roots" in captures or STATE_ROOTS in bundle.files:
+            raise BundleError(f"manifest.json: a bundle with state roots is of format {BOUND}")
         return [()] * len(every)
-    document = _document(bundle, ROOTS)
+    document = _document(bundle, STATE_ROOTS)
     try:
         bound_states(_binding(bundle, captures, resolution, document))
     except Rejected as error:
