@@ -404,7 +404,11 @@ def check_states(
                 entity = fragments.schema.by_name[name]
                 captured = [(keys.captured(side, name, key), row) for key, row in members]
                 _check_scan(place, entity, captured, head, scanned.get((name, side)))
-        dark = {name for side, name, (coverage, *_) in enumerations if coverage == "unobserved"}
+        dark = {
+            name
+            for side, name, (coverage, *_) in enumerations
+            if side in ENDS and coverage == "unobserved"
+        }
         found.append([place for place in differing.values() if place[0] not in dark])
     return found
 

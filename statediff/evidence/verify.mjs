@@ -907,20 +907,22 @@ const MAPPED = /^resolution\.json#\/mappings\/([0-9]+)\/[0-9]+$/;
 
 /** The types that a matching says nothing of, on one side, and those that it has rekeyed. */
 function exempt(at) {
-  const dark = new Set();
-  const rekeyed = new Set();
+  const [unseen, rekeyed, known] = [new Set(), new Set(), new Set()];
   for (const [path, value] of at) {
     const covered = COVERED.exec(path);
     const mapped = MAPPED.exec(path);
-    if (covered && Array.isArray(value) && value.length === 3) {
+    if (covered && Array.isArray(value) && isText(value[0]) && isText(value[1])) {
       const [side, name, cover] = value;
+      const own = place(covered[1], name, side);
+      if (known.has(own)) reject(`captures.json: ${name} ${side} is enumerated twice`);
+      known.add(own);
       const isDark = Array.isArray(cover) && cover.length === 2 && cover[0] === "unobserved";
-      if (isText(side) && isText(name) && isDark) dark.add(place(covered[1], name));
+      if (value.length === 3 && isDark && SIDES.includes(side)) unseen.add(own);
     } else if (mapped && isObject(value) && isText(value.type)) {
       rekeyed.add(place(mapped[1], value.type));
     }
   }
-  return [dark, rekeyed];
+  return [unseen, rekeyed];
 }
 
 /** The row with its fields, each of which is a piece of its own where one is withheld alone. */
@@ -963,7 +965,8 @@ async function checkRows(at, owners, shown, rekeyed) {
 
 /** Each row that is shown is as its leaf, and each that differs is shown on both sides. */
 async function checkFragments(at, captures, types, shown, owners) {
-  const [dark, rekeyed] = exempt(at);
+  const [unseen, rekeyed] = exempt(at);
+  const dark = new Set([...unseen].map((each) => place(...JSON.parse(each).slice(0, 2))));
   const seen = await checkRows(at, owners, shown, rekeyed);
   for (const [name, own] of owners) {
     const [one, two] = types.get(own[0]).sides.map((head) => (head === null ? EMPTY : head[1]));
@@ -1001,7 +1004,7 @@ async function checkScans(at, scanned, types, owners) {
     }
     members.set(name, count);
   }
-  const [dark] = exempt(at);
+  const [unseen] = exempt(at);
   const cuts = new Map(cutsOf(at.get("fragments.json#"), "fragments.json"));
   const used = new Set();
   for (const [matching, { scans }] of at.get("fragments.json#")[0].entries()) {
@@ -1013,7 +1016,9 @@ async function checkScans(at, scanned, types, owners) {
       used.add(name);
       const own = owners.get(scan.type) ?? [];
       const side = SIDES.indexOf(scan.side);
-      if (side < 0 || own.length > 1 || dark.has(place(String(matching), scan.type))) continue;
+      if (side < 0 || own.length > 1 || unseen.has(place(String(matching), scan.type, scan.side))) {
+        continue;
+      }
       const isThere = own.length > 0 && types.get(own[0]).sides[side] !== null;
       const expected = isThere ? members.get(name) : 0;
       if ((cuts.get(`/${matching}/scans/${number}/members`) ?? 0) !== expected) {

@@ -691,7 +691,8 @@ def _check_fragments(
     Rows under other keys than they were read by, which a rule of identity gives, are left to the
     replay.
     """
-    dark, rekeyed = _exempt(at)
+    unseen, rekeyed = _exempt(at)
+    dark = {(case, name) for case, name, _ in unseen}
     cuts = dict(cuts_of(at["fragments.json#"], "fragments.json"))
     seen: set[tuple[str, str, bytes, str]] = set()
     for path, row in at.items():
@@ -754,7 +755,7 @@ def _check_scans(
         if place in members or len(owners[place[0]]) > 1:
             _reject(f"roots.json: {place[0]!r} {place[1]} is scanned twice, or of several sources")
         members[place] = count
-    dark, _ = _exempt(at)
+    unseen, _ = _exempt(at)
     cuts, used = dict(cuts_of(at["fragments.json#"], "fragments.json")), set()
     for case, fragments in enumerate(at["fragments.json#"][0]):
         for number, scan in enumerate(fragments["scans"]):
@@ -764,7 +765,7 @@ def _check_scans(
                 case _:
                     raise Rejected("fragments.json: a scan is of another shape")
             used.add((name, side))
-            if side not in SIDES or len(own) > 1 or (str(case), name) in dark:
+            if side not in SIDES or len(own) > 1 or (str(case), name, side) in unseen:
                 continue
             is_there = own and types[own[0]][2 + SIDES.index(side)] is not None
             expected = members.get((name, side)) if is_there else 0
@@ -796,18 +797,23 @@ def _scanned(entry: Any, types: Mapping[bytes, Any]) -> tuple[tuple[str, str], i
     return (name, side), sum(counts)
 
 
-def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """The types that a matching says nothing of, on one side, and those that it has rekeyed."""
-    dark, rekeyed = set(), set()
+def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str, str]], set[tuple[str, str]]]:
+    """The types that a matching says nothing of, on which side, and those that it has rekeyed."""
+    unseen, rekeyed, known = set(), set(), set[tuple[str, str, str]]()
     for path, value in at.items():
         match value:
-            case [str(), str(name), ["unobserved", _]] if found := _COVERED.fullmatch(path):
-                dark.add((found[1], name))
+            case [str(side), str(name), *rest] if found := _COVERED.fullmatch(path):
+                if (place := (found[1], name, side)) in known:
+                    _reject(f"captures.json: {name!r} {side} is enumerated twice")
+                known.add(place)
+                match rest:
+                    case [["unobserved", _]] if side in SIDES:
+                        unseen.add(place)
             case {"type": str(name)} if found := _MAPPED.fullmatch(path):
                 rekeyed.add((found[1], name))
             case _:
                 pass
-    return dark, rekeyed
+    return unseen, rekeyed
 
 
 def _with_fields(at: Mapping[str, Any], path: str, row: Any, cuts: Mapping[str, int]) -> Any:

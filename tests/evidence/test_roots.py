@@ -94,6 +94,18 @@ def test_what_is_left_out_of_the_fragments_breaks_the_proof(what: str) -> None:
             replay(forged(true, lie, *kept))
 
 
+@pytest.mark.parametrize("side", ["before", "after", "elsewhere"])
+def test_a_type_that_is_also_said_to_be_unobserved_hides_no_change(side: str) -> None:
+    body = "\n".join(line for line in BODY.splitlines() if "positive" not in line)
+    true = run(body, BEFORE, after(MADE, gone=4)).bundle
+    lie = run(body, BEFORE, after(MADE)).bundle
+    assert [each.manifest["verdict"] for each in (true, lie)] == [DIVERGE.value, MATCH.value]
+    captures = json.loads(true.files["captures.json"])
+    captures["enumerations"][0].insert(0, [side, "item", ["unobserved", "no"]])
+    with pytest.raises(BundleError, match=r"enumerated twice|not all there"):
+        replay(remade(lie, captures=captures, roots=true.document("roots.json")))
+
+
 def test_a_bundle_that_drops_its_roots_is_of_no_format() -> None:
     true, lie = LIES["a change"]
     captures = true.document("captures.json")

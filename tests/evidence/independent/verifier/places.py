@@ -148,7 +148,11 @@ def check_scans(copy: Copy, scanned: Any, owners: dict[str, list[Any]], exempt: 
             need(isinstance(side, str) and isinstance(kind, str), "R-SCAN-1 a scan")
             used.add((kind, side))
             entries = owners.get(kind, [])
-            if side not in ("before", "after") or len(entries) > 1 or (str(case), kind) in exempt:
+            if (
+                side not in ("before", "after")
+                or len(entries) > 1
+                or (str(case), kind, side) in exempt
+            ):
                 continue
             wanted: int | None = 0
             if entries and entries[0][side] is not None:

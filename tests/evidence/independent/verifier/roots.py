@@ -186,8 +186,9 @@ def _scanned(
     return (entry["type"], entry["side"]), count_of(entry["counts"])
 
 
-def _exempt(copy: Copy) -> tuple[set[Pair], set[Pair]]:
-    dark: set[Pair] = set()
+def _exempt(copy: Copy) -> tuple[set[tuple[str, str, str]], set[Pair]]:
+    dark: set[tuple[str, str, str]] = set()
+    known: set[tuple[str, str, str]] = set()
     rekeyed: set[Pair] = set()
     covered = re.compile(r"captures\.json#/enumerations/([0-9]+)/[0-9]+")
     mapped = re.compile(r"resolution\.json#/mappings/([0-9]+)/[0-9]+")
@@ -198,14 +199,16 @@ def _exempt(copy: Copy) -> tuple[set[Pair], set[Pair]]:
         found = covered.fullmatch(path)
         if found is None:
             continue
-        if (
-            isinstance(value, list)
-            and len(value) == 3
-            and all(isinstance(x, str) for x in value[:2])
-        ):
-            how = value[2]
-            if isinstance(how, list) and len(how) == 2 and how[0] == "unobserved":
-                dark.add((found[1], value[1]))
+        if not isinstance(value, list) or not all(isinstance(x, str) for x in value[:2]):
+            continue
+        if len(value) < 2:
+            continue
+        place = (found[1], value[1], value[0])
+        need(place not in known, "R-ROW-5")
+        known.add(place)
+        how = value[2] if len(value) == 3 and value[0] in SIDES else None
+        if isinstance(how, list) and len(how) == 2 and how[0] == "unobserved":
+            dark.add(place)
     return dark, rekeyed
 
 
@@ -259,7 +262,9 @@ def check_states(copy: Copy) -> dict[str, str]:
         _check_row(roots, row, fields)
     captures = copy.document("captures.json")
     matchings = captures["enumerations"]
-    _check_changes(roots, [str(n) for n in range(len(matchings))], dark | rekeyed, seen)
+    _check_changes(
+        roots, [str(n) for n in range(len(matchings))], {one[:2] for one in dark} | rekeyed, seen
+    )
     _check_opened(roots, {kind for _, kind in rekeyed}, {(kind, key) for _, kind, key, _ in seen})
     owners: dict[str, list[Any]] = {}
     for (_, kind), sides in roots.types.items():
