@@ -908,6 +908,9 @@ const MAPPED = /^resolution\.json#\/mappings\/([0-9]+)\/[0-9]+$/;
 /** The types that a matching says nothing of, on one side, and those that it has rekeyed. */
 function exempt(at) {
   const [unseen, rekeyed, known] = [new Set(), new Set(), new Set()];
+  const types = valueAt(at.get("schema.json#"), ["0", "types"]);
+  const isKeyless = (each) => isEmptyArray(valueAt(each, ["key"]));
+  const keyless = (Array.isArray(types) ? types : []).filter(isKeyless).map(({ name }) => name);
   for (const [path, value] of at) {
     const covered = COVERED.exec(path);
     const mapped = MAPPED.exec(path);
@@ -919,6 +922,7 @@ function exempt(at) {
       const isDark = Array.isArray(cover) && cover.length === 2 && cover[0] === "unobserved";
       if (value.length === 3 && isDark && SIDES.includes(side)) unseen.add(own);
     } else if (mapped && isObject(value) && isText(value.type)) {
+      if (!keyless.includes(value.type)) reject("resolution.json: a pair of a type with a key");
       rekeyed.add(place(mapped[1], value.type));
     }
   }

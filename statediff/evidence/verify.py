@@ -800,6 +800,9 @@ def _scanned(entry: Any, types: Mapping[bytes, Any]) -> tuple[tuple[str, str], i
 def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str, str]], set[tuple[str, str]]]:
     """The types that a matching says nothing of, on which side, and those that it has rekeyed."""
     unseen, rekeyed, known = set(), set(), set[tuple[str, str, str]]()
+    types = value_at(at.get("schema.json#"), ["0", "types"])
+    listed = types if isinstance(types, list) else []
+    keyless = [value_at(each, ["name"]) for each in listed if value_at(each, ["key"]) == []]
     for path, value in at.items():
         match value:
             case [str(side), str(name), *rest] if found := _COVERED.fullmatch(path):
@@ -810,6 +813,8 @@ def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str, str]], set[tuple
                     case [["unobserved", _]] if side in SIDES:
                         unseen.add(place)
             case {"type": str(name)} if found := _MAPPED.fullmatch(path):
+                if name not in keyless:
+                    _reject(f"resolution.json: {name[:80]!r} is no type without a key")
                 rekeyed.add((found[1], name))
             case _:
                 pass

@@ -300,8 +300,9 @@ def _binding(bundle: Bundle, captures: Any, resolution: Any, document: Any) -> d
         for at, scan in enumerate(one["scans"])
     ]
     found = {f"{name}/{at}": value for name, values in lists for at, value in enumerate(values)}
-    rests = {"manifest.json#": bundle.manifest, "captures.json#": captures, "roots.json#": document}
-    found |= {name: [rest, []] for name, rest in rests.items()}
+    rests = {"manifest": bundle.manifest, "captures": captures, "roots": document}
+    rests["schema"] = bundle.document("schema.json")
+    found |= {f"{name}.json#": [rest, []] for name, rest in rests.items()}
     return {**found, "fragments.json#": [fragments, members]}
 
 

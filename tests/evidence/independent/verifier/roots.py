@@ -189,12 +189,23 @@ def _scanned(
 def _exempt(copy: Copy) -> tuple[set[tuple[str, str, str]], set[Pair]]:
     dark: set[tuple[str, str, str]] = set()
     known: set[tuple[str, str, str]] = set()
+    keyless: set[str] = set()
+    schema = copy.document("schema.json")
+    types = schema.get("types") if isinstance(schema, dict) else None
+    for entry in types if isinstance(types, list) else []:
+        if (
+            isinstance(entry, dict)
+            and isinstance(entry.get("name"), str)
+            and entry.get("key") == []
+        ):
+            keyless.add(entry["name"])
     rekeyed: set[Pair] = set()
     covered = re.compile(r"captures\.json#/enumerations/([0-9]+)/[0-9]+")
     mapped = re.compile(r"resolution\.json#/mappings/([0-9]+)/[0-9]+")
     for path, value in copy.leaves.items():
         found = mapped.fullmatch(path)
         if found is not None and isinstance(value, dict) and isinstance(value.get("type"), str):
+            need(value["type"] in keyless, "R-ROW-6")
             rekeyed.add((found[1], value["type"]))
         found = covered.fullmatch(path)
         if found is None:
