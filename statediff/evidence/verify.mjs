@@ -1150,7 +1150,7 @@ export function unzipped(data) {
     });
     at = start + size;
   }
-  if (Object.keys(files).length === 0) reject("neither a folder nor a zip as statediff writes it");
+  if (Object.keys(files).length === 0) reject("not a zip as statediff writes it, and no folder");
   checkNames(Object.keys(files));
   const again = zipped(files);
   if (again.length !== data.length || again.some((byte, at) => byte !== data[at])) {

@@ -390,7 +390,7 @@ def unzipped(data: bytes) -> dict[str, bytes]:
         files[name] = data[at : at + size]
         at += size
     if not files:
-        _reject("neither a folder nor a zip as statediff writes it")
+        _reject("not a zip as statediff writes it, and no folder")
     check_names(files)
     if zipped(files) != data:
         _reject("not a zip as statediff writes it: the bytes differ")
