@@ -25,7 +25,8 @@ from typing import Any, Final
 from statediff.atomic import sync_below, sync_folder
 from statediff.errors import BundleError, StatediffError, StorageError, UsageError
 from statediff.evidence.canonical import MAX_BYTES
-from statediff.evidence.package import BESIDE, FILES, OPTIONAL, ROOTS, Bundle, load
+from statediff.evidence.package import BESIDE, Bundle, load
+from statediff.evidence.verify import PIECES
 from statediff.model.values import printable
 
 MAX_FILES: Final = 1_000_000
@@ -153,8 +154,7 @@ class CopyPlace:
         for name in names:
             _require_plain(self.url, name, 0)
         where = "/".join(names)
-        files = (*FILES, ROOTS, *OPTIONAL, _MANIFEST)
-        wanted = {f"{where}/{each}".lstrip("/"): each for each in files}
+        wanted = {f"{where}/{each}".lstrip("/"): each for each in PIECES}
         sizes = self._sizes(where)
         if any(sizes.get(each, 0) > MAX_BYTES for each in wanted.values()):
             raise BundleError(f"{self.url}/{where}: larger than a bundle may be")

@@ -107,7 +107,7 @@ def forged(kind: str) -> Bundle:
     bundle = real(kind)
     trace = Trace((Action("a", "t", arguments=Map.of({"x": ATTACK}), result=ATTACK, error="e",
                           principal="p"),), cause="c")  # fmt: skip
-    from statediff.evidence.traces import trace_document  # noqa: PLC0415
+    from statediff.evidence.documents import trace_document  # noqa: PLC0415
 
     documents = {n: bundle.document(n) for n in bundle.files if n.endswith(".json")}
     documents["trace.json"] = trace_document(trace)

@@ -174,7 +174,7 @@ def _require_compatible(choice: RunChoice, sweeping: SweepOptions, files: Import
 def _otel(file: Path, trace_id: str | None, out: Path, *, as_json: bool) -> int:
     """The calls in exported spans are in `out`, a new file."""
     from statediff.agents.otel import read_otel
-    from statediff.evidence.traces import trace_lines
+    from statediff.evidence.documents import trace_lines
     from statediff.model.values import Unobserved, printable
     from statediff.workspace import folders
 
