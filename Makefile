@@ -9,8 +9,10 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 # Whatever decides what an environment holds; an environment older than one of these is refreshed.
-# Distributions beside the core.
+# Distributions beside the core; those of the demo; those whose servers only extras bring.
 ROOMS := $(sort $(dir $(wildcard sandboxes/*/pyproject.toml hosts/pyproject.toml lab/pyproject.toml)))
+DEMO := sandboxes/git/ sandboxes/office/ sandboxes/trackers/
+SERVED := statediff-chat statediff-cloud statediff-erp statediff-payments
 PROJECT := pyproject.toml hatch_build.py $(ROOMS:%=%pyproject.toml)
 LOCKS := requirements/installer.lock requirements/core.lock requirements/dev.lock requirements/packs.lock
 
@@ -29,10 +31,13 @@ demo: $(if $(wildcard $(VENV)/dev.stamp),,$(VENV)/core.stamp) ## Run the demo (i
 .PHONY: setup
 setup: $(VENV)/dev.stamp ## Make the development environment in .venv, from the lock
 
-QUICK_TESTS := tests/model tests/policy tests/resolve tests/contract tests/statistics
+# Of a package, a room or a laboratory: its folder of tests, or the test of its name.
+PKG ?= kernel
+QUICK_TESTS = $(or $(wildcard $(if $(filter kernel,$(PKG)),tests/kernel tests/policy tests/resolve,tests/$(PKG) \
+  sandboxes/$(PKG)/tests $(filter-out tests/tests,$(PKG)/tests) tests/test_$(notdir $(PKG)).py)),$(error no tests of $(PKG)))
 
 .PHONY: quick
-quick: setup ## Run the examples of the judging core: less than a minute
+quick: setup ## Run the examples of one package, room or laboratory: PKG=reports, PKG=git, PKG=lab
 	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow and not hypothesis" $(QUICK_TESTS)
 
 .PHONY: test
@@ -60,6 +65,10 @@ PACK_TESTS := tests/packs sandboxes tests/test_tasks.py tests/test_drift.py test
 packs: ## Make an environment with the servers of the packs, in .packs, and run what needs them
 	$(MAKE) --no-print-directory VENV=.packs .packs/packs.stamp
 	STATEDIFF_REQUIRE=pack .packs/bin/python -m pytest -n $(WORKERS) --dist worksteal -m pack $(PACK_TESTS)
+
+.PHONY: wheels
+wheels: setup ## Build every wheel, install each as its README says in a fresh environment, run its command
+	$(BIN)/python -m tests.wheels $(ROOM)
 
 .PHONY: check
 check: setup ## Run ruff, mypy strict, import-linter and the check of prose
@@ -120,10 +129,14 @@ lock: ## Resolve the locks anew (LOCK_FLAGS=--upgrade moves every version)
 	  --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --custom-compile-command 'make lock' $(LOCK_FLAGS) "$$@"; } && \
 	compile requirements/installer.in -o requirements/installer.lock && \
-	compile pyproject.toml requirements/build.in -o requirements/core.lock && \
-	compile pyproject.toml requirements/build.in --extra dev --extra bench \
+	gather() { $(PYTHON) requirements/gather.py "$$@" >"$$tool/wanted.in"; } && \
+	gather 'statediff[sandboxes]' && \
+	compile "$$tool/wanted.in" requirements/build.in --no-annotate -o requirements/core.lock && \
+	gather 'statediff[dev,bench]' $(SERVED) && \
+	compile "$$tool/wanted.in" requirements/build.in --no-annotate \
 	  -c requirements/core.lock -o requirements/dev.lock && \
-	compile pyproject.toml requirements/build.in --extra test --extra packs \
+	gather 'statediff[test,packs]' && \
+	compile "$$tool/wanted.in" requirements/build.in --no-annotate \
 	  -c requirements/dev.lock -o requirements/packs.lock
 	@if grep -nE '://|^-' $(LOCKS); then \
 	  echo 'error: a lock names an address or an option; see the lines above' >&2; exit 1; fi
@@ -134,10 +147,11 @@ hosts-lock: ## Resolve requirements/hosts anew, for Python 3.12
 	@tool="$$(mktemp -d)" && trap 'rm -rf "$$tool"' EXIT && \
 	$(PYTHON) -m venv "$$tool" && "$$tool/bin/pip" install --quiet 'uv>=0.5,<1' && \
 	echo 'certifi>=2026.10.18' >"$$tool/override.txt" && \
+	$(PYTHON) requirements/gather.py 'statediff[agents,sandboxes]' >"$$tool/ours.in" && \
 	for host in $(basename $(notdir $(wildcard requirements/hosts/*.in))); do \
 	  "$$tool/bin/uv" pip compile --quiet --python-version 3.12 --no-emit-index-url --no-annotate \
 	    --no-header --override "$$tool/override.txt" requirements/hosts/$$host.in requirements/build.in \
-	    pyproject.toml -o "$$tool/$$host.txt" && \
+	    "$$tool/ours.in" -o "$$tool/$$host.txt" && \
 	  { echo "# Exact versions of $$host and of the core of statediff; written by \`make hosts-lock\`."; \
 	    cat "$$tool/$$host.txt"; } >requirements/hosts/$$host.txt || exit 1; \
 	done
@@ -165,13 +179,13 @@ $(BIN)/python:
 	"$(PYTHON)" -m venv --clear $(VENV)
 
 $(VENV)/core.stamp: $(BIN)/python requirements/core.lock $(PROJECT)
-	$(call install,requirements/core.lock)
+	$(call install,requirements/core.lock,$(DEMO))
 
 $(VENV)/dev.stamp: $(BIN)/python requirements/dev.lock $(PROJECT)
-	$(call install,requirements/dev.lock)
+	$(call install,requirements/dev.lock,$(ROOMS))
 
 $(VENV)/packs.stamp: $(BIN)/python requirements/packs.lock $(PROJECT)
-	$(call install,requirements/packs.lock)
+	$(call install,requirements/packs.lock,$(ROOMS))
 
 # uv takes a tenth of pip's time; where it can't be had, or reaches no index, pip does it. The build
 # backend comes from the lock as well, hence no build isolation. `pip check` notices a lock that lags
@@ -181,7 +195,7 @@ define install
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1); } || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-	  $(patsubst %,-e %,. $(ROOMS))
+	  $(patsubst %,-e %,. $(2))
 	$(BIN)/python -m pip --disable-pip-version-check check
 	@touch $@
 endef
