@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.evaluation.relations import (
+from statediff.contract.evaluation.operations import (
     ALL,
     ALL_ITEMS,
     ANY,

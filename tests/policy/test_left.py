@@ -9,9 +9,8 @@ import pytest
 
 from statediff.evidence.documents import judgement_document
 from statediff.kernel import Evaluated, replay
-from statediff.kernel.policy.attribution.claims import Claim
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
-from statediff.kernel.policy.history.states_after_calls import Left
+from statediff.kernel.policy.attribution import Claim
+from statediff.kernel.policy.history import IntermediateStates, Left
 from statediff.model.sentences import sentence
 from statediff.model.state import COMPLETE
 from statediff.model.timelines import SourceTimeline, Step, Timelines

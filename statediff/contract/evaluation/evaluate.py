@@ -21,24 +21,22 @@ from statediff.contract.evaluation.gathering import collected, quantify, unique
 from statediff.contract.evaluation.operations import (
     Reckoned,
     aggregate,
+    apply_test,
     arithmetic,
     as_condition,
     compared,
     field_value,
-    look,
-    member_by_key,
-    unary,
-)
-from statediff.contract.evaluation.reaching import reaching
-from statediff.contract.evaluation.relations import (
-    apply_test,
     finite,
     is_text,
+    look,
+    member_by_key,
     negate,
     plain,
     relate,
     settle,
+    unary,
 )
+from statediff.contract.evaluation.reaching import reaching
 from statediff.contract.evaluation.texts import (
     TEXT_FUNCTIONS,
     item_at,

@@ -20,12 +20,13 @@ from statediff.contract.evaluation.columnar import (
     summarized,
 )
 from statediff.contract.evaluation.joins import narrowed, summed
-from statediff.contract.evaluation.operations import Collected, as_condition
-from statediff.contract.evaluation.relations import (
+from statediff.contract.evaluation.operations import (
     ALL,
     ALL_ITEMS,
     ANY,
     ANY_ITEM,
+    Collected,
+    as_condition,
     combine,
     comparison_key,
 )

@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from statediff.contract.evaluation.columnar import NOTHING, Partial
-from statediff.contract.evaluation.relations import comparison_key, exact, finite, plain
+from statediff.contract.evaluation.operations import comparison_key, exact, finite, plain
 from statediff.contract.language.context import (
     FALSE,
     TRUE,

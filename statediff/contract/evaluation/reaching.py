@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from statediff.contract.evaluation.relations import comparison_key
+from statediff.contract.evaluation.operations import comparison_key
 from statediff.contract.language.context import (
     FALSE,
     TRUE,

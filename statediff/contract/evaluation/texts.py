@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Final
 
 from statediff.contract.evaluation.gathering import MAYBE, bindings
-from statediff.contract.evaluation.relations import comparison_key, exact, finite
+from statediff.contract.evaluation.operations import comparison_key, exact, finite
 from statediff.contract.language.context import (
     FALSE,
     TRUE,

@@ -19,8 +19,7 @@ from statediff.contract.clauses.alternatives import Alternatives, Branch
 from statediff.contract.clauses.patterns import Pattern
 from statediff.kernel.policy.clauses import ClauseRunner
 from statediff.kernel.policy.derived import may_show
-from statediff.kernel.policy.findings import WHOLE
-from statediff.kernel.policy.fold import kleene
+from statediff.kernel.policy.findings import WHOLE, kleene
 from statediff.kernel.policy.frame import (
     ExplainedDelta,
     ExplanationVote,

@@ -20,8 +20,13 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.by_run import is_by_run, is_written
 from statediff.contract.evaluation.evaluate import evaluate
-from statediff.contract.evaluation.operations import field_value
-from statediff.contract.evaluation.relations import comparison_key, finite, relate, settle
+from statediff.contract.evaluation.operations import (
+    comparison_key,
+    field_value,
+    finite,
+    relate,
+    settle,
+)
 from statediff.contract.language.context import (
     FALSE,
     EntityRef,
