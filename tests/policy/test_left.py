@@ -10,7 +10,7 @@ import pytest
 from statediff.evidence.documents import judgement_document
 from statediff.kernel import Evaluated, replay
 from statediff.kernel.policy.attribution import Claim
-from statediff.kernel.policy.history import IntermediateStates, Left
+from statediff.kernel.policy.history import IntermediateStates, WhenAsked, states_left
 from statediff.model.sentences import sentence
 from statediff.model.state import COMPLETE
 from statediff.model.timelines import SourceTimeline, Step, Timelines
@@ -128,9 +128,9 @@ KINDS = frozenset({"item"})
 
 def lefts(
     trace: Trace, *lines: SourceTimeline, claims: dict[tuple[str, int], Claim] = CLAIMS
-) -> Left:
+) -> WhenAsked:
     views = {"before": VIEW, "after": VIEW, "moment 1 of db": VIEW}
-    return Left(trace, IntermediateStates(Timelines(lines), views), claims)
+    return states_left(trace, IntermediateStates(Timelines(lines), views), claims)
 
 
 def test_what_calls_and_turns_left_is_there_by_name_where_anything_is_known() -> None:

@@ -16,8 +16,6 @@ from itertools import chain, zip_longest
 from operator import eq, ge, gt, le, lt
 from typing import Any, Final
 
-import re2
-
 from statediff.contract.evaluation.columnar import NOTHING, Partial
 from statediff.contract.language.context import (
     FALSE,
@@ -31,7 +29,6 @@ from statediff.contract.language.context import (
     either,
     not_enumerated,
 )
-from statediff.contract.language.kinds import compile_regex
 from statediff.contract.language.syntax import CALL_TYPE, Entities, FieldOf
 from statediff.model.explanation import Cause, Reason, cause
 from statediff.model.paths import at, is_ambiguous
@@ -173,72 +170,33 @@ def exact(value: Any) -> Fraction:
     return Fraction(value)
 
 
+def order_of(value: Result) -> tuple[str, Any]:
+    """Which values it has an order with, and its place among them; "" where with none."""
+    value = plain(value)
+    if finite(value):
+        return "number", exact(value)
+    if isinstance(value, float):
+        return ("", None) if math.isnan(value) else ("number", value)
+    if isinstance(value, str):
+        return "text", value
+    if isinstance(value, datetime):
+        return ("local" if value.tzinfo is None else "instant"), value
+    return ("date", value) if type(value) is date else ("", None)
+
+
 def order(a: Result, b: Result) -> int | None:
     """-1, 0 or 1; None where the two have no common order."""
-    a, b = plain(a), plain(b)
-    if _is_any_number(a) and _is_any_number(b):
-        if any(isinstance(x, float) and math.isnan(x) for x in (a, b)):
-            return None
-        x, y = (side if isinstance(side, float) else exact(side) for side in (a, b))
-        return int(x > y) - int(x < y)
-    if isinstance(a, str) and isinstance(b, str):
-        return int(a > b) - int(a < b)
-    if isinstance(a, datetime) and isinstance(b, datetime):
-        if (a.tzinfo is None) != (b.tzinfo is None):
-            return None
-        return int(a > b) - int(a < b)
-    if type(a) is date and type(b) is date:
-        return int(a > b) - int(a < b)
-    return None
+    (kind, x), (other, y) = order_of(a), order_of(b)
+    return int(x > y) - int(x < y) if kind and kind == other else None
 
 
-def is_text(value: Result) -> bool:
-    """Whether the result is a known text."""
-    return isinstance(value, str)
-
-
-@lru_cache(256)
-def _regex(pattern: str) -> re2._Regexp[str]:
-    return compile_regex(pattern)
-
-
-def apply_test(name: str, arguments: list[Any]) -> bool:
-    """The truth of a test on known values of the right kinds."""
-    a, b = arguments[0], arguments[1]
-    match name:
-        case "contains":
-            return b in a
-        case "mentions":
-            return mentions(a, b)
-        case "starts_with":
-            return bool(a.startswith(b))
-        case "ends_with":
-            return bool(a.endswith(b))
-        case "matches":
-            return _regex(b).fullmatch(a) is not None
-        case "search":
-            return _regex(b).search(a) is not None
-        case "within":
-            return abs(exact(a) - exact(b)) <= exact(arguments[2])
-        case _:
-            pass
-    raise ValueError(f"not a test: {name}")
-
-
-def joins(text: str, at: int) -> bool:
-    """Whether a word goes on across the place."""
-    return 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum()
-
-
-def mentions(text: str, name: str) -> bool:
-    """Whether the text names it, as it is written and not within a longer word."""
-    at = text.find(name) if name else -1
-    while at >= 0:
-        end = at + len(name)
-        if not joins(text, at) and not joins(text, end):
-            return True
-        at = text.find(name, at + 1)
-    return False
+def is_known(value: Result) -> bool:
+    """True of a value that every comparison decides, by itself and all through."""
+    if isinstance(value, tuple):
+        return all(map(is_known, value))
+    if isinstance(value, EntityRef):
+        return bool(value.key)
+    return not isinstance(value, (Unknown, Undefined))
 
 
 def comparison_key(value: Result) -> Any:

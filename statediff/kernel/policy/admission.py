@@ -20,7 +20,7 @@ from typing import Final
 
 from statediff.contract.binding.bound import EvidenceRule
 from statediff.contract.clauses.answer import TEXT, Answer, Extractor
-from statediff.contract.evaluation.operations import joins
+from statediff.contract.evaluation.texts import joins
 from statediff.kernel.policy.findings import Telling
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Reason

@@ -325,30 +325,26 @@ def _explains_any_number(pattern: Pattern) -> bool:
     return pattern.high is None and all(node is None for node in pattern.that.values())
 
 
-@dataclass(frozen=True)
-class FrameCoverage:
-    """The frame at the ends: the patterns that explain, and what they explain there."""
-
-    patterns: Sequence[Pattern]
-    explanations: tuple[ExplainedDelta, ...]
-
-
 Kept: TypeAlias = Callable[[Derived, Key, str], bool]
 """(rule, key, side) → whether the field may show there what the system keeps."""
 
 
 def frame_within(
     contract: Contract,
-    net: FrameCoverage,
+    patterns: Sequence[Pattern],
+    net: tuple[ExplainedDelta, ...],
     context: JudgingContext,
     moments: IntermediateStates,
     kept: Kept,
 ) -> Iterator[Finding]:
-    """The findings of the frame over the transactions of the sources whose history is required."""
+    """The findings of the frame over the transactions of the sources whose history is required.
+
+    `net` is what the patterns explain at the ends.
+    """
     asked = [rule for rule in contract.evidence if rule.needs_history]
     explained = {
         delta_id(e.delta.type, e.delta.key, e.delta.place): e
-        for e in (net.explanations if asked else ())
+        for e in (net if asked else ())
         if e.truth is Truth.HOLDS
     }
     for rule in asked:
@@ -369,9 +365,7 @@ def frame_within(
                 continue
             votes = _votes_within(stretch.context, explained, contract.derived, kept)
             said = chain(votes, counter_votes(stretch.context))
-            found = frame(
-                explain(net.patterns, stretch.context, said), net.patterns, stretch.context
-            )
+            found = frame(explain(patterns, stretch.context, said), patterns, stretch.context)
             within += [at(each, stretch.where) for each in found]
         failing = [each for each in within if each.truth is Truth.FAILS]
         yield from failing or [context.tell.over_the_run(known, within, gaps)]

@@ -23,9 +23,10 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -173,11 +174,14 @@ class IntermediateStates:
 
     def alone(self) -> Mapping[str, View]:
         """Every moment as a view, by its side: what its source tells, and what never changed."""
-        return _Alone(self)
-
-    def at(self, timeline: SourceTimeline, number: int) -> View:
-        """The state that one step left: what its source tells, and what never changed."""
-        return self.where({timeline.source: number})
+        return WhenAsked(
+            {
+                line.side(number): partial(self.where, {line.source: number})
+                for line in self.course.lines
+                for number in range(1, len(line.steps) + 1)
+                if line.side(number) != "after"
+            }
+        )
 
     def together(self, types: Iterable[str]) -> Iterator[Cut] | None:
         """Every state that a possible order of the commits leads through; None: too many to try.
@@ -298,32 +302,26 @@ class IntermediateStates:
         return Composed(self.views["before"].schema, parts, causes)
 
 
-class _Alone(Mapping[str, View]):
-    """The moments by their side, each put together when it is first asked for."""
+class WhenAsked(Mapping[str, View]):
+    """Views by name, each put together when it is first asked for."""
 
-    def __init__(self, moments: IntermediateStates) -> None:
-        self._moments = moments
+    def __init__(self, makers: Mapping[str, Callable[[], View]]) -> None:
+        self._makers = makers
         self._made: dict[str, View] = {}
-        self._places = {
-            line.side(number): (line, number)
-            for line in moments.course.lines
-            for number in range(1, len(line.steps) + 1)
-            if line.side(number) != "after"
-        }
 
-    def __getitem__(self, side: str) -> View:
-        if side not in self._made:
-            self._made[side] = self._moments.at(*self._places[side])
-        return self._made[side]
+    def __getitem__(self, name: str) -> View:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._makers)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._makers)
 
-    def __contains__(self, side: object) -> bool:
-        return side in self._places
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
 
 
 class Composed:
@@ -376,46 +374,32 @@ def with_states_after_calls(
     moments: IntermediateStates, trace: Trace, claims: Claims
 ) -> IntermediateStates:
     """The moments with the states that calls and turns left, and with the order of commits."""
-    return replace(moments, after=Left(trace, moments, claims), order=commit_order(trace, claims))
+    return replace(
+        moments, after=states_left(trace, moments, claims), order=commit_order(trace, claims)
+    )
 
 
-class Left(Mapping[str, View]):
-    """`call-3` or `turn-1` → the state it left, as far as that is known; made when it is read."""
-
-    def __init__(self, trace: Trace, moments: IntermediateStates, claims: Claims) -> None:
-        self._moments = moments
-        self._ends: dict[str, int] = {}
-        self._seen = {
-            f"turn-{number}": turn.left
-            for number, turn in enumerate(trace.turns or (), start=1)
-            if turn.gate is not None
-        }
-        if not claims or trace.is_agent_influenced:
-            return
-        places = _places(trace.actions)
-        if places is None:
-            return
-        self._ends = places
-        for number, turn in enumerate(trace.turns or ()):
-            if number:
-                self._ends[f"turn-{number}"] = turn.calls_before - 1
+def states_left(trace: Trace, moments: IntermediateStates, claims: Claims) -> WhenAsked:
+    """`call-3` or `turn-1` → the state it left, as far as that is known."""
+    found: dict[str, Callable[[], View]] = {}
+    turns = trace.turns or ()
+    places = None if not claims or trace.is_agent_influenced else _places(trace.actions)
+    if places is not None:
+        places |= {f"turn-{n}": turn.calls_before - 1 for n, turn in enumerate(turns) if n}
         at = {action.id: position for position, action in enumerate(trace.actions)}
-        self._lines = [_Line(line, claims, at) for line in moments.course.lines if not line.gap]
+        lines = [_Line(line, claims, at) for line in moments.course.lines if not line.gap]
+        found |= {name: partial(_state_after, moments, lines, end) for name, end in places.items()}
+    steps = {line.source: len(line.steps) for line in moments.course.lines}
+    for number, turn in enumerate(turns, start=1):
+        if turn.gate is not None:
+            seen = {source: n for source, n in turn.left if n <= steps.get(source, -1)}
+            found[f"turn-{number}"] = partial(moments.where, seen)
+    return WhenAsked(found)
 
-    def __getitem__(self, name: str) -> View:
-        if name in self._seen:
-            steps = {line.source: len(line.steps) for line in self._moments.course.lines}
-            seen = {source: n for source, n in self._seen[name] if n <= steps.get(source, -1)}
-            return self._moments.where(seen)
-        end = self._ends[name]
-        numbers = {line.source: n for line in self._lines if (n := line.after(end)) is not None}
-        return self._moments.where(numbers)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._ends, **self._seen})
-
-    def __len__(self) -> int:
-        return len({**self._ends, **self._seen})
+def _state_after(moments: IntermediateStates, lines: Iterable[_Line], end: int) -> View:
+    """The state once the calls up to there had ended, and no other had begun."""
+    return moments.where({x.source: n for x in lines if (n := x.after(end)) is not None})
 
 
 class _Line:

@@ -46,7 +46,6 @@ from statediff.kernel.policy.findings import (
 from statediff.kernel.policy.frame import (
     ExplainedDelta,
     ExplanationVote,
-    FrameCoverage,
     counter_votes,
     explain,
     frame,
@@ -319,9 +318,8 @@ def _framed(trial: _Trial, votes: Iterable[ExplanationVote]) -> _Framed:
     explanations = explain(explaining, context, votes)
     found = [] if contract.frame_is_open else list(frame(explanations, explaining, context))
     if contract.at_end is None and any(map(attrgetter("needs_history"), contract.evidence)):
-        coverage = FrameCoverage(explaining, explanations)
         kept = partial(may_show, context, evidence.moments)
-        found += frame_within(contract, coverage, context, evidence.moments, kept)
+        found += frame_within(contract, explaining, explanations, context, evidence.moments, kept)
     for refusal in evidence.refusals:
         if cause(refusal.cause).code is FindingCode.EVIDENCE_MISSING:
             found.append(_must_report(refusal))
