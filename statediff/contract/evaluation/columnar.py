@@ -16,7 +16,7 @@ cell) raises `NotForColumns`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -377,8 +377,22 @@ def _segments(of: Plan, columns: Columns) -> Iterator[_Segment]:
     """Runs of chunks that store the fields in the same forms, in key order."""
     batches = iter(columns.batches)
     while group := list(islice(batches, GROUP)):
-        for forms, run in groupby(group, lambda batch: _forms(batch, of.fields)):
-            yield _Segment(of, list(run), dict(zip(of.fields, forms, strict=True)), columns)
+        for run, table in _alike(group, of.fields):
+            yield _Segment(of, run, table, columns)
+
+
+def _alike(
+    group: list[pa.RecordBatch], fields: tuple[str, ...]
+) -> list[tuple[list[pa.RecordBatch], pa.Table]]:
+    try:
+        # Arrow compares the types of all columns at once; a field's type tells its form.
+        return [(group, pa.Table.from_batches(group))]
+    except pa.ArrowInvalid:
+        found = []
+        for forms, each in groupby(group, lambda batch: _forms(batch, fields)):
+            run, there = list(each), [n for n, form in zip(fields, forms, strict=True) if form]
+            found.append((run, pa.Table.from_batches([batch.select(there) for batch in run])))
+        return found
 
 
 def _forms(batch: pa.RecordBatch, fields: tuple[str, ...]) -> tuple[str, ...]:
@@ -393,11 +407,13 @@ class _Segment:
     """
 
     def __init__(
-        self, of: Plan, batches: list[pa.RecordBatch], forms: Mapping[str, str], columns: Columns
+        self, of: Plan, batches: list[pa.RecordBatch], table: pa.Table, columns: Columns
     ) -> None:
         self._of = of
         self._batches = batches
-        self._forms = forms
+        self._table = table
+        forms = _forms(batches[0], of.fields)
+        self._forms = dict(zip(of.fields, forms, strict=True))
         self._type = columns.type
         self._columns: dict[str, Operand] = {}
 
@@ -407,7 +423,7 @@ class _Segment:
     def rows(self, wanted: Indexes | None, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
         """The rows at the sorted indexes; every row where there are none."""
         start = 0
-        for batch in self._batches:
+        for batch in self._batches if wanted is None or len(wanted) else ():
             part, end = batch, start + batch.num_rows
             if wanted is not None:
                 own = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, end)]
@@ -520,4 +536,4 @@ class _Segment:
         kind = _NATIVE.get(self._forms[name])
         if kind is None:
             raise NotForColumns
-        return Operand(pa.chunked_array([b.column(name) for b in self._batches]), kind)
+        return Operand(self._table.column(name), kind)
