@@ -1,4 +1,4 @@
-"""The third-party requirements of our distributions: `python requirements/gather.py statediff[dev]`.
+"""Third-party requirements of our distributions: `python requirements/gather.py statediff[dev]`.
 
 Ours stand for what they require themselves, with the extras named, and are installed from their
 folders. Only the standard library is used.
@@ -9,12 +9,13 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = re.compile(r"(statediff(?:-[a-z]+)?)(?:\[([^\]]*)\])?(?:==.*)?")
 
 
-def projects() -> dict[str, dict[str, object]]:
+def projects() -> dict[str, dict[str, Any]]:
     """Name → the table `project` of each of our distributions."""
     files = [ROOT / "pyproject.toml", *ROOT.glob("*/pyproject.toml")]
     files += ROOT.glob("sandboxes/*/pyproject.toml")
@@ -22,15 +23,14 @@ def projects() -> dict[str, dict[str, object]]:
     return {table["name"]: table for table in tables}
 
 
-def third_party(wanted: str, known: dict[str, dict[str, object]]) -> Iterator[str]:
+def third_party(wanted: str, known: dict[str, dict[str, Any]]) -> Iterator[str]:
     """What a distribution of ours, with its extras, requires of others; another requires itself."""
     found = OURS.fullmatch(wanted.partition(";")[0].strip())
     if found is None:
         yield wanted
         return
     table = known[found[1]]
-    extras = table.get("optional-dependencies", {})
-    assert isinstance(extras, dict)
+    extras: dict[str, list[str]] = table.get("optional-dependencies", {})
     lists = [table.get("dependencies", []), *(extras[e] for e in (found[2] or "").split(",") if e)]
     for each in (each for listed in lists for each in listed if each != wanted):
         if OURS.fullmatch(each.partition(";")[0]) and each.partition("==")[0] == "statediff":

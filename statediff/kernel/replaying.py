@@ -26,10 +26,9 @@ from statediff.evidence.roots import CapturedKeys, check_states
 from statediff.evidence.verify import BOUND, STATE_ROOTS, UNBOUND, Rejected, bound_states
 from statediff.kernel.along import moments_of, stands
 from statediff.kernel.contracts import Compiled, compile_contract, contract_in
-from statediff.kernel.policy.admission import Refusal, admit
-from statediff.kernel.policy.answers import read_answer
-from statediff.kernel.policy.fold import combine
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.admission import Refusal, admit, read_answer
+from statediff.kernel.policy.findings import combine
+from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.resolve import IdentityRule, natural_key
 from statediff.kernel.trial import KERNEL, RELEASES, Rest, as_shown, facts_of, judged, triples
 from statediff.model.timelines import Timelines

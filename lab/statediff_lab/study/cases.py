@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.package import Bundle
-from statediff.kernel.policy.fold import fold
+from statediff.kernel.policy.findings import fold
 from statediff.meta import stage_cases
 from statediff.meta.cases import Cases
 from statediff.meta.fault_classes import EVIDENCE_CLASSES, class_of, means_nothing

@@ -6,18 +6,32 @@ that is undone, nor one that is made in two transactions and undone, escapes.
 
 No feed tells the order of the commits of two sources. A moment of one source shows of every other
 source only what never changed; where a clause needs more, all orders must agree, but for those that
-a complete log of calls rules out (`commit_order`).
+a complete log of calls rules out. A commit came before another where the call that made it had
+ended when the call began that made the other. Nothing is known of the order of what one call made,
+or of what overlapping calls made, and neither is it where a clock of whole seconds shows an end and
+a beginning as one instant. A log that may lack calls, or that the agent could have written, orders
+nothing.
+
+The state that a call left is known where calls were made one after the other, by the recorded
+clock, and each transaction around the end of a call is some recorded call's. Calls made within a
+call end with it. What was at work at the same time left no state of its own. A turn in which the
+harness spoke for the user left the state that it saw when it looked.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from statediff.kernel.policy.history.commit_order import NO_ORDER, CommitOrder
+from statediff.contract.language.syntax import CALL_TYPE, Read
+from statediff.kernel.policy.attribution import Claim
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.kernel.policy.relation import Change, Changes, changes
 from statediff.model.batches import Row
@@ -26,8 +40,59 @@ from statediff.model.explanation import Argument, Cause, Explanation, Reason, ca
 from statediff.model.schema import Schema
 from statediff.model.state import Coverage, Enumeration
 from statediff.model.timelines import NO_TIMELINES, SourceTimeline, Timelines
+from statediff.model.trace import Action, Trace
 from statediff.model.values import Key, key_order
 from statediff.model.view import View
+
+
+class _Made(NamedTuple):
+    """The call that made a commit: its id, and from when to when it was under way."""
+
+    call: str
+    started_at: datetime
+    finished_at: datetime
+
+
+@dataclass(frozen=True)
+class CommitOrder:
+    """(source, number of the transaction) → the call that made it, where its time is known."""
+
+    made: Mapping[tuple[str, int], _Made] = field(default_factory=dict)
+
+    def precedes(self, one: tuple[str, int], other: tuple[str, int]) -> bool:
+        """Whether one commit is known to have come before the other, of another source or not."""
+        if one[0] == other[0]:
+            return one[1] < other[1]
+        first, then = self.made.get(one), self.made.get(other)
+        return first is not None and then is not None and first.finished_at < then.started_at
+
+    def call(self, commit: tuple[str, int]) -> str | None:
+        """The id of the call that made the commit; None where that, or its time, is not known."""
+        made = self.made.get(commit)
+        return None if made is None else made.call
+
+
+NO_ORDER: Final = CommitOrder()
+ORDER_READS: Final = frozenset(
+    Read("trace", CALL_TYPE, name) for name in ("transactions", "started_at", "finished_at")
+)
+"""What a clause that waits for the order of two sources reads of the log."""
+
+
+def commit_order(trace: Trace, claims: Mapping[tuple[str, int], Claim]) -> CommitOrder:
+    """The order of the commits that recorded calls made."""
+    if trace.gap is not None or trace.is_agent_influenced:
+        return NO_ORDER
+    spans = {
+        call.id: _Made(call.id, call.started_at, call.finished_at)
+        for call in trace.actions
+        if call.started_at is not None
+        and call.finished_at is not None
+        and call.started_at <= call.finished_at
+    }
+    made = {commit: spans.get(claim.action or "") for commit, claim in claims.items()}
+    return CommitOrder({commit: span for commit, span in made.items() if span is not None})
+
 
 MAX_ORDERS: Final = 512
 """States of several sources that are tried with each other; with more, their order stays open."""
@@ -109,11 +174,14 @@ class IntermediateStates:
 
     def alone(self) -> Mapping[str, View]:
         """Every moment as a view, by its side: what its source tells, and what never changed."""
-        return _Alone(self)
-
-    def at(self, timeline: SourceTimeline, number: int) -> View:
-        """The state that one step left: what its source tells, and what never changed."""
-        return self.where({timeline.source: number})
+        return WhenAsked(
+            {
+                line.side(number): partial(self.where, {line.source: number})
+                for line in self.course.lines
+                for number in range(1, len(line.steps) + 1)
+                if line.side(number) != "after"
+            }
+        )
 
     def together(self, types: Iterable[str]) -> Iterator[Cut] | None:
         """Every state that a possible order of the commits leads through; None: too many to try.
@@ -234,32 +302,26 @@ class IntermediateStates:
         return Composed(self.views["before"].schema, parts, causes)
 
 
-class _Alone(Mapping[str, View]):
-    """The moments by their side, each put together when it is first asked for."""
+class WhenAsked(Mapping[str, View]):
+    """Views by name, each put together when it is first asked for."""
 
-    def __init__(self, moments: IntermediateStates) -> None:
-        self._moments = moments
+    def __init__(self, makers: Mapping[str, Callable[[], View]]) -> None:
+        self._makers = makers
         self._made: dict[str, View] = {}
-        self._places = {
-            line.side(number): (line, number)
-            for line in moments.course.lines
-            for number in range(1, len(line.steps) + 1)
-            if line.side(number) != "after"
-        }
 
-    def __getitem__(self, side: str) -> View:
-        if side not in self._made:
-            self._made[side] = self._moments.at(*self._places[side])
-        return self._made[side]
+    def __getitem__(self, name: str) -> View:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._makers)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._makers)
 
-    def __contains__(self, side: object) -> bool:
-        return side in self._places
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
 
 
 class Composed:
@@ -303,3 +365,80 @@ def _entity(place: Change | Doubt) -> Any:
 def _all(diff: Diff) -> Changes:
     """The changes with those that ν hides: it may not hide what Γ matches."""
     return changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
+
+
+Claims = Mapping[tuple[str, int], Claim]
+
+
+def with_states_after_calls(
+    moments: IntermediateStates, trace: Trace, claims: Claims
+) -> IntermediateStates:
+    """The moments with the states that calls and turns left, and with the order of commits."""
+    return replace(
+        moments, after=states_left(trace, moments, claims), order=commit_order(trace, claims)
+    )
+
+
+def states_left(trace: Trace, moments: IntermediateStates, claims: Claims) -> WhenAsked:
+    """`call-3` or `turn-1` → the state it left, as far as that is known."""
+    found: dict[str, Callable[[], View]] = {}
+    turns = trace.turns or ()
+    places = None if not claims or trace.is_agent_influenced else _places(trace.actions)
+    if places is not None:
+        places |= {f"turn-{n}": turn.calls_before - 1 for n, turn in enumerate(turns) if n}
+        at = {action.id: position for position, action in enumerate(trace.actions)}
+        lines = [_Line(line, claims, at) for line in moments.course.lines if not line.gap]
+        found |= {name: partial(_state_after, moments, lines, end) for name, end in places.items()}
+    steps = {line.source: len(line.steps) for line in moments.course.lines}
+    for number, turn in enumerate(turns, start=1):
+        if turn.gate is not None:
+            seen = {source: n for source, n in turn.left if n <= steps.get(source, -1)}
+            found[f"turn-{number}"] = partial(moments.where, seen)
+    return WhenAsked(found)
+
+
+def _state_after(moments: IntermediateStates, lines: Iterable[_Line], end: int) -> View:
+    """The state once the calls up to there had ended, and no other had begun."""
+    return moments.where({x.source: n for x in lines if (n := x.after(end)) is not None})
+
+
+class _Line:
+    """The steps of one source by the calls that made them."""
+
+    def __init__(self, timeline: SourceTimeline, claims: Claims, at: Mapping[str, int]) -> None:
+        self.source = timeline.source
+        self._count = len(timeline.steps)
+        made = sorted(
+            (at[claim.action], number)
+            for (source, number), claim in claims.items()
+            if source == timeline.source and claim.action is not None and claim.action in at
+        )
+        self._calls = [call for call, _ in made]
+        numbers = [number for _, number in made]
+        self._latest = [0, *accumulate(numbers, max)]
+        earliest = [self._count + 1, *reversed(numbers)]
+        self._earliest = [*accumulate(earliest, min)][::-1]
+
+    def after(self, end: int) -> int | None:
+        """The step after which every call up to there, and none beyond, had made its own."""
+        split = bisect_right(self._calls, end)
+        number = self._latest[split]
+        return number if number + 1 == self._earliest[split] else None
+
+
+def _places(actions: tuple[Action, ...]) -> dict[str, int] | None:
+    """The id of a call → the position of the last call within it; None if calls overlapped."""
+    last = {action.id: position for position, action in enumerate(actions)}
+    within: list[Action] = []
+    for action in actions:
+        while within and within[-1].id != action.parent:
+            ended = within.pop()
+            if ended.finished_at is None or action.started_at is None:
+                return None
+            if ended.finished_at > action.started_at:
+                return None
+        within.append(action)
+    for action in reversed(actions):
+        if action.parent in last:
+            last[action.parent] = max(last[action.parent], last[action.id])
+    return last
