@@ -25,22 +25,19 @@ from statediff.contract.evaluation.operations import (
     as_condition,
     compared,
     field_value,
+    finite,
     look,
     member_by_key,
-    unary,
-)
-from statediff.contract.evaluation.reaching import reaching
-from statediff.contract.evaluation.relations import (
-    apply_test,
-    finite,
-    is_text,
     negate,
     plain,
     relate,
     settle,
+    unary,
 )
+from statediff.contract.evaluation.reaching import reaching
 from statediff.contract.evaluation.texts import (
     TEXT_FUNCTIONS,
+    apply_test,
     item_at,
     joined,
     same_items,
@@ -233,9 +230,8 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
             return context.undefined_by(argument.reason)
     unknown = [a for a in arguments if isinstance(a, Unknown)]
     known = [a for a in arguments if not isinstance(a, Unknown)]
-    wanted = finite if node.name == "within" else is_text
-    mask: int
-    if any(not wanted(plain(a)) for a in known):
+    is_text, mask = node.name != "within", 0
+    if not all(isinstance(a, str) if is_text else finite(plain(a)) for a in known):
         mask = context.undefined_by(Reason.NO_TEST(function=node.name))
     elif unknown:
         for argument in unknown:
