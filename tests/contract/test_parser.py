@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import json
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from statediff.contract.language.kinds import ExpressionError
 from statediff.contract.language.names import FUNCTIONS, Scope
@@ -49,6 +53,7 @@ from statediff.contract.language.syntax import (
     Variable,
     walk,
 )
+from statediff.contract.language.written import text_of
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.values import Value
 
@@ -794,3 +799,30 @@ def test_threads_that_take_turns_while_they_parse_all_get_their_trees() -> None:
     for thread in threads:
         thread.join()
     assert trees == ["Call"] * 2400
+
+
+@given(st.text(min_size=1, max_size=12))
+def test_every_name_can_be_said_in_quotes_and_is_read_as_it_is(name: str) -> None:
+    entity = EntityType(name, ("id",), (Field("id", Kind.INT), Field(name, Kind.INT)))
+    scope = Scope(Schema("names", "1", (entity,)), variables={"it": EntityT(name)})
+    quoted = json.dumps(name, ensure_ascii=False)
+    text = (
+        f"any(c.{quoted} == it.{quoted} for c in after.{quoted} if c.id != before.{quoted}[1].id)"
+    )
+    read = parse(text, scope)
+    fields = {(p.entity_type, p.field) for p in walk(read) if isinstance(p, FieldOf)}
+    assert fields == {(name, name), (name, "id")}
+    assert {p.entity for p in walk(read) if isinstance(p, Entities)} == {name}
+    assert text_of(parse(text_of(read), scope)) == text_of(read)
+
+
+@pytest.mark.parametrize("name", ["donne\u0301es", "données", "ﬁn", "Straße"])
+def test_letters_are_read_as_they_are_written(name: str) -> None:
+    read = parse_python(f"it.{name} == 'é' and it.class").body
+    assert {n.attr for n in ast.walk(read) if isinstance(n, ast.Attribute)} == {name, "class"}
+
+
+@pytest.mark.parametrize("text", ['it."\\ud800" == 1', 'it."\\q" == 1'])
+def test_a_quoted_name_is_a_json_string(text: str) -> None:
+    with pytest.raises(ExpressionError, match="not an expression"):
+        parse(text, SCOPE)

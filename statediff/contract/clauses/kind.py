@@ -230,7 +230,7 @@ class Binder:
                         "write a clause for each",
                     )
                 found.append(holder)
-                relation = name.rpartition(".")[2]
+                relation = name[len(holder.name) + 1 :]
                 continue
             own = ", ".join(t for t in self.schema.by_name if not t.startswith("db."))
             self.problem(
@@ -244,11 +244,14 @@ class Binder:
         return tuple(found), relation
 
     def _holder(self, name: str) -> EntityType | None:
-        """The type whose reference is called so, `TYPE.field`."""
-        holder, _, member = name.rpartition(".")
-        entity = self.schema.by_name.get(holder)
-        spec = None if entity is None else entity.by_name.get(member)
-        return None if spec is None or spec.reference is None else entity
+        """The type whose reference is called so, `TYPE.field`; the longest type wins."""
+        dots = [at for at, character in enumerate(name) if character == "."]
+        for dot in reversed(dots):
+            entity = self.schema.by_name.get(name[:dot])
+            spec = None if entity is None else entity.by_name.get(name[dot + 1 :])
+            if spec is not None and spec.reference is not None:
+                return entity
+        return None
 
     def _check_inside(self, path: Path, key: str, name: str) -> None:
         rule = self.policy.excluded(name, "")

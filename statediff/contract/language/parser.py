@@ -8,6 +8,7 @@ itself (`call.class`, `it.from`), and calls and comprehensions are typed by thei
 from __future__ import annotations
 
 import ast
+import json
 import keyword
 import re
 import threading
@@ -71,34 +72,41 @@ from statediff.model.schema import Kind
 from statediff.model.trace import ENDINGS
 
 _TEXTS: Final = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
-_RESERVED: Final = re.compile(rf"{_TEXTS}|(?<=\.)({'|'.join(keyword.kwlist)})\b")
+_NOT_PYTHON: Final = re.compile(
+    rf"""(?<=\.)(?P<quoted>"(?:\\.|[^"\\])+")|{_TEXTS}"""
+    rf"""|(?<=\.)(?P<word>(?:{"|".join(keyword.kwlist)})\b|(?=\w*[^\x00-\x7f])[^\W\d](?:\w|[^\x00-\x7f\s])*)"""
+)
+"""A name that Python does not read as one: quoted, reserved, or of letters that it would change."""
 _ONE_AT_A_TIME: Final = threading.Lock()
 """Python 3.11 counts the depth of all threads' trees in one number: two at once can raise
 SystemError, "AST constructor recursion depth mismatch" (python/cpython#106905)."""
 
 
 def parse_python(source: str) -> ast.Expression:
-    """The syntax tree of an expression in one line; after a dot any word is a name.
+    """The syntax tree of an expression in one line; after a dot any word or quoted text is a name.
 
-    A reserved word gives way to a name of the same length while Python reads the expression, so
-    that every offset stays what it was. Space around the expression is none of it. The offsets of
-    the tree's expressions count the characters of `source`, where Python counts the bytes of
-    UTF-8. Raises what `ast.parse` raises.
+    What Python reads as no name gives way to one of the same length while it reads the expression,
+    so that every offset stays what it was. Space around the expression is none of it. The offsets
+    of the tree's expressions count the characters of `source`, where Python counts the bytes of
+    UTF-8. Raises what `ast.parse` raises; `ValueError` for a quoted name that is no JSON string.
     """
     text = source.strip()
     begins = source.find(text)
-    names: dict[int, str] = {}
+    ends: dict[int, str] = {}
 
     def stand_in(found: re.Match[str]) -> str:
-        word = found[1]
-        if word is None:
+        name = json.loads(found["quoted"]) if found["quoted"] else found["word"]
+        if name is None:
             return found[0]
-        names[len(text[: found.end()].encode())] = word
-        return "_" * len(word)
+        name.encode()  # half of a surrogate pair is no text
+        ends[found.end()] = name
+        return "_" * len(found[0])
 
+    plain = _NOT_PYTHON.sub(stand_in, text)
     with _ONE_AT_A_TIME:
-        tree = ast.parse(_RESERVED.sub(stand_in, text), mode="eval")
-    written = text.encode()
+        tree = ast.parse(plain, mode="eval")
+    names = {len(plain[:end].encode()): name for end, name in ends.items()}
+    written = plain.encode()
 
     def place(at: int | None) -> int:
         return begins + len(written[:at].decode(errors="ignore"))
