@@ -10,7 +10,7 @@ import pytest
 from statediff.cli.main import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
-NAMES = ("names-in-quotes",)
+NAMES = ("key-of-two-members", "names-in-quotes")
 ENDS = sorted(
     end
     for name in NAMES

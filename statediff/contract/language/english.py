@@ -349,7 +349,8 @@ def _step_words(step: Step) -> str:
         case int():
             return f"item {step}"
         case Item():
-            return f"(the item with {words(step.key)} {step.value})"
+            told = " and ".join(f"{words(name)} {value}" for name, value in step.parts)
+            return f"(the item with {told})"
         case _:
             return words(step)
 

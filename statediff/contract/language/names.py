@@ -6,7 +6,7 @@ The list of functions is closed; everything else is looked up in a state schema,
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final, TypeAlias
@@ -382,9 +382,14 @@ class Names:
         return Lookup(EntityT(entity.name), node.col_offset, collection, keys)
 
     def _part(self, node: ast.Subscript, holder: Node) -> Node:
-        """`VALUE["a key"]`, `VALUE[2]`, `VALUE[INDEX]` or `VALUE[sku == "A1"]`."""
-        if isinstance(node.slice, ast.Compare):
-            return _inside(holder, self._item(node.slice))
+        """`VALUE["a key"]`, `VALUE[2]`, `VALUE[INDEX]` or `VALUE[sku == "A1" and size == 7]`."""
+        match node.slice:
+            case ast.Compare():
+                return _inside(holder, self._item(node.slice, [node.slice]))
+            case ast.BoolOp(op=ast.And(), values=parts):
+                return _inside(holder, self._item(node.slice, parts))
+            case _:
+                pass
         if isinstance(node.slice, ast.Constant):
             step = node.slice.value
             if isinstance(step, bool) or not isinstance(step, int | str):
@@ -407,23 +412,35 @@ class Names:
         item = holder.type.item if isinstance(holder.type, ListT) else ANY
         return ItemOf(item, node.col_offset, holder, index)
 
-    def _item(self, node: ast.Compare) -> Item:
-        """What tells an item apart. The word before `==` is always the name of its member."""
-        match node.left:
-            case ast.Name(id=key) if key not in self._variables:
-                pass
-            case ast.Constant(value=str(key)):
-                pass
-            case _:
-                name = self._segment(node.left)
-                raise self.error(node, f"`{name}` is no name of a member; put it in quotes")
-        value = self.expression(node.comparators[0])
-        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq):
-            raise self.error(node, f'one value tells an item apart: [{key} == "A1"]')
-        step = Item.of(key, value.value) if isinstance(value, Const | InputOf) else None
+    def _item(self, node: ast.expr, parts: Sequence[ast.expr]) -> Item:
+        """The item whose members have these values."""
+        members: dict[str, Observed] = {}
+        for part in parts:
+            key, value = self._member(part)
+            if key in members:
+                raise self.error(part, f"one value tells an item apart: [{key} == …]")
+            members[key] = value
+        step = Item.of(members)
         if step is None:
             raise self.error(node, "a text, a number, true, false or an input tells an item apart")
         return step
+
+    def _member(self, node: ast.expr) -> tuple[str, Observed]:
+        """A member and its value. The word before `==` is always the name of the member."""
+        match node:
+            case ast.Compare(left=ast.Name(id=key)) if key not in self._variables:
+                pass
+            case ast.Compare(left=ast.Constant(value=str(key))):
+                pass
+            case ast.Compare():
+                name = self._segment(node.left)
+                raise self.error(node, f"`{name}` is no name of a member; put it in quotes")
+            case _:
+                raise self.error(node, 'values tell an item apart: [sku == "A1" and size == 7]')
+        value = self.expression(node.comparators[0])
+        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq):
+            raise self.error(node, f'one value tells an item apart: [{key} == "A1"]')
+        return key, value.value if isinstance(value, Const | InputOf) else None
 
     def _key(self, entity: EntityType, name: str, part: ast.expr) -> Node:
         key = self.expression(part)

@@ -166,6 +166,9 @@ def _step(step: Step) -> str:
     if isinstance(step, int):
         return f"[{step}]"
     if isinstance(step, Item):
-        key = step.key if step.key.isidentifier() else json.dumps(step.key, ensure_ascii=False)
-        return f"[{key} == {step.value}]"
+        told = (
+            f"{name if name.isidentifier() else json.dumps(name, ensure_ascii=False)} == {value}"
+            for name, value in step.parts
+        )
+        return f"[{' and '.join(told)}]"
     return f".{step}" if step.isidentifier() else f"[{json.dumps(step, ensure_ascii=False)}]"
