@@ -215,7 +215,7 @@ def test_a_wrong_value_is_explained_where_it_stands(text, message):
         ("create: r\n    count: {mn: 3}", "unknown-key", 7, 13),
         ("create: r\n    count: {max: '3'}", "invalid", 7, 18),
         ("create: [r, 1]", "invalid", 6, 17),
-        ("create: 'a b'", "invalid", 6, 13),
+        ("create: ''", "invalid", 6, 13),
         ("crate: r", "unknown-key", 6, 5),
         ("id: x", "invalid", 6, 5),
         ("create: r\n    delete: r", "invalid", 6, 5),

@@ -10,7 +10,7 @@ import pytest
 from statediff.cli.main import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
-NAMES = ("key-of-two-members", "names-in-quotes")
+NAMES = ("confirm-first", "key-of-two-members", "names-in-quotes")
 ENDS = sorted(
     end
     for name in NAMES
@@ -23,8 +23,11 @@ ENDS = sorted(
 def test_a_right_end_is_match_and_a_wrong_one_diverge(
     end: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [str(end.parent / "contract.yaml"), "--before", str(end.parent / "before.json")]
-    code = run(["judge", *given, "--after", str(end), "--json"])
+    is_log = end.suffix == ".jsonl"
+    states = ["--before", str(end.parent / "before.json")]
+    states += ["--after", str(end.parent / "after.json" if is_log else end)]
+    log = ["--trace", str(end), "--complete-trace"] if is_log else []
+    code = run(["judge", str(end.parent / "contract.yaml"), *states, *log, "--json"])
     wanted = "MATCH" if end.stem.startswith("right") else "DIVERGE"
     assert json.loads(capsys.readouterr().out)["verdict"] == wanted
     assert code == (0 if wanted == "MATCH" else 1)

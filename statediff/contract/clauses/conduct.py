@@ -488,7 +488,7 @@ class _RunBinder:
     def _conditions(
         self, name: str, index: int, of: int, message: str, places: Mapping[Path, str]
     ) -> Gate:
-        variables = {"calls": CALLS["calls"], "reply": ANY}
+        variables = {"calls": CALLS["calls"], "turns": CALLS["turns"], "reply": ANY}
         conditions: list[tuple[Node, str]] = []
         for path, text in places.items():
             node = self._expression(path, text, variables, True)

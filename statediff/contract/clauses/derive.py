@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import Field as Described
 
 from statediff.contract.clauses.kind import Binder, ClauseKind, JudgedAs, Path
-from statediff.contract.language.english import derived_sentence, operand
+from statediff.contract.language.english import kind, operand, words
 from statediff.contract.language.kinds import comparable, describe, type_of_field
 from statediff.contract.language.syntax import (
     BOOL,
@@ -132,7 +132,8 @@ def _bound(
 ) -> Derived:
     own = f"the {entity.name.replace('_', ' ')}"
     spec = entity.by_name.get(path.field)
-    sentence = derived_sentence(entity.name, str(path), operand(node, own))
+    of_each = f"{words(str(path))} of each {kind(entity.name)}"
+    sentence = f"{of_each} = {operand(node, own)} (kept by the system)."
     local = not any(isinstance(part, (Entities, Follow)) for part in walk(node))
     node = binder.through_rules(node, entity.name, path)
     it = Variable(EntityT(entity.name), UNWRITTEN, "it")

@@ -23,6 +23,7 @@ from statediff.contract.evaluation.operations import (
     aggregate,
     arithmetic,
     as_condition,
+    captured_key,
     compared,
     field_value,
     look,
@@ -51,6 +52,7 @@ from statediff.contract.language.context import (
     TRUE,
     UNDEFINED,
     EntityRef,
+    EntitySet,
     Env,
     EvalContext,
     Evaluator,
@@ -97,6 +99,7 @@ from statediff.model.values import (
     Unobserved,
     Value,
     encode,
+    key_order,
 )
 
 _CUT: Final = 61
@@ -261,8 +264,8 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             return value
         case AnswerOf() | RunOf():
             return _recorded(node, context)
-        case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
-            return _lookup(root, entity, keys, context, env)
+        case Lookup():
+            return _lookup(node, context, env)
         case Follow(reference=reference, type=EntityT(type=entity)):
             return _follow(reference, entity, context, env)
         case PartOf(whole=whole, step=step):
@@ -361,11 +364,9 @@ def _argument(value: Result) -> Explanation:
     return Reason.VALUE(value=frozen(encode(value[:_CUT] if isinstance(value, str) else value)))
 
 
-def _lookup(
-    root: str, entity: str, parts: tuple[Node, ...], context: EvalContext, env: Env
-) -> Result:
+def _lookup(node: Lookup, context: EvalContext, env: Env) -> Result:
     keys: list[Value] = []
-    for part in parts:
+    for part in node.keys:
         value = evaluate(part, context, env)
         if isinstance(value, Undefined):
             return value
@@ -374,7 +375,17 @@ def _lookup(
         if value is None or isinstance(value, Absent):
             return ABSENT
         keys.append(plain(value))
-    return look(root, entity, tuple(keys), context)
+    if isinstance(node.collection, Entities):
+        return look(node.collection.root, node.collection.entity, tuple(keys), context)
+    return _in_set(evaluate(node.collection, context, env), tuple(keys))
+
+
+def _in_set(known: EntitySet, key: Key) -> Result:
+    """The entity of the collection that the key names; ABSENT only where none may be missing."""
+    if known.incomplete:
+        return Unknown(known.incomplete, False, True)
+    wanted = key_order(captured_key(tuple(map(settle, key))))
+    return next((each for each in known if key_order(each.key) == wanted), ABSENT)
 
 
 def _part(whole: Result, step: Step) -> Result:

@@ -102,7 +102,8 @@ def field_value(node: FieldOf, holder: Result) -> Result:
         case Undefined():
             return holder
         case Absent() | None:
-            return Undefined(Reason.ABSENT_ENTITY(entity_type=node.entity_type, field=node.field))
+            of_type = node.entity_type.removeprefix("@")
+            return Undefined(Reason.ABSENT_ENTITY(entity_type=of_type, field=node.field))
         case Unknown():
             wide = holder.maybe_undefined or _may_lack_parts(node)
             return Unknown(holder.causes, node.is_nullable, wide)

@@ -320,6 +320,7 @@ def _term(node: Node, own: str) -> str:
 _VARIABLES: Final = {
     "call": "the call",
     "calls": "calls so far",
+    "turns": "what the user said so far",
     "reply": "the agent's reply",
 }
 
@@ -361,6 +362,8 @@ def _chain(node: Node, own: str) -> tuple[str, str]:
     `order 9's customer's e-mail address` and `before the run`.
     """
     match node:
+        case FieldOf(entity=Lookup(collection=Variable()) as turn, field="said"):
+            return f"what the user said in {_chain(turn, own)[0]}", ""
         case FieldOf(entity=holder, field=name, part=part):
             base, when = _chain(holder, own)
             said = " ".join((words(name), *map(_step_words, part)))
@@ -370,6 +373,8 @@ def _chain(node: Node, own: str) -> tuple[str, str]:
             return _chain(reference, own)
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
             return _named(entity, keys, own), _WHEN[root]
+        case Lookup(keys=(key,)):
+            return f"turn {phrase(key, own)}" if isinstance(key, Const) else phrase(key, own), ""
         case Variable(name="new"):
             return "its new", ""
         case _:
@@ -552,32 +557,23 @@ def pattern_sentence(of: PatternWords) -> str:
         verb = _RELATION_VERBS[of.operation].format(words(of.relation))
     fields = either(of.fields) if of.fields else ""
     condition = f", where {of.where}" if of.where else ""
+    what = f"change in {fields}" if fields else f"be {verb}"
     if of.section == "forbid":
         times = f"No {noun}" if of.low <= 1 else f"Fewer than {_number(of.low)} {nouns}"
-        text = f"{times} may be {verb}{condition}"
+        text = f"{times} may {what}{condition}"
         if fields and of.low <= 1:
             text = f"No {_whose(noun, '')} {fields} may change{condition}"
-        elif fields:
-            text = f"{times} may change in {fields}{condition}"
     elif of.section == "allow":
-        many = a(noun)
-        if of.high is not None:
-            many = f"at most {_number(of.high)} {noun if of.high == 1 else nouns}"
+        most = "" if of.high is None else _number(of.high)
+        many = f"At most {most} {noun if of.high == 1 else nouns}" if most else a(noun)
         many = many[:1].upper() + many[1:]
-        text = f"{many} may {f'change in {fields}' if fields else f'be {verb}'}{condition}"
+        text = f"{many} may {what}{condition}"
     elif of.is_every:
-        what = f"change in {fields}" if fields else f"be {verb}"
         text = f"Every {noun}{condition}{',' if condition else ''} must {what}"
     else:
         noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
-        what = f"change in {fields}" if fields else f"be {verb}"
         text = f"{quantity(of.low, of.high)} {noun} must {what}{condition}"
     return text + (f", such that {of.that}" if of.that else "") + "."
-
-
-def derived_sentence(type_name: str, field: str, value: str) -> str:
-    """The sentence of a derived field."""
-    return f"{words(field)} of each {kind(type_name)} = {value} (kept by the system)."
 
 
 def branches_sentence(names: list[str], disputed_because: str) -> str:

@@ -67,6 +67,10 @@ def describe(kind: Type) -> str:
             return "a call"
         case CollectionT(type="@call"):
             return "the calls"
+        case EntityT(type="@turn"):
+            return "a turn"
+        case CollectionT(type="@turn"):
+            return "the turns"
         case EntityT(type=name):
             return f"an entity ({name})"
         case CollectionT(type=name):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from statediff.contract.language.calls import CALL
+from statediff.contract.language.calls import CALL, TURN
 from statediff.contract.language.kinds import (
     ExpressionError,
     comparable,
@@ -118,7 +118,8 @@ FUNCTIONS: Final = {
 
 STATE_ROOTS: Final = ("before", "after")
 DELTA_ROOTS: Final = ("created", "updated", "deleted", "linked", "unlinked")
-LATER_ROOTS: Final = ("now", "call", "calls")
+LATER_ROOTS: Final = ("now", "call", "calls", "turns")
+_OF_TRACE: Final = {CALL.name: CALL, TURN.name: TURN}
 RUN: Final[dict[str, ScalarT]] = {"ended": TEXT, "exit_code": NUMBER}
 """What `run.NAME` can be, with its type."""
 CONSTANTS: Final[dict[str, tuple[ScalarT, Value]]] = {
@@ -168,8 +169,8 @@ class Scope:
         return (*STATE_ROOTS, "now") if self.has_now else STATE_ROOTS
 
     def entity(self, name: str) -> EntityType:
-        """The type of an entity in hand; a call of the trace has one of its own."""
-        return CALL if name == CALL.name else self.schema.by_name[name]
+        """The type of an entity in hand; what the trace has are types of their own."""
+        return _OF_TRACE.get(name) or self.schema.by_name[name]
 
 
 class Names:
@@ -329,16 +330,17 @@ class Names:
                 else ""
             )
             raise self.error(node, f"`.{node.attr}` cannot be read from {what}", hint)
-        if holder.type.type != CALL.name and holder.type.type not in self._scope.schema.by_name:
+        if holder.type.type not in (*_OF_TRACE, *self._scope.schema.by_name):
             raise self.error(node, f"the schema has no type {holder.type.type!r} to refer to")
         entity = self._scope.entity(holder.type.type)
         spec = entity.by_name.get(node.attr)
         if spec is None and entity.is_open:
             return FieldOf(ANY, node.col_offset, holder, entity.name, node.attr, True)
         if spec is None:
+            what = describe(holder.type) if entity.name in _OF_TRACE else entity.name
             raise self.unknown(
                 node,
-                f"{'a call' if entity is CALL else entity.name} has no field `{node.attr}`",
+                f"{what} has no field `{node.attr}`",
                 suggest(node.attr, entity.by_name),
             )
         rule = self._scope.excluded(entity.name, spec.name)
@@ -360,9 +362,12 @@ class Names:
         collection = self.expression(node.value)
         if isinstance(collection, _WITH_PARTS) and _may_have_parts(collection.type):
             return self._part(node, collection)
-        if not isinstance(collection, Entities) or collection.root not in self._scope.states:
+        if collection.type == CollectionT(TURN.name):
+            entity = TURN
+        elif isinstance(collection, Entities) and collection.root in self._scope.states:
+            entity = self._scope.schema.by_name[collection.entity]
+        else:
             raise self.error(node, "`[key]` works on before.TYPE and after.TYPE only")
-        entity = self._scope.schema.by_name[collection.entity]
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if entity.is_keyless and entity.is_open:
             # What a run left in it has no keys; before it nobody knew that.

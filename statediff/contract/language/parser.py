@@ -44,6 +44,7 @@ from statediff.contract.language.syntax import (
     NULL,
     NUMBER,
     TEXT,
+    TURN_TYPE,
     And,
     AnswerOf,
     Arithmetic,
@@ -355,7 +356,7 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
             "compare it with something",
         )
     for part in walk(node):
-        if isinstance(part, FieldOf) and part.entity_type != CALL_TYPE:
+        if isinstance(part, FieldOf) and part.entity_type not in (CALL_TYPE, TURN_TYPE):
             wrong = scope.misread(part.entity_type, part.field, part.part, True)
             if wrong is not None:
                 raise ExpressionError(wrong, part.offset)

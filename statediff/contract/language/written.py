@@ -35,7 +35,7 @@ from statediff.contract.language.syntax import (
 from statediff.model.paths import Item, Step
 from statediff.model.values import Map, Value
 
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 UNSAID: Final = "…"
 """Stands for a kind of node that has no text here; it equals nothing, itself included."""
 SOME_WORD: Final = r"[\pL\pN]"
@@ -60,8 +60,14 @@ def has_words(value: object) -> bool:
 
 
 def name_text(name: str) -> str:
-    """The name of a type or field as an expression writes it after a dot: in quotes if need be."""
+    """The name of a field as an expression writes it after a dot: in quotes if need be."""
     return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def type_text(name: str) -> str:
+    """The name of a type as an expression writes it after a dot."""
+    is_plain = all(map(_PLAIN.fullmatch, name.split(".")))
+    return name if is_plain else json.dumps(name, ensure_ascii=False)
 
 
 def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
@@ -78,7 +84,7 @@ def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
         case Variable(name=name):
             return name
         case Entities(root=root, entity=entity):
-            return f"{root}.{name_text(entity)}"
+            return f"{root}.{type_text(entity)}"
         case Lookup(collection=collection, keys=keys):
             return f"{text_of(collection)}[{', '.join(text_of(key) for key in keys)}]"
         case FieldOf(entity=holder, field=name, part=part):

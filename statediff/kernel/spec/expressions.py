@@ -66,6 +66,7 @@ from statediff.kernel.spec.values import (
     Thing,
     Truths,
     World,
+    as_captured,
     as_condition,
     as_stored,
     both,
@@ -79,7 +80,7 @@ from statediff.kernel.spec.values import (
 )
 from statediff.model.schema import Kind
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Absent, Unobserved
+from statediff.model.values import ABSENT, Absent, Unobserved, key_order
 
 
 def outcomes(node: Node, world: World, env: Env) -> Truths:
@@ -309,6 +310,14 @@ def reckoned(node: Node, world: World, env: Env) -> Reckoned:
             return Reckoned(found, found, found) if is_known else Reckoned(found)
 
 
+def find_in(crowd: Crowd, parts: list[Result]) -> Result:
+    """The entity of the collection that the key names; absent only where all are known."""
+    if crowd.is_open:
+        return Some(null=False, undefined=True)
+    wanted = key_order(as_captured(parts))
+    return next((each for each in crowd.things if key_order(each.key) == wanted), ABSENT)
+
+
 def is_plain(body: Node) -> bool:
     """Any two values that an element may have, null apart, have an order (and numbers a sum)."""
     element = body.element if isinstance(body, Comprehension) else None
@@ -333,7 +342,7 @@ def value(node: Node, world: World, env: Env) -> Result:  # noqa: C901 - a case 
                 return Some(undefined=True) if isinstance(key, Some) else key
             side = ABSENT if is_nothing(key) else value(reference.entity, world, env).side
             return ABSENT if isinstance(side, Absent) else world.look(side, name, (key,))
-        case Lookup(collection=Entities(root=root, entity=name), keys=keys):
+        case Lookup(collection=collection, keys=keys):
             parts = []
             for part in (value(key, world, env) for key in keys):
                 if isinstance(part, Some):
@@ -341,7 +350,9 @@ def value(node: Node, world: World, env: Env) -> Result:  # noqa: C901 - a case 
                 if is_nothing(part) or isinstance(part, NoValue):
                     return part if isinstance(part, NoValue) else ABSENT
                 parts.append(plain(part))
-            return world.look(root, name, parts)
+            if isinstance(collection, Entities):
+                return world.look(collection.root, collection.entity, parts)
+            return find_in(_crowd_of(collection, world, env) or Crowd(), parts)
         case PartOf(whole=whole, step=step):
             return part_of(value(whole, world, env), step)
         case ItemOf(whole=whole, index=index):

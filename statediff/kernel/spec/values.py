@@ -117,7 +117,7 @@ class World:
         """The entity; absent only where all of the type are known."""
         side, table = self.now if side == "now" else side, self.table(side, type_name)
         key = tuple(map(as_stored, parts))
-        captured = tuple(map(_whole_number, key))
+        captured = as_captured(key)
         found = table.rows.get(key_order(captured))
         if found is not None:
             return Thing(side, type_name, key, found[1])
@@ -133,6 +133,11 @@ def as_stored(value: Result) -> Any:
         return value
     whole = value.denominator == 1
     return int(value) if whole else Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def as_captured(parts: Iterable[Result]) -> Key:
+    """The key as it was captured: a whole number however it is written."""
+    return tuple(map(_whole_number, map(as_stored, parts)))
 
 
 def _whole_number(part: Any) -> Any:
