@@ -346,7 +346,7 @@ def expression(value: Observed) -> str | None:
     """A value as an expression; None where there is no literal of it."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            return f'local_timestamp("{value.isoformat()}")'
+            return f'timestamp("{value.isoformat()}")'
         return f'timestamp("{value.astimezone(UTC).isoformat().replace("+00:00", "Z")}")'
     if isinstance(value, date):
         return f'date("{value.isoformat()}")'

@@ -125,7 +125,8 @@ class Contract:
             *self.forbid, *self.require, *self.allow, *self.claims,
             *self.effects, *self.assertions, *inner,
         )  # fmt: skip
-        return any(read.root == "run" for clause in every for read in clause.reads)
+        reads = (read for clause in every for read in clause.reads if read.root == "run")
+        return any(read.field in ("ended", "exit_code") for read in reads)
 
     @cached_property
     def followed(self) -> frozenset[str]:

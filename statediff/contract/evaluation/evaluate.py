@@ -26,9 +26,9 @@ from statediff.contract.evaluation.operations import (
     captured_key,
     compared,
     field_value,
+    length,
     look,
     member_by_key,
-    unary,
 )
 from statediff.contract.evaluation.reaching import reaching
 from statediff.contract.evaluation.relations import (
@@ -39,6 +39,7 @@ from statediff.contract.evaluation.relations import (
     plain,
     relate,
     settle,
+    time_kind,
 )
 from statediff.contract.evaluation.texts import (
     TEXT_FUNCTIONS,
@@ -235,10 +236,9 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
         if isinstance(argument, Undefined):
             return context.undefined_by(argument.reason)
     unknown = [a for a in arguments if isinstance(a, Unknown)]
-    known = [a for a in arguments if not isinstance(a, Unknown)]
-    wanted = finite if node.name == "within" else is_text
     mask: int
-    if any(not wanted(plain(a)) for a in known):
+    is_sound = _measured if node.name == "within" else _texts
+    if not is_sound(arguments):
         mask = context.undefined_by(Reason.NO_TEST(function=node.name))
     elif unknown:
         for argument in unknown:
@@ -251,6 +251,18 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
         things = _things(node, context, env)
         context.trail.seen.append(Seen(node, left, right, mask, things))
     return mask
+
+
+def _texts(arguments: list[Result]) -> bool:
+    return all(isinstance(a, Unknown) or is_text(plain(a)) for a in arguments)
+
+
+def _measured(arguments: list[Result]) -> bool:
+    """Whether what is known are two numbers, or two times of one kind, and a number."""
+    *pair, most = ([] if isinstance(a, Unknown) else [plain(a)] for a in arguments)
+    sides = [side for known in pair for side in known]
+    kinds = {"number" if finite(side) else time_kind(side) for side in sides}
+    return None not in kinds and len(kinds) <= 1 and all(map(finite, most))
 
 
 def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
@@ -308,9 +320,7 @@ def _recorded(node: AnswerOf | RunOf, context: EvalContext) -> Result:
     Not observed where prose says the value in two ways, or nobody knows how the run ended.
     """
     if isinstance(node, RunOf):
-        if context.ending is None:
-            return Unknown(frozenset({Reason.NO_ENDING()}), False)
-        return context.ending.how if node.name == "ended" else context.ending.exit_code
+        return _of_run(node.name, context)
     if isinstance(context.answer, NoAnswer):
         if context.answer.is_unread:
             return Unknown(frozenset({context.answer.cause}), False)
@@ -321,7 +331,18 @@ def _recorded(node: AnswerOf | RunOf, context: EvalContext) -> Result:
     return said
 
 
-_OF_VALUES: Final = TEXT_FUNCTIONS | {"sum", "min", "max", "count", "abs", "len"}
+def _of_run(name: str, context: EvalContext) -> Result:
+    """How the run ended, or when it began and ended, on the clock of the harness."""
+    if name in ("ended", "exit_code"):
+        if context.ending is None:
+            return Unknown(frozenset({Reason.NO_ENDING()}), False)
+        return context.ending.how if name == "ended" else context.ending.exit_code
+    known = context.timeline
+    moment = known and (known.agent_started_at if name == "start" else known.agent_finished_at)
+    return Unknown(frozenset({Reason.NO_MOMENT()}), False) if moment is None else moment
+
+
+_OF_VALUES: Final = TEXT_FUNCTIONS | {"sum", "min", "max", "count", "len"}
 """Functions that are no conditions."""
 
 
@@ -329,8 +350,8 @@ def _function(node: Call, context: EvalContext, env: Env) -> Result:
     match node:
         case Call(name="count", arguments=(_,)) | Call(name="sum" | "min" | "max"):
             return _reckoned(node, context, env).result
-        case Call(name="abs" | "len" as name, arguments=(argument,)):
-            return unary(name, evaluate(argument, context, env))
+        case Call(name="len", arguments=(argument,)):
+            return length(evaluate(argument, context, env))
         case _:
             pass
     arguments = [evaluate(argument, context, env) for argument in node.arguments]
@@ -341,7 +362,7 @@ def _no_number(
     node: Arithmetic, left: Result, right: Result, context: EvalContext, env: Env
 ) -> Explanation:
     """Which operand is no number: the field and its row, where it is one."""
-    is_left = not isinstance(left, Unknown) and not finite(left)
+    is_left = not (isinstance(left, Unknown) or finite(left) or time_kind(left))
     operand, value = (node.left, left) if is_left else (node.right, right)
     while isinstance(operand, Canonical):
         operand = operand.child

@@ -9,7 +9,15 @@ from functools import partial
 from itertools import chain
 
 from statediff.contract.evaluation.columnar import NOTHING, Partial
-from statediff.contract.evaluation.relations import exact, finite, order, plain, settle
+from statediff.contract.evaluation.relations import (
+    distance,
+    exact,
+    finite,
+    order,
+    plain,
+    settle,
+    time_kind,
+)
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -148,7 +156,7 @@ def arithmetic(op: str, left: Result, right: Result) -> Result:
             return side
     for side in (left, right):
         if not isinstance(side, Unknown) and not finite(side):
-            return Undefined(Reason.NO_NUMBER())
+            return _difference(op, left, right)
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
     if op == "/" and not isinstance(right, Unknown) and exact(right) == 0:
         return Undefined(Reason.DIVISION_BY_ZERO())
@@ -160,14 +168,24 @@ def arithmetic(op: str, left: Result, right: Result) -> Result:
     return {"+": x + y, "-": x - y, "*": x * y}[op] if op != "/" else x / y
 
 
-def unary(name: str, value: Result) -> Result:
-    """`abs` or `len` of a result."""
+def _difference(op: str, left: Result, right: Result) -> Result:
+    """The seconds between two times, of which one at least is known; else undefined."""
+    known = [side for side in (left, right) if not isinstance(side, Unknown)]
+    kinds = {time_kind(side) for side in known}
+    if op != "-" or None in kinds or len(kinds) > 1:
+        return Undefined(Reason.NO_NUMBER())
+    for side in (left, right):
+        if isinstance(side, Unknown):
+            return Unknown(side.causes, False, side.maybe_null or side.maybe_undefined)
+    return distance(left, right)
+
+
+def length(value: Result) -> Result:
+    """The length of a text or list."""
     if isinstance(value, Undefined):
         return value
     if isinstance(value, Unknown):
         return Unknown(value.causes, False, value.maybe_null or value.maybe_undefined)
-    if name == "abs":
-        return abs(exact(value)) if finite(value) else Undefined(Reason.NO_ABSOLUTE())
     if isinstance(value, (str, tuple)):
         return len(value)
     return Undefined(Reason.NO_LENGTH())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -150,6 +150,20 @@ def finite(value: Result) -> bool:
     return _is_number(value) or (isinstance(value, float) and value - value == 0)
 
 
+def time_kind(value: Result) -> str | None:
+    """Which kind of time the value is; None where it is no time."""
+    if isinstance(value, datetime):
+        return "local" if value.tzinfo is None else "instant"
+    return "day" if isinstance(value, date) else None
+
+
+def distance(a: Any, b: Any) -> Fraction:
+    """The first number less the second; of two times, the seconds from the second to the first."""
+    if time_kind(a) is None:
+        return exact(a) - exact(b)
+    return Fraction((a - b) // timedelta(microseconds=1), 1_000_000)
+
+
 def exact(value: Any) -> Fraction:
     """The number as a fraction."""
     return Fraction(value)
@@ -201,7 +215,7 @@ def apply_test(name: str, arguments: list[Any]) -> bool:
         case "search":
             return _regex(b).search(a) is not None
         case "within":
-            return abs(exact(a) - exact(b)) <= exact(arguments[2])
+            return abs(distance(a, b)) <= exact(arguments[2])
         case _:
             pass
     raise ValueError(f"not a test: {name}")

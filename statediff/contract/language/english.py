@@ -279,15 +279,19 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
     raise TypeError(f"no words for {type(node).__name__}")
 
 
+_OF_RUN: Final = {
+    "ended": "how the run ended", "exit_code": "the exit code of the run",
+    "start": "the start of the run", "end": "the end of the run",
+}  # fmt: skip
+
+
 def _ending(node: RunOf | Compare) -> str:
     """How the run ended, or that it ended in one way."""
     match node:
-        case Compare(right=Const(value=how)):
-            return f"the run {ENDINGS[str(how)]}"
-        case RunOf(name="ended"):
-            return "how the run ended"
-        case _:
-            return "the exit code of the run"
+        case RunOf(name=name):
+            return _OF_RUN[name]
+        case Compare(right=right):
+            return f"the run {ENDINGS[str(getattr(right, 'value', ''))]}"
 
 
 def _comparison(node: Compare, own: str) -> str:
@@ -298,10 +302,13 @@ def _comparison(node: Compare, own: str) -> str:
     return f"{_term(node.left, own)} {relation} {_term(node.right, own)}"
 
 
+def _is_time(node: Node) -> bool:
+    return isinstance(node.type, ScalarT) and node.type.kind in _TIMES
+
+
 def _relation(op: str, *sides: Node) -> str:
     """How two sides compare: of two times, one is before the other."""
-    kinds = {side.type.kind for side in sides if isinstance(side.type, ScalarT)}
-    return (_RELATIONS_OF_TIMES.get(op) if kinds & _TIMES else None) or _RELATIONS[op]
+    return (_RELATIONS_OF_TIMES.get(op) if any(map(_is_time, sides)) else None) or _RELATIONS[op]
 
 
 def _term(node: Node, own: str) -> str:
@@ -434,10 +441,9 @@ def _call(node: Call, own: str) -> str:
         case "search" if asks_for_words(node):
             return f"{first} has a letter or a digit"
         case "within":
-            return (
-                f"{first} is within {phrase(node.arguments[2], own)} of "
-                f"{phrase(node.arguments[1], own)}"
-            )
+            other, most = (phrase(each, own) for each in node.arguments[1:])
+            unit = " seconds" if _is_time(body) else ""
+            return f"{first} is within {most}{unit} of {other}"
         case _:
             pass
     said = _SENTENCES.get(node.name)
@@ -468,11 +474,9 @@ _SENTENCES: Final = {
     "starts_with": "{} starts with {}",
     "ends_with": "{} ends with {}",
     "search": "some part of {} matches {}",
-    "abs": "the absolute value of {}",
     "lower": "{} in lower case",
     "same_items": "{} and {} have the same items in any order",
     "timestamp": "the instant that {} writes",
-    "local_timestamp": "the local time that {} writes",
     "date": "the day that {} writes",
 }
 

@@ -6,6 +6,7 @@ The list of functions is closed; everything else is looked up in a state schema,
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -14,8 +15,11 @@ from typing import Final, TypeAlias
 from statediff.contract.language.calls import CALL, TURN
 from statediff.contract.language.kinds import (
     ExpressionError,
+    as_time,
     comparable,
     describe,
+    how_written,
+    is_time,
     suggest,
     type_of,
 )
@@ -35,6 +39,7 @@ from statediff.contract.language.syntax import (
     Follow,
     InputOf,
     ItemOf,
+    Items,
     ListT,
     Lookup,
     Node,
@@ -75,8 +80,11 @@ FUNCTIONS: Final = {
         ),
         Function("exists", "entity", "the entity is there"),
         Function("len", "sized", "characters of a text or items of a list"),
-        Function("abs", "number", "the absolute value"),
-        Function("within", "within", "within(a, b, t): a and b differ by at most t, exactly"),
+        Function(
+            "within",
+            "within",
+            'within(a, b, t): a and b differ by at most t, exactly; of times, t is "1s" or seconds',
+        ),
         Function("matches", "regex", "the whole text matches the RE2 expression"),
         Function("contains", "text2", "the text contains the other text"),
         Function("starts_with", "text2", "the text starts with the other text"),
@@ -94,11 +102,6 @@ FUNCTIONS: Final = {
             "undefined where it does not",
         ),
         # Texts and lists.
-        Function(
-            "local_timestamp",
-            "instant",
-            "as timestamp, of a text without a zone: `2026-01-31T12:00:00`",
-        ),
         Function("search", "regex", "some part of the text matches the RE2 expression"),
         Function(
             "mentions",
@@ -120,7 +123,13 @@ STATE_ROOTS: Final = ("before", "after")
 DELTA_ROOTS: Final = ("created", "updated", "deleted", "linked", "unlinked")
 LATER_ROOTS: Final = ("now", "call", "calls", "turns")
 _OF_TRACE: Final = {CALL.name: CALL, TURN.name: TURN}
-RUN: Final[dict[str, ScalarT]] = {"ended": TEXT, "exit_code": NUMBER}
+_INSTANT: Final = ScalarT(Kind.TIMESTAMP)
+RUN: Final[dict[str, ScalarT]] = {
+    "ended": TEXT,
+    "exit_code": NUMBER,
+    "start": _INSTANT,
+    "end": _INSTANT,
+}
 """What `run.NAME` can be, with its type."""
 CONSTANTS: Final[dict[str, tuple[ScalarT, Value]]] = {
     "null": (NULL, None),
@@ -447,10 +456,22 @@ class Names:
             raise self.error(node, f'one value tells an item apart: [{key} == "A1"]')
         return key, value.value if isinstance(value, Const | InputOf) else None
 
+    def of_kind(self, node: ast.expr, side: Node, wanted: Type) -> Node:
+        """The operand; a literal text beside a time is the time that it writes."""
+        if not is_time(wanted):
+            return side
+        if isinstance(side, Items):
+            return replace(side, items=tuple(self.of_kind(node, i, wanted) for i in side.items))
+        read = as_time(side, ScalarT(wanted.kind) if isinstance(wanted, ScalarT) else wanted)
+        if read is side and isinstance(side, Const | InputOf) and isinstance(side.value, str):
+            text = json.dumps(side.value, ensure_ascii=False)
+            raise self.error(node, f"{text} is not {describe(wanted)}", how_written(wanted))
+        return read
+
     def _key(self, entity: EntityType, name: str, part: ast.expr) -> Node:
-        key = self.expression(part)
         spec = entity.by_name[name]
         wanted = ScalarT(Kind.DECIMAL if spec.kind is Kind.INT else spec.kind)
+        key = self.of_kind(part, self.expression(part), wanted)
         if not isinstance(key.type, ScalarT) or not comparable(wanted, key.type):
             raise self.error(
                 part,

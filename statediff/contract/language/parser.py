@@ -132,18 +132,6 @@ class CallTypes(TextTypes, PathTypes):
             raise self.error(node, f"a condition is expected, this is {describe(condition.type)}")
         return condition
 
-    def _number(self, node: ast.expr) -> Node:
-        return self._as_number(node, self.expression(node))
-
-    def _as_number(self, node: ast.expr, number: Node) -> Node:
-        if not (
-            isinstance(number.type, ScalarT)
-            and number.type.reference is None
-            and number.type.kind in (*NUMERIC, Kind.FLOAT, Kind.ANY)
-        ):
-            raise self.error(node, f"a number is expected, this is {describe(number.type)}")
-        return number
-
     def _call(self, node: ast.Call) -> Node:
         if not isinstance(node.func, ast.Name):
             raise no_function(node, self._segment)
@@ -242,10 +230,8 @@ class CallTypes(TextTypes, PathTypes):
         return Comprehension(element.type, node.col_offset, element, tuple(loops))
 
     def _scalar_call(self, node: ast.Call, name: str, shape: str) -> Node:
-        if shape in ("number", "within"):
-            numbers = tuple(self._number(a) for a in node.args)
-            kind = numbers[0].type if shape == "number" else BOOL
-            return Call(kind, node.col_offset, name, numbers)
+        if shape == "within":
+            return self._within(node)
         arguments = tuple(self.expression(a) for a in node.args)
         first = arguments[0].type
         if shape == "instant":
@@ -297,6 +283,8 @@ class CallTypes(TextTypes, PathTypes):
 
 
 _INSTEAD: Final = {
+    "abs": "write within(a, b, t), or compare twice",
+    "local_timestamp": 'write the time in quotes beside the field: it.at > "2026-01-31T09:00:00"',
     "appended": "write `new.F == it.F + …`",
     "join": "compare the list",
 }
@@ -318,9 +306,6 @@ _READ_AS: Final[Mapping[frozenset[Kind | None], str]] = {
     frozenset(
         {Kind.TIMESTAMP, Kind.TEXT}
     ): 'read the text as one: `timestamp("2026-01-31T09:00:00Z")`',
-    frozenset({Kind.LOCAL_TIMESTAMP, Kind.TEXT}): (
-        'read the text as one: `local_timestamp("2026-01-31T09:00:00")`'
-    ),
     frozenset({Kind.DATE, Kind.TEXT}): 'read the text as one: `date("2026-01-31")`',
 }
 """Two kinds that are compared → what makes one of them the other."""
@@ -478,6 +463,7 @@ class _Checker(CallTypes):
         return parts[0] if len(parts) == 1 else And(BOOL, node.col_offset, tuple(parts))
 
     def _pair(self, node: ast.Compare, op: str, left: Node, right: Node, text: str) -> Node:
+        left, right = self.of_kind(node, left, right.type), self.of_kind(node, right, left.type)
         left, right = self._through_rules(left, right, op), self._through_rules(right, left, op)
         if op in ("in", "not in"):
             self._membership(node, left, right)
@@ -577,6 +563,10 @@ class _Checker(CallTypes):
         )
 
     def _arithmetic(self, node: ast.BinOp) -> Node:
+        if isinstance(node.op, ast.Sub):
+            left, right = self._pair_of_times(node.left, node.right)
+            if left is not None and right is not None:
+                return Arithmetic(NUMBER, node.col_offset, "-", left, right)
         left, right = self.expression(node.left), self.expression(node.right)
         if isinstance(node.op, ast.Add) and (held := joined(left.type, right.type)):
             return Arithmetic(held, node.col_offset, "+", left, right)

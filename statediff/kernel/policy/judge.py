@@ -59,6 +59,7 @@ from statediff.kernel.policy.steps import step, turn
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Diff
 from statediff.model.explanation import Reason, cause
+from statediff.model.readings import Timeline
 from statediff.model.trace import NO_TRACE, NoAnswer, RunEnding, Trace
 from statediff.model.values import Observed
 from statediff.model.verdict import (
@@ -91,6 +92,8 @@ class Evidence:
     trace: Trace = NO_TRACE
     ending: RunEnding | None = None
     """How the run ended; None where nobody knows."""
+    timeline: Timeline | None = None
+    """When the run began and ended; None where nobody knows."""
     moments: IntermediateStates = NO_INTERMEDIATE_STATES
     held: Mapping[str, Finding] = field(default_factory=dict)
     """Clauses that are known to hold, which are not evaluated."""
@@ -210,6 +213,7 @@ def _trial(contract: Contract, evidence: Evidence) -> _Trial:
         evidence.answer,
         who,
         evidence.ending,
+        evidence.timeline,
     )
     context.fields = contract.fields_read
     context.tell = WHOLE if evidence.explains else BRIEF

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from statediff.contract.language.syntax import (
     TEXT,
@@ -284,12 +285,22 @@ def _bag_of(node: Node, world: World, env: Env) -> Bag:
 # ---------------------------------------------------------------- values
 
 
+_OF_RUN: Final = {
+    "ended": "how",
+    "exit_code": "exit_code",
+    "start": "agent_started_at",
+    "end": "agent_finished_at",
+}
+
+
 def read_outcome(node: AnswerOf | RunOf, world: World) -> Result:
     """A value of the answer, or how the run ended; open where nobody could read or follow it."""
     if isinstance(node, RunOf):
-        if world.ending is None:
-            return Some(null=False)
-        return world.ending.how if node.name == "ended" else world.ending.exit_code
+        told, moments = world.ending, world.timeline
+        if node.name in ("ended", "exit_code"):
+            return Some(null=False) if told is None else getattr(told, _OF_RUN[node.name])
+        moment = None if moments is None else getattr(moments, _OF_RUN[node.name])
+        return Some(null=False) if moment is None else moment
     if isinstance(world.answer, NoAnswer):
         return Some(null=False) if world.answer.is_unread else NO_VALUE
     said = world.answer.get(node.name, ABSENT)

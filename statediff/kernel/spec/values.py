@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
 from statediff.model.batches import Row
+from statediff.model.readings import Timeline
 from statediff.model.trace import NoAnswer, RunEnding
 from statediff.model.values import (
     ABSENT,
@@ -108,6 +109,8 @@ class World:
     """The side that `now` is."""
     ending: RunEnding | None = None
     """How the run ended; None where nobody knows."""
+    timeline: Timeline | None = None
+    """When it began and ended; None where nobody knows."""
 
     def table(self, side: str, type_name: str) -> Table:
         """All that is known of the type on that side."""
