@@ -332,6 +332,8 @@ def is_by_agent(of: Argument) -> bool:
     if isinstance(of, Explanation):
         if of.reason is Reason.RECORDED:
             return not _OF_AGENT.isdisjoint(_said(of).split(": "))
+        if of.reason is Reason.ANSWER_UNCLEAR:
+            return True
         return any(map(is_by_agent, of.arguments))
     return isinstance(of, tuple) and any(map(is_by_agent, of))
 
