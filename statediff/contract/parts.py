@@ -49,7 +49,6 @@ Reason = Annotated[
 Version = Annotated[
     str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", description="three numbers, e.g. 1.0.0")
 ]
-Weight = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
 
 
 class Part(BaseModel):

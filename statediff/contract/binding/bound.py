@@ -169,15 +169,6 @@ class Contract:
                 declared[op, rule.type] = max(known, rule.label, key=RISK.index)
         return declared
 
-    @cached_property
-    def weights(self) -> Mapping[Label, int]:
-        w = self.document.weights
-        return {
-            Label.REVERSIBLE: w.reversible,
-            Label.CONDITIONAL: w.conditional,
-            Label.IRREVERSIBLE: w.irreversible,
-        }
-
     @property
     def needs_answer(self) -> bool:
         return bool(self.asked or self.claims)

@@ -141,7 +141,7 @@ class CallTypes(TextTypes, PathTypes):
             raise self.unknown(
                 node,
                 f"unknown function `{name}`",
-                suggest(name, FUNCTIONS) or _INSTEAD.get(name) or "known: " + ", ".join(FUNCTIONS),
+                GONE.get(name) or suggest(name, FUNCTIONS) or "known: " + ", ".join(FUNCTIONS),
             )
         if function.shape == "path":
             return self._reaches(node)
@@ -282,7 +282,7 @@ class CallTypes(TextTypes, PathTypes):
         compile_regex(pattern.value, node.col_offset)
 
 
-_INSTEAD: Final = {
+GONE: Final = {
     "abs": "write within(a, b, t), or compare twice",
     "local_timestamp": 'write the time in quotes beside the field: it.at > "2026-01-31T09:00:00"',
     "appended": "write `new.F == it.F + …`",

@@ -15,7 +15,7 @@ from statediff.contract.clauses.patterns import Pattern
 from statediff.kernel.policy.frame import ExplainedDelta
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Diff
+from statediff.model.delta import Diff, Label
 from statediff.model.explanation import Reason, cause
 from statediff.model.verdict import (
     ClauseTruth,
@@ -28,6 +28,8 @@ from statediff.model.verdict import (
     Verdict,
 )
 
+WEIGHTS: Final = {Label.REVERSIBLE: 1, Label.CONDITIONAL: 3, Label.IRREVERSIBLE: 10}
+"""The weight of a change in the forbidden-effect rate [SSD eq. 6]."""
 _STAGES: Final = {stage: at for at, stage in enumerate(Stage)}
 _TRUTHS: Final = {Truth.FAILS: 0, Truth.UNKNOWN: 1, Truth.HOLDS: 2}
 _VERDICTS: Final = {
@@ -111,12 +113,11 @@ def metrics(
             wanted += 1
             reached += truths.get(clause.id) is Truth.HOLDS
     recall = Fraction(reached, wanted) if wanted else None
-    weights = contract.weights
     # What ν hides is no delta, unless a forbid clause matches it all the same.
     hidden = (h.delta for h in diff.hidden if not h.by_boundary and h.delta.id in violations)
     deltas = (*diff.deltas, *hidden)
-    total = sum(weights[d.label] for d in deltas)
-    harmful = sum(weights[d.label] for d in deltas if d.id in violations)
+    total = sum(WEIGHTS[d.label] for d in deltas)
+    harmful = sum(WEIGHTS[d.label] for d in deltas if d.id in violations)
     return Metrics(precision, recall, Fraction(harmful, max(1, total)))
 
 
