@@ -383,6 +383,10 @@ KNOWN = ", ".join(FUNCTIONS)
         ("len()", 0, "len(…) takes 1 argument, found 0", ""),
         ("len(1, 2)", 0, "len(…) takes 1 argument, found 2", ""),
         (
+            'search(it.t, "\\byes\\b")', 13,
+            "`\\b` in a text is a backspace, no edge of a word", 'write "\\\\byes\\\\b"',
+        ),
+        (
             "it.at - it.day", 8,
             "a timestamp value and a date value are no two times of one kind", "",
         ),

@@ -279,6 +279,13 @@ class CallTypes(TextTypes, PathTypes):
                 if is_turned
                 else "no value of a state may become a pattern",
             )
+        if "\b" in pattern.value:
+            written = self._segment(node.args[1]).replace("\\b", "\\\\b")
+            raise self.error(
+                node.args[1],
+                "`\\b` in a text is a backspace, no edge of a word",
+                f"write {written}",
+            )
         compile_regex(pattern.value, node.col_offset)
 
 
