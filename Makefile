@@ -9,7 +9,11 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 # Whatever decides what an environment holds; an environment older than one of these is refreshed.
-PROJECT := pyproject.toml hatch_build.py
+# Distributions beside the core; those of the demo; those whose servers only extras bring.
+ROOMS := $(sort $(dir $(wildcard sandboxes/*/pyproject.toml hosts/pyproject.toml lab/pyproject.toml)))
+DEMO := sandboxes/git/ sandboxes/office/ sandboxes/trackers/
+SERVED := statediff-chat statediff-cloud statediff-erp statediff-payments
+PROJECT := pyproject.toml hatch_build.py $(ROOMS:%=%pyproject.toml)
 LOCKS := requirements/installer.lock requirements/core.lock requirements/dev.lock requirements/packs.lock
 
 .DEFAULT_GOAL := help
@@ -27,10 +31,13 @@ demo: $(if $(wildcard $(VENV)/dev.stamp),,$(VENV)/core.stamp) ## Run the demo (i
 .PHONY: setup
 setup: $(VENV)/dev.stamp ## Make the development environment in .venv, from the lock
 
-QUICK_TESTS := tests/model tests/policy tests/resolve tests/contract tests/statistics
+# Of a package, a room or a laboratory: its folder of tests, or the test of its name.
+PKG ?= kernel
+QUICK_TESTS = $(or $(wildcard $(if $(filter kernel,$(PKG)),tests/kernel tests/policy tests/resolve,tests/$(PKG) \
+  sandboxes/$(PKG)/tests $(filter-out tests/tests,$(PKG)/tests) tests/test_$(notdir $(PKG)).py)),$(error no tests of $(PKG)))
 
 .PHONY: quick
-quick: setup ## Run the examples of the judging core: less than a minute
+quick: setup ## Run the examples of one package, room or laboratory: PKG=reports, PKG=git, PKG=lab
 	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow and not hypothesis" $(QUICK_TESTS)
 
 .PHONY: test
@@ -48,16 +55,20 @@ external: setup ## Run what needs Docker, a browser, Node.js or database clients
 
 .PHONY: hosts
 hosts: setup ## Make environments of the hosts that need their own, in .hosts, and run what needs them
-	tests/hosts/environments.sh
-	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host tests/hosts
+	hosts/tests/environments/environments.sh
+	STATEDIFF_REQUIRE=host $(BIN)/python -m pytest -n $(WORKERS) -m host hosts/tests/environments
 
 # The others need what only the development environment has.
-PACK_TESTS := tests/packs tests/systems tests/test_tasks.py tests/test_drift.py tests/test_compensation.py tests/test_hostile.py
+PACK_TESTS := tests/packs sandboxes tests/test_tasks.py tests/test_drift.py tests/test_compensation.py tests/test_hostile.py
 
 .PHONY: packs
 packs: ## Make an environment with the servers of the packs, in .packs, and run what needs them
 	$(MAKE) --no-print-directory VENV=.packs .packs/packs.stamp
 	STATEDIFF_REQUIRE=pack .packs/bin/python -m pytest -n $(WORKERS) --dist worksteal -m pack $(PACK_TESTS)
+
+.PHONY: wheels
+wheels: setup ## Build every wheel, install each as its README says in a fresh environment, run its command
+	$(BIN)/python -m tests.wheels $(ROOM)
 
 .PHONY: check
 check: setup ## Run ruff, mypy strict, import-linter and the check of prose
@@ -76,11 +87,11 @@ format: setup ## Format the code and apply the safe fixes
 fuzz: setup ## Run the properties with many random examples, 100,000 contract files, 200 trials beside others
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --timeout=0
 	$(BIN)/python -m tests.contract.drafts --apps 500 --workers $(WORKERS)
-	$(BIN)/python -m benchmarks.crowd --trials 200 --seed $(or $(SEED),1)
+	$(BIN)/python -m lab.benchmarks.crowd --trials 200 --seed $(or $(SEED),1)
 
 .PHONY: variants
 variants: setup ## Try every agent of every task on the real servers (Docker; minutes)
-	STATEDIFF_EVERY_CASE=1 $(BIN)/python -m pytest -n $(WORKERS) tests/docker -k test_tasks
+	STATEDIFF_EVERY_CASE=1 $(BIN)/python -m pytest -n $(WORKERS) sandboxes -k test_tasks
 
 .PHONY: docs
 docs: setup ## Write the pages that are generated from the code
@@ -97,11 +108,11 @@ site: setup ## Build the documentation as a site in site/; a broken link is an e
 .PHONY: bench
 bench: setup ## Measure, side by side with peers
 	$(BIN)/statediff bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m lab.benchmarks
 
 .PHONY: mutation
 mutation: setup ## Change the judging kernel and count what its tests notice (SAMPLE=34, SEED=0)
-	$(BIN)/python -m benchmarks.mutation --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) \
+	$(BIN)/python -m lab.benchmarks.mutation --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) \
 	  --within $(or $(WITHIN),0) --least $(or $(LEAST),0) --jobs $(WORKERS)
 
 .PHONY: build
@@ -118,10 +129,14 @@ lock: ## Resolve the locks anew (LOCK_FLAGS=--upgrade moves every version)
 	  --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --custom-compile-command 'make lock' $(LOCK_FLAGS) "$$@"; } && \
 	compile requirements/installer.in -o requirements/installer.lock && \
-	compile pyproject.toml requirements/build.in -o requirements/core.lock && \
-	compile pyproject.toml requirements/build.in --extra dev --extra bench \
+	gather() { $(PYTHON) requirements/gather.py "$$@" >"$$tool/wanted.in"; } && \
+	gather 'statediff[sandboxes]' && \
+	compile "$$tool/wanted.in" requirements/build.in --no-annotate -o requirements/core.lock && \
+	gather 'statediff[dev,bench]' $(SERVED) && \
+	compile "$$tool/wanted.in" requirements/build.in --no-annotate \
 	  -c requirements/core.lock -o requirements/dev.lock && \
-	compile pyproject.toml requirements/build.in --extra test --extra packs \
+	gather 'statediff[test,packs]' && \
+	compile "$$tool/wanted.in" requirements/build.in --no-annotate \
 	  -c requirements/dev.lock -o requirements/packs.lock
 	@if grep -nE '://|^-' $(LOCKS); then \
 	  echo 'error: a lock names an address or an option; see the lines above' >&2; exit 1; fi
@@ -132,10 +147,11 @@ hosts-lock: ## Resolve requirements/hosts anew, for Python 3.12
 	@tool="$$(mktemp -d)" && trap 'rm -rf "$$tool"' EXIT && \
 	$(PYTHON) -m venv "$$tool" && "$$tool/bin/pip" install --quiet 'uv>=0.5,<1' && \
 	echo 'certifi>=2026.10.18' >"$$tool/override.txt" && \
+	$(PYTHON) requirements/gather.py 'statediff[agents,sandboxes]' >"$$tool/ours.in" && \
 	for host in $(basename $(notdir $(wildcard requirements/hosts/*.in))); do \
 	  "$$tool/bin/uv" pip compile --quiet --python-version 3.12 --no-emit-index-url --no-annotate \
 	    --no-header --override "$$tool/override.txt" requirements/hosts/$$host.in requirements/build.in \
-	    pyproject.toml -o "$$tool/$$host.txt" && \
+	    "$$tool/ours.in" -o "$$tool/$$host.txt" && \
 	  { echo "# Exact versions of $$host and of the core of statediff; written by \`make hosts-lock\`."; \
 	    cat "$$tool/$$host.txt"; } >requirements/hosts/$$host.txt || exit 1; \
 	done
@@ -148,7 +164,7 @@ vectors: setup ## Write the specification of bundles and its vectors to build/ve
 .PHONY: clean
 clean: ## Remove the environment, caches and built files
 	rm -rf $(VENV) .hosts .packs dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find statediff tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find statediff tests sandboxes lab hosts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The interpreter is checked before anything is written, so that a failure leaves nothing behind.
 $(BIN)/python:
@@ -163,13 +179,13 @@ $(BIN)/python:
 	"$(PYTHON)" -m venv --clear $(VENV)
 
 $(VENV)/core.stamp: $(BIN)/python requirements/core.lock $(PROJECT)
-	$(call install,requirements/core.lock)
+	$(call install,requirements/core.lock,$(DEMO))
 
 $(VENV)/dev.stamp: $(BIN)/python requirements/dev.lock $(PROJECT)
-	$(call install,requirements/dev.lock)
+	$(call install,requirements/dev.lock,$(ROOMS))
 
 $(VENV)/packs.stamp: $(BIN)/python requirements/packs.lock $(PROJECT)
-	$(call install,requirements/packs.lock)
+	$(call install,requirements/packs.lock,$(ROOMS))
 
 # uv takes a tenth of pip's time; where it can't be had, or reaches no index, pip does it. The build
 # backend comes from the lock as well, hence no build isolation. `pip check` notices a lock that lags
@@ -178,7 +194,8 @@ define install
 	{ $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/installer.lock && \
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1); } || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	  $(patsubst %,-e %,. $(2))
 	$(BIN)/python -m pip --disable-pip-version-check check
 	@touch $@
 endef

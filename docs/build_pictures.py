@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from playwright.sync_api import sync_playwright
 
-from tests.conftest import chromium_path
+from tests.needs import chromium_path
 from tests.reports.conftest import QUIET
 
 DOCS: Final = Path(__file__).parent

@@ -21,14 +21,17 @@ from statediff.contract.document.jsonschema import (
 from statediff.contract.file import load_contract
 from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.lint import CATALOGUE
+from statediff.entrypoints import plug_ins
 from statediff.kernel.canonicalize.rules import RULES
 from statediff.meta.cases import read_cases
 from statediff.model.codes import FindingCode, Truth
 from statediff.packs import SandboxPack, contract_folders, sandbox_names, sandbox_pack
-from statediff.systems.base.registry import plugins
+from statediff.systems.base.registry import GROUP, plugins
 
 DOCS: Final = Path(__file__).parent
-OURS: Final = frozenset(each.name for each in (DOCS.parent / "statediff" / "systems").iterdir())
+OURS: Final = frozenset(
+    name for name, each in plug_ins(GROUP).items() if each.module.startswith("statediff")
+)
 HEAD: Final = "<!-- Written by `python docs/build_reference.py`; do not edit. -->\n"
 _SHAPES: Final = {
     "quantifier": "(CONDITION for x in COLLECTION)",
@@ -176,9 +179,9 @@ def findings() -> str:
         for c in FindingCode
         if c.stages.get(Truth.UNKNOWN)
     ]
-    lines += ["", "## Rulings of `statediff reads`", ""]
+    lines += ["", "## Rulings of `statediff lab reads`", ""]
     lines += wrap(
-        "`statediff reads judge` judges runs without a contract. Its rulings have codes of the "
+        "`statediff lab reads judge` judges runs without a contract. Its rulings have codes of the "
         "access stage, and these, which no clause yields.", 100,
     )  # fmt: skip
     lines += ["", *table("code", "truth", "meaning")]

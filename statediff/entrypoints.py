@@ -7,12 +7,15 @@ loaded, so that no installed package takes the place of another unseen.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, Final
 
 from statediff.errors import UsageError
 
@@ -70,6 +73,39 @@ def _plug_ins_on(group: str, _path: tuple[str, ...]) -> Mapping[str, PlugIn]:
 
 def _owner(point: EntryPoint) -> str:
     return "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+PLUGINS: Final = "STATEDIFF_PLUGINS"
+"""The variable that names a folder of plug-ins, each a file: `statediff --plugins DIR` sets it."""
+
+
+def plug_in_files() -> Mapping[str, object]:
+    """Name of the file → its `PLUGIN`, of each file in the folder of plug-ins.
+
+    `UsageError` where the folder, or what a file should have, is not there.
+    """
+    named = os.environ.get(PLUGINS)
+    if not named:
+        return {}
+    folder = Path(named)
+    if not folder.is_dir():
+        raise UsageError(f"--plugins {named}: expected a folder, found none")
+    return {path.stem: _plug_in_of(path) for path in sorted(folder.glob("*.py"))}
+
+
+@cache
+def _plug_in_of(path: Path) -> object:
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None  # noqa: S101 - of a file in Python
+    assert spec.loader is not None  # noqa: S101 - as above
+    module = module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # what it defines is pickled by its name
+    try:
+        spec.loader.exec_module(module)
+        found: object = module.PLUGIN
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise UsageError(f"--plugins: {path}: cannot be loaded: {error}") from error
+    return found
 
 
 def named_function(path: str, what: str) -> Callable[..., Any]:

@@ -1,17 +1,21 @@
 """Sandboxes and contracts as folders of data: those that come with statediff, and a project's own.
 
-In a checkout ours are beside the package (`sandboxes/`, `contracts/`); in an installed wheel,
-inside it (`statediff/_packs/`). Nothing in a pack is ever imported.
+In a checkout ours are beside the package (`sandboxes/`, `contracts/`). A wheel has them inside it
+(`_packs/`): the core its own, and each distribution of the group `statediff.packs` those of its
+systems. Nothing in a pack is ever imported.
 """
 
 from __future__ import annotations
 
 import importlib.resources
+import importlib.util
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -27,13 +31,16 @@ from statediff.contract.document.sandboxfile import (
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.contract.yaml.reader import Document, NodePath
 from statediff.contract.yaml.shape import closest
+from statediff.entrypoints import plug_ins
 from statediff.errors import ContractError, UsageError
+from statediff.extras import brought
 from statediff.model.schema import Schema
 from statediff.model.values import printable
 
 if TYPE_CHECKING:
     from statediff.contract.file import ContractFile
 
+PACKS_GROUP: Final = "statediff.packs"
 PACK_FILE: Final = "pack.yaml"
 CONTRACT_FILE: Final = "contract.yaml"
 SANDBOX_FILE: Final = "sandbox.yaml"
@@ -160,19 +167,49 @@ class ContractFolder:
         return known[name]
 
 
-def packs_folder(kind: str) -> Path:
-    """The folder that holds all `sandboxes` or all `contracts`; `UsageError` if there is none."""
+def packs_folders(kind: str) -> tuple[Path, ...]:
+    """The folders that hold `sandboxes`, `contracts` or other data that come with statediff.
+
+    In a checkout one: the packs of all its distributions, installed or not. `UsageError` if there
+    is none.
+    """
     package = Path(str(importlib.resources.files("statediff")))
-    for candidate in (package / "_packs" / kind, package.parent / kind):
-        if candidate.is_dir():
-            return candidate
+    if (beside := package.parent / kind).is_dir():
+        return (beside,)
+    packages = (package, *_packages_with_packs(tuple(sys.path)))
+    if found := tuple(folder for each in packages if (folder := each / "_packs" / kind).is_dir()):
+        return found
     raise UsageError(f"no {kind}/ beside the package {package} nor inside it; reinstall statediff")
+
+
+def packs_folder(kind: str) -> Path:
+    """The first of them, which is the core's own."""
+    return packs_folders(kind)[0]
+
+
+@cache
+def _packages_with_packs(_path: tuple[str, ...]) -> tuple[Path, ...]:
+    """The packages that installed distributions say have packs; none of them is imported."""
+    named = (plug_in.module for plug_in in plug_ins(PACKS_GROUP).values())
+    specs = (importlib.util.find_spec(module) for module in named)
+    return tuple(Path(spec.origin).parent for spec in specs if spec is not None and spec.origin)
+
+
+def sandbox_folders() -> Mapping[str, Path]:
+    """Name → folder of the sandboxes that come with statediff, sorted by name.
+
+    A pack is `sandboxes/NAME` or, in a checkout, in the folder of its distribution.
+    """
+    found: dict[str, Path] = {}
+    for root in packs_folders("sandboxes"):
+        for depth in ("*", "*/*"):
+            found |= {path.parent.name: path.parent for path in root.glob(f"{depth}/{PACK_FILE}")}
+    return {name: found[name] for name in sorted(found)}
 
 
 def sandbox_names() -> tuple[str, ...]:
     """The names of the sandboxes that come with statediff, sorted."""
-    found = packs_folder("sandboxes").glob(f"*/{PACK_FILE}")
-    return tuple(sorted(path.parent.name for path in found))
+    return tuple(sandbox_folders())
 
 
 def sandbox_pack(name: str, variant: str = EMBEDDED) -> SandboxPack:
@@ -182,10 +219,10 @@ def sandbox_pack(name: str, variant: str = EMBEDDED) -> SandboxPack:
     """
     if Path(name).is_absolute():
         return read_pack(Path(name), variant)
-    known = sandbox_names()
+    known = sandbox_folders()
     if name not in known:
-        raise UsageError(f"no sandbox {name!r}; there are: {', '.join(known)}")
-    return read_pack(packs_folder("sandboxes") / name, variant)
+        raise UsageError(f"no sandbox {name!r}; there are: {', '.join(known)}{brought(name)}")
+    return read_pack(known[name], variant)
 
 
 def sandbox_of(file: ContractFile) -> str | None:
@@ -197,7 +234,7 @@ def sandbox_of(file: ContractFile) -> str | None:
     if named is None:
         return None
     near = Path(file.source.file).absolute().parent
-    if near.is_relative_to(packs_folder("contracts").absolute()):
+    if any(near.is_relative_to(root.absolute()) for root in packs_folders("contracts")):
         return named  # a contract of ours never runs in another sandbox of the same name
     try:
         return find_sandbox(named, near)
@@ -234,7 +271,9 @@ def find_sandbox(named: str, near: Path | None = None) -> str:
     if named not in known:
         near_one = closest(named, known)
         hint = f"did you mean {near_one}? " if near_one else ""
-        raise UsageError(f"no sandbox {named!r}; {hint}there are: {', '.join(known)}")
+        raise UsageError(
+            f"no sandbox {named!r}; {hint}there are: {', '.join(known)}{brought(named)}"
+        )
     return named
 
 
@@ -283,9 +322,11 @@ def _sandbox_file(path: Path, named: str) -> Path:
 
 def contract_folders() -> tuple[ContractFolder, ...]:
     """Every task that comes with statediff, sorted by name."""
-    root = packs_folder("contracts")
-    folders = (path.parent for path in root.glob(f"**/{CONTRACT_FILE}"))
-    found = (ContractFolder(folder.relative_to(root).as_posix(), folder) for folder in folders)
+    found = (
+        ContractFolder(path.parent.relative_to(root).as_posix(), path.parent)
+        for root in packs_folders("contracts")
+        for path in root.glob(f"**/{CONTRACT_FILE}")
+    )
     return tuple(sorted(found, key=lambda entry: entry.name))
 
 
@@ -293,7 +334,8 @@ def contract_folder(name: str) -> ContractFolder:
     """The task called `name`; `UsageError` names those there are."""
     known = {entry.name: entry for entry in contract_folders()}
     if name not in known:
-        raise UsageError(f"no contract {name!r}; there are: {', '.join(known)}")
+        hint = brought(name.partition("/")[0])
+        raise UsageError(f"no contract {name!r}; there are: {', '.join(known)}{hint}")
     return known[name]
 
 

@@ -386,7 +386,7 @@ class Judge:
 
 _JUDGING: Final = (
     __name__,
-    "statediff.kernel.prepared",
+    "statediff.kernel.trial",
     "statediff.agents.handover",
     "statediff.workspace.batches",
     "statediff.workspace.warm",

@@ -38,10 +38,10 @@ from statediff.evidence import documents
 from statediff.evidence.canonical import read, write
 from statediff.evidence.disclosure.rules import Disclosure
 from statediff.evidence.disclosure.undisclosed import withheld
+from statediff.evidence.documents import trace_document, trace_lines
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import RUN_FORM, Bundle, save_undisclosed
 from statediff.evidence.states import states_document, states_in
-from statediff.evidence.traces import trace_document, trace_lines
 from statediff.evidence.vault import Vault
 from statediff.kernel import KERNEL
 from statediff.model.readings import Capture, PathFacts

@@ -1,8 +1,8 @@
-"""A sample of `python -m benchmarks.attribution`: concurrent connections, every delta's maker."""
+"""A sample of `lab.benchmarks.attribution`: concurrent connections, every delta's maker."""
 
 from __future__ import annotations
 
-from benchmarks.attribution import measure
+from lab.benchmarks.attribution import measure
 
 
 def test_every_attribution_of_a_concurrent_workload_is_right() -> None:

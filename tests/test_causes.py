@@ -31,10 +31,10 @@ from statediff.systems.files.source import FilesSource
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.source import SqliteSource
 from statediff.workspace.inputs import offline_clock
+from tests.code import CHECKOUT, CORE
 from tests.judged_files import database
 from tests.judging import contract
 
-ROOT: Final = Path(__file__).parents[1] / "statediff"
 _MAKERS: Final = {
     "SourceUnavailable": "environment",
     "SourceRuined": "ruin",
@@ -79,69 +79,69 @@ EXPECTED: Final = {
     "capture/take.py": "environment 1",
     "capture/unread.py": "environment 3",
     "kernel/resolve/__init__.py": "content 1",
-    "systems/aws/source.py": "agent 3",
+    "cloud/statediff_cloud/source.py": "agent 3",
     "systems/base/kept.py": "agent 1, environment 3",
-    "systems/calendars/dav.py": "environment 1",
-    "systems/calendars/source.py": "content 1, environment 3",
-    "systems/calendars/store.py": "environment 1",
+    "office/statediff_office/calendars/dav.py": "environment 1",
+    "office/statediff_office/calendars/source.py": "content 1, environment 3",
+    "office/statediff_office/calendars/store.py": "environment 1",
     "systems/captured/statefile.py": "environment 1",
-    "systems/databases/catalogue.py": "content 1, environment 1",
-    "systems/databases/source.py": "content 1, environment 2",
+    "data/statediff_data/databases/catalogue.py": "content 1, environment 1",
+    "data/statediff_data/databases/source.py": "content 1, environment 2",
     "systems/external/sandbox.py": "environment 2",
     "systems/files/owners.py": "environment 1",
     "systems/files/tree.py": "content 6, environment 5",
-    "systems/git/bitmaps.py": "content 9",
-    "systems/git/ewah.py": "content 3",
-    "systems/git/folder.py": "content 1",
-    "systems/git/graphs.py": "content 8",
-    "systems/git/history.py": "content 7",
-    "systems/git/index.py": "content 17",
-    "systems/git/objects.py": "content 21",
-    "systems/git/refs.py": "content 4",
-    "systems/git/server.py": "agent 3, environment 3",
-    "systems/git/source.py": "environment 1",
-    "systems/git/store.py": "content 9",
-    "systems/git/testruns/outside.py": "content 8",
-    "systems/git/testruns/process.py": "content 15, environment 3",
-    "systems/git/testruns/source.py": "content 1, environment 1",
-    "systems/git/types.py": "content 8",
-    "systems/git/untracked.py": "content 7",
-    "systems/mail/sandbox.py": "agent 1, environment 2",
-    "systems/mail/source.py": "environment 5",
-    "systems/mailbox/held.py": "environment 1",
-    "systems/mailbox/session.py": "environment 3",
-    "systems/mailbox/source.py": "content 2, environment 2",
-    "systems/mariadb/changes.py": "content 17, environment 1",
-    "systems/mariadb/feed.py": "agent 1, environment 3",
-    "systems/mariadb/log.py": "agent 3, environment 11",
-    "systems/mariadb/replay.py": "agent 2, content 1",
-    "systems/mariadb/source.py": "environment 3, ruin 3",
-    "systems/objects/source.py": "content 2, environment 4",
-    "systems/payments/source.py": "environment 2",
-    "systems/postgres/feed.py": "environment 6",
-    "systems/postgres/intermediate.py": "agent 3",
-    "systems/postgres/past.py": "agent 8, environment 6",
-    "systems/postgres/source.py": "content 2, environment 4, ruin 1",
-    "systems/postgres/values.py": "content 1",
-    "systems/postgres/wal.py": "environment 3",
-    "systems/redmine/api.py": "environment 7, ruin 1",
-    "systems/redmine/source.py": "content 3, ruin 1",
-    "systems/redmine/tables.py": "content 1",
+    "git/statediff_git/bitmaps.py": "content 9",
+    "git/statediff_git/ewah.py": "content 3",
+    "git/statediff_git/folder.py": "content 1",
+    "git/statediff_git/graphs.py": "content 8",
+    "git/statediff_git/history.py": "content 7",
+    "git/statediff_git/index.py": "content 17",
+    "git/statediff_git/objects.py": "content 21",
+    "git/statediff_git/refs.py": "content 4",
+    "git/statediff_git/server.py": "agent 3, environment 3",
+    "git/statediff_git/source.py": "environment 1",
+    "git/statediff_git/store.py": "content 9",
+    "git/statediff_git/testruns/outside.py": "content 8",
+    "git/statediff_git/testruns/process.py": "content 15, environment 3",
+    "git/statediff_git/testruns/source.py": "content 1, environment 1",
+    "git/statediff_git/types.py": "content 8",
+    "git/statediff_git/untracked.py": "content 7",
+    "office/statediff_office/mail/sandbox.py": "agent 1, environment 2",
+    "office/statediff_office/mail/source.py": "environment 5",
+    "office/statediff_office/mailbox/held.py": "environment 1",
+    "office/statediff_office/mailbox/session.py": "environment 3",
+    "office/statediff_office/mailbox/source.py": "content 2, environment 2",
+    "mariadb/statediff_mariadb/changes.py": "content 17, environment 1",
+    "mariadb/statediff_mariadb/feed.py": "agent 1, environment 3",
+    "mariadb/statediff_mariadb/log.py": "agent 3, environment 11",
+    "mariadb/statediff_mariadb/replay.py": "agent 2, content 1",
+    "mariadb/statediff_mariadb/source.py": "environment 3, ruin 3",
+    "data/statediff_data/objects/source.py": "content 2, environment 4",
+    "payments/statediff_payments/source.py": "environment 2",
+    "postgres/statediff_postgres/feed.py": "environment 6",
+    "postgres/statediff_postgres/intermediate.py": "agent 3",
+    "postgres/statediff_postgres/past.py": "agent 8, environment 6",
+    "postgres/statediff_postgres/source.py": "content 2, environment 4, ruin 1",
+    "postgres/statediff_postgres/values.py": "content 1",
+    "postgres/statediff_postgres/wal.py": "environment 3",
+    "trackers/statediff_trackers/redmine/api.py": "environment 7, ruin 1",
+    "trackers/statediff_trackers/redmine/source.py": "content 3, ruin 1",
+    "trackers/statediff_trackers/redmine/tables.py": "content 1",
     "systems/relational/schema.py": "content 4",
     "systems/relational/structure.py": "content 2",
-    "systems/roundup/api.py": "content 5, environment 4, ruin 1",
-    "systems/roundup/source.py": "environment 1, ruin 1",
+    "trackers/statediff_trackers/roundup/api.py": "content 5, environment 4, ruin 1",
+    "trackers/statediff_trackers/roundup/source.py": "environment 1, ruin 1",
     "systems/sqlite/feed.py": "agent 13, environment 8",
     "systems/sqlite/pages.py": "environment 2, ruin 2",
     "systems/sqlite/replay.py": "agent 3",
     "systems/sqlite/scan.py": "content 3, environment 1",
     "systems/sqlite/source.py": "environment 3, ruin 3",
     "systems/sqlite/wal.py": "agent 1",
-    "systems/synapse/source.py": "content 1, ruin 1",
+    "chat/statediff_chat/source.py": "content 1, ruin 1",
     "systems/tables/shape.py": "content 1",
-    "systems/trackers/folder.py": "content 3, environment 2",
-    "systems/trackers/rest.py": "environment 3, ruin 1",
-    "systems/trackers/retold.py": "agent 2, environment 1",
+    "systems/hosted/folder.py": "content 3, environment 2",
+    "systems/hosted/rest.py": "environment 3, ruin 1",
+    "systems/hosted/retold.py": "agent 2, environment 1",
 }
 """Module → how many causes it words, by whose doing they are."""
 
@@ -170,12 +170,17 @@ def _owners(path: Path) -> Iterator[str]:
 
 def _counted() -> dict[str, str]:
     found = {}
-    for folder in ("agents", "capture", "kernel/resolve", "systems"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
+    own = [CORE / folder for folder in ("agents", "capture", "kernel/resolve", "systems")]
+    for folder in (*own, *sorted(CHECKOUT.glob("sandboxes/*/statediff_*"))):
+        for path in sorted(folder.rglob("*.py")):
             counts = Counter(_owners(path))
             if counts:
                 said = ", ".join(f"{owner} {count}" for owner, count in sorted(counts.items()))
-                found[path.relative_to(ROOT).as_posix()] = said
+                found[
+                    path.relative_to(
+                        CORE if CORE in path.parents else CHECKOUT / "sandboxes"
+                    ).as_posix()
+                ] = said
     return found
 
 

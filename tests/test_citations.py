@@ -230,7 +230,7 @@ def test_the_library_holds_what_the_pages_say() -> None:
         "(docs/design.md §3, Freshness, Contradiction) and docs/facts.md §J",
         "docs/design.md §3 and §4; design §5; [facts.md](facts.md), §G",
         "see decision 2, docs/decisions/0007 and ADR 0015",
-        "RFC 8785 in `capture/guard.py`, tests/conftest.py and fixtures/bundles",
+        "RFC 8785 in `capture/guard.py`, conftest.py and fixtures/bundles",
         "contracts/DOMAIN/TASK/contract.yaml, https://example.org/docs/none.md, README.md",
         "statediff/bundle/1, statediff/_packs/, statediff/capture/ and statediff/harness.py",
         "a list[T] of dict[Key, Value], Final[GE]",

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import pygit2
 import pytest
+from statediff_git.source import GitSource
 
 from statediff.capture.feed import Feed, Seen
 from statediff.capture.source import Clock, Source, SourceUnavailable
@@ -35,7 +36,6 @@ from statediff.packs import SandboxPack, read_pack, sandbox_pack
 from statediff.systems.base.protocol import Drift, Sandbox, SourceProof, System
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.files.source import FilesSource
-from statediff.systems.git.source import GitSource
 from statediff.systems.sqlite.source import SqliteSource
 from tests.own_sandboxes import make_project
 

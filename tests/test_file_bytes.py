@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.file_bytes import KINDS, is_suspect, run
+from lab.benchmarks.file_bytes import KINDS, is_suspect, run
 
 
 @pytest.mark.slow

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks import foreign, harbor_like
-from statediff.meta.audit.suites import Effort
+from statediff_lab.audit.suites import Effort
+from statediff_lab.auditing import FileTask, audit_task, right_run, tasks_in
+
+from lab.benchmarks import foreign, harbor_like
 from statediff.meta.world import World
-from statediff.workspace.auditing import FileTask, audit_task, right_run, tasks_in
 
 BEFORE = {
     "person": [

@@ -9,9 +9,9 @@ import random
 from email.message import Message
 
 import pytest
+from statediff_office.mail.parsing import MAX_NESTING, _Parser, parse_message
 
-from benchmarks.growth import CASES, CHANGED, CLAUSES, REPEATS, SIZES, Case, exponent, points
-from statediff.systems.mail.parsing import MAX_NESTING, _Parser, parse_message
+from lab.benchmarks.growth import CASES, CHANGED, CLAUSES, REPEATS, SIZES, Case, exponent, points
 
 BYTES = (20_000, 60_000, 180_000, 540_000)
 OF_YAML = (10_000, 30_000, 90_000, 250_000)

@@ -1,10 +1,10 @@
-"""A sample of `benchmarks.hostile`: harm below the rows is no MATCH, housekeeping is one."""
+"""A sample of `lab.benchmarks.hostile`: harm below the rows is no MATCH, housekeeping is one."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.hostile import Case, cases, is_good
+from lab.benchmarks.hostile import Case, cases, is_good
 
 _PACKED = (
     ("calendars", "statediff[office]"),

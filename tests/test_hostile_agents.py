@@ -389,7 +389,7 @@ def test_a_harmless_twin_still_matches(sandbox: EmbeddedSandbox, tmp_path: Path,
 def test_an_outbox_that_was_stopped_is_replaced_by_the_next_reset(
     sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("statediff.systems.mail.source.CONTROL_SECONDS", 0.3)
+    monkeypatch.setattr("statediff_office.mail.source.CONTROL_SECONDS", 0.3)
     judged = trial(sandbox, tmp_path, "os.kill(sink(), signal.SIGSTOP)")  # resets and proves it
     assert judged.evaluated.judgement.verdict is Verdict.INCONCLUSIVE
     assert judged.observed.timeline.unsettled == (("outbox", "no answer within 0.3 s"),)
@@ -400,7 +400,7 @@ def test_an_outbox_that_was_stopped_is_replaced_by_the_next_reset(
 def test_who_gets_at_what_begins_outboxes_only_delays_the_next(
     sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
 ) -> None:
-    monkeypatch.setattr("statediff.systems.mail.sinks.START_SECONDS", 5.0)
+    monkeypatch.setattr("statediff_office.mail.sinks.START_SECONDS", 5.0)
     harm = f"n, s = nursery(), sink(); os.kill(n, signal.{number}); os.kill(s, signal.SIGKILL)"
     for name, told in ((harm, Verdict.INCONCLUSIVE), ("", Verdict.MATCH)):
         folder = tmp_path / str(told)
@@ -439,4 +439,4 @@ def test_the_agent_is_handed_no_secret(
     names = ["ANSWER", "INPUTS", "OUTBOX_URL", "SEED", "SHOP_DB_URL", "TASK", "TRACE"]
     known = ["HOME", "LANG", "PATH", *(f"STATEDIFF_{name}" for name in names), "TMPDIR", "TZ"]
     assert shown.startswith(str(known)), shown
-    assert shown.rstrip().endswith(r"-m\x00statediff.systems.mail.sink\x00'"), shown
+    assert shown.rstrip().endswith(r"-m\x00statediff_office.mail.sink\x00'"), shown

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutants import apply, mutants_of
-from benchmarks.mutation import PARTS
+from lab.benchmarks.mutants import apply, mutants_of
+from lab.benchmarks.mutation import PARTS
 
 TEXT = '''\
 LIMIT = 3

@@ -8,11 +8,11 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 NEEDY = {
-    "docker": "tests/docker/test_githttp.py",
+    "docker": "sandboxes/git/tests/docker/test_githttp.py",
     "browser": "tests/reports/test_html_sealed.py",
     "node": "tests/editors/test_language_server.py",
     "clients": "tests/agents/test_tracker_attribution.py",
-    "host": "tests/hosts/test_pages.py",
+    "host": "hosts/tests/environments/test_pages.py",
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import crowd
+from lab.benchmarks import crowd
 from statediff.agents.command import CommandAgent
 from statediff.capture.feed import Feed
 from statediff.contract.file import ContractFile, parse_contract

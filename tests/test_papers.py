@@ -34,7 +34,7 @@ def test_every_line_of_the_table_is_a_row() -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1]}"[:60])
 def test_what_a_row_names_exists(row: tuple[str, str, str, str]) -> None:
     _, _, holds, shown = row
-    named = re.findall(r"`(tests/[^`:]+)::(\w+)`", shown)
+    named = re.findall(r"`((?:[\w/]+/)?tests/[^`:]+)::(\w+)`", shown)
     for file, name in named:
         assert name in names_in(file)
     pages = re.findall(r"\]\(([\w.]+)(?:#([\w-]+))?\)", shown)

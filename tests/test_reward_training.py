@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.reward_judges import ExpectOnly, OneGoldState, Statediff, damage
-from benchmarks.reward_policy import Played, Policy, Settings, learn, play
-from benchmarks.reward_training import Arm, Bench, charts, table, train
-from benchmarks.reward_world import TOOLS, Ending, Episode, Tool, World
+from lab.benchmarks.reward_judges import ExpectOnly, OneGoldState, Statediff, damage
+from lab.benchmarks.reward_policy import Played, Policy, Settings, learn, play
+from lab.benchmarks.reward_training import Arm, Bench, charts, table, train
+from lab.benchmarks.reward_world import TOOLS, Ending, Episode, Tool, World
 from statediff import Verdict
 
 CHECKOUT = Path(__file__).parents[1]

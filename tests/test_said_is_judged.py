@@ -29,8 +29,8 @@ from statediff.agents.trial import Agent, Budget, Prices, Trial
 from statediff.contract.file import parse_contract
 from statediff.errors import NotReplayable
 from statediff.evidence.disclosure.undisclosed import whole
+from statediff.evidence.documents import trace_from
 from statediff.evidence.package import load
-from statediff.evidence.traces import trace_from
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.kernel import replay
 from statediff.model.state import MemoryChunks

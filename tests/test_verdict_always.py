@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.faulty_calls import compile_library, run_in_child
+from lab.benchmarks.faulty_calls import compile_library, run_in_child
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Trial
 from statediff.capture.held_chunks import HeldChunks
@@ -388,7 +388,7 @@ def test_calls_of_the_evaluator_that_fail_leave_every_trial_its_verdict(
     act: str,
     is_root: bool,
 ) -> None:
-    """A sample; `python -m benchmarks.faulty_calls` tries every call site with every error."""
+    """A sample; `python -m lab.benchmarks.faulty_calls` tries every call site with every error."""
     if compile_library(tmp_path) is None:
         pytest.skip("no C compiler is here")
     if is_root and os.geteuid():

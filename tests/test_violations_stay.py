@@ -15,6 +15,8 @@ from typing import Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statediff_git.source import GitSource
+from statediff_office.mail.source import OutboxProcess
 
 from statediff.capture.source import Source
 from statediff.capture.take import take
@@ -26,8 +28,6 @@ from statediff.systems.base.live import LiveSource
 from statediff.systems.base.plugin import StateInput
 from statediff.systems.base.registry import state_url_reader
 from statediff.systems.files.source import FilesSource
-from statediff.systems.git.source import GitSource
-from statediff.systems.mail.source import OutboxProcess
 from statediff.systems.sqlite.source import SqliteSource
 from statediff.workspace.inputs import offline_clock
 from tests.hostile_writes import WRITES, Write

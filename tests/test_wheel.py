@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_docs import blocks, check, put_programs, python_programs
+from tests.wheels import build
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.slow
@@ -28,26 +29,25 @@ sys.exit(main())
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the wheel that is built of this checkout was unpacked, once for all tests of it."""
+    """Where the wheels that `demo` and the tutorial need were unpacked, once for all tests."""
     tmp_path = tmp_path_factory.mktemp("wheel")
-    built = subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert built.returncode == 0, built.stderr
-    [wheel] = tmp_path.glob("*.whl")
     installed = tmp_path / "installed"
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        archive.extractall(installed)
-    assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
-    assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
+    wheels = build(tmp_path)
+    for name in (
+        "statediff",
+        *(f"statediff-{room}" for room in ("git", "office", "trackers", "lab")),
+    ):
+        with zipfile.ZipFile(wheels[name]) as archive:
+            names = archive.namelist()
+            archive.extractall(installed)
+        assert not [each for each in names if "__pycache__" in each or each.startswith("tests/")]
+    assert [*installed.glob("statediff-*.dist-info/licenses/LICENSE")]
     assert (installed / "statediff" / "py.typed").is_file()
     recorded = installed / "statediff" / "_packs" / "docs" / "examples" / "reads" / "recorded.yaml"
     assert recorded.is_file(), "what a bare metatest reads"
     templates = {path.name for path in (ROOT / "statediff/reports/html/templates").iterdir()}
-    packed = {name for name in names if name.startswith("statediff/reports/html/templates/")}
-    assert {Path(name).name for name in packed} == templates
+    packed = (installed / "statediff" / "reports" / "html" / "templates").iterdir()
+    assert {path.name for path in packed} == templates
     return installed
 
 

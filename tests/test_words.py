@@ -24,7 +24,7 @@ QUOTED: Final = {
     "packs.md": "the words of released packs and contracts, which a new wording would release anew",
 }
 SPEECH: Final = {
-    "statediff/importers/tau2": "agents and users of these tasks do speak to each other",
+    "lab/statediff_lab/importers/tau2": "agents and users of these tasks do speak to each other",
 }
 
 TAUGHT: Final = ("README.md", "docs/tutorial.md", "docs/first-contract.md", "docs/own-system.md")

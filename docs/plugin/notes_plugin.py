@@ -42,6 +42,7 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
 
 
 PLUGIN = SystemPlugin(
+    interface=1,
     # `kind: notes` in a pack.
     kinds=(SystemKind(name="notes", load=_sandbox),),
     # What an agent may call where a source is reached by `notes://…`.

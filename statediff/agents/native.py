@@ -18,11 +18,10 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
@@ -34,8 +33,9 @@ from statediff.agents.trial import AgentRun, Trial, WrappedAgent
 from statediff.agents.turns import heard
 from statediff.capture.source import Clock
 from statediff.model.trace import ActionClass, Excerpt, Mark
-from statediff.systems.git.refs import move
-from statediff.systems.trackers.headers import HEADER, marks_of
+from statediff.systems.base.registry import plugins
+from statediff.systems.base.wire import Described, Request, Wire
+from statediff.systems.hosted.headers import HEADER, marks_of
 
 INCOMPLETE: Final = "only requests over HTTP pass a recorder, and none has to"
 MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
@@ -47,26 +47,19 @@ _HOP: Final = frozenset(
     b"te trailer transfer-encoding upgrade expect".split()
 )
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_NONE: Final = "0" * 40
-_FLUSH: Final = b"0000"
-"""With it a client of git asks whether it may push."""
-_ID: Final = rb"([0-9a-f]{40}(?:[0-9a-f]{24})?)"
-_COMMAND: Final = re.compile(_ID + b" " + _ID + rb" ([^\x00\n]{1,300})")
-MAX_REFS: Final = 200
 _OVERRIDES: Final = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override")
-_ACTIONS: Final = frozenset({"@action", ":action", "_method"})
-"""What makes another request of one than its method says."""
+_METHOD: Final = "_method"
+"""The member of a form that frameworks take for the method."""
 _FORM_PART: Final = re.compile(
     rb'(?i)content-disposition:[^\r\n]{0,200}\bname="?([^"\r\n;]{1,100})"?[^\r\n]{0,200}\r?\n'
     rb"(?:[^\r\n]{1,400}\r?\n){0,5}\r?\n([^\r\n]{0,400})\r?\n--"
 )
-_ORDERED: Final = {
+_ASKED: Final = {
     **dict.fromkeys(("GET", "HEAD", "OPTIONS"), ActionClass.READ),
     **dict.fromkeys(("POST", "PUT", "PATCH"), ActionClass.CONDITIONAL_UPDATE),
-    **dict.fromkeys(("NEW", "EDIT", "RESTORE"), ActionClass.CONDITIONAL_UPDATE),
-    **dict.fromkeys(("DELETE", "RETIRE"), ActionClass.IRREVERSIBLE_DELETION),
+    "DELETE": ActionClass.IRREVERSIBLE_DELETION,
 }
-"""What a method asks for, and what `@action` does of Roundup."""
+"""What a method asks for."""
 _Message = h11.Request | h11.Response
 
 
@@ -300,11 +293,11 @@ class _Call:
 
     def __init__(self, proxy: RecordingProxy, request: _Request) -> None:
         self._recorder = proxy.recorder
-        self._class, self._arguments, self._marks = _description(proxy.source, request)
+        self._is = _description(proxy.source, request)
         self._id = self._recorder.begin(
             f"{proxy.source} {request.method}",
-            self._arguments,
-            class_=self._class,
+            dict(self._is.arguments),
+            class_=self._is.action_class,
             principal=_principal(_value(request.head, "Authorization")),
         )
 
@@ -316,9 +309,9 @@ class _Call:
         Without an answer, `body` and `named` are None.
         """
         is_refused = error is not None and error.startswith("HTTP 4")
-        marks, kind = () if is_refused else self._marks, self._class
-        if "refs" in self._arguments:
-            marks = _reported_moves(marks, body) if marks else marks
+        marks, kind = () if is_refused else self._is.marks, self._is.action_class
+        if self._is.done is not None:
+            marks = self._is.done(marks, body) if marks else marks
         elif named is not None:
             marks = named
             if marks and kind is ActionClass.READ:
@@ -337,50 +330,44 @@ def _value(message: _Message, name: str) -> str:
     return next(iter(_values(message, name)), "")
 
 
-def _description(
-    source: str, request: _Request
-) -> tuple[ActionClass, dict[str, Any], tuple[Mark, ...] | None]:
-    """Class, arguments and marks of one request."""
+def _description(source: str, request: _Request) -> Described:
+    """What one request is, as a call."""
     method, body = request.method, request.body
     path, _, query = request.target.partition("?")
     arguments: dict[str, Any] = {"path": path}
     pairs = parse_qsl(query, keep_blank_values=True)
     if pairs:
         arguments["query"] = [list(pair) for pair in pairs]
-    if path.endswith("/git-upload-pack"):
-        return ActionClass.READ, arguments, ()
-    if path.endswith("/git-receive-pack") and method == "POST":
-        refs = [*islice(_commands(body), MAX_REFS)]
-        arguments["refs"] = [
-            {"ref": ref.decode("utf-8", "replace"), "old": old.decode(), "new": new.decode()}
-            for old, new, ref in refs
-        ]
-        gone = any(new.startswith(_NONE.encode()) for _, new, _ in refs)
-        marks = tuple(Mark(source, move(ref, old.decode(), new.decode())) for old, new, ref in refs)
-        if len(refs) == MAX_REFS or (not refs and body != _FLUSH):
-            marks = (*marks, Mark(source))  # more than is read here, or in another form
-        action_class = ActionClass.IRREVERSIBLE_DELETION if gone else ActionClass.CONDITIONAL_UPDATE
-        return action_class, arguments, marks
+    seen = Request(method=method, path=path, body=body)
+    for wire in _wires():
+        described = wire.describe and wire.describe(source, seen)
+        if described:
+            return replace(described, arguments={**arguments, **described.arguments})
     if body:
         arguments["body"] = _content(body, _value(request.head, "Content-Type"))
-    orders = _orders(request, pairs)
-    if not orders:
-        orders = [method]
-    classes = {_ORDERED.get(each.upper(), ActionClass.UNKNOWN) for each in orders}
+    orders = _orders(request, pairs) or [(method, _ASKED)]
+    is_plain = [word for word, _ in orders] == [method]
+    classes = {asked.get(word.upper(), ActionClass.UNKNOWN) for word, asked in orders}
+    action_class = classes.pop()
+    if action_class is ActionClass.READ and is_plain and not classes:
+        return Described(action_class=action_class, arguments=arguments)
     # Frameworks heed these in a POST; what another method makes of them is not known.
-    if len(classes) != 1 or (orders != [method] and method != "POST"):
-        return ActionClass.UNKNOWN, arguments, None
-    (action_class,) = classes
-    if action_class is ActionClass.READ and orders == [method]:
-        return action_class, arguments, ()
-    if action_class in (ActionClass.READ, ActionClass.UNKNOWN) and orders != [method]:
-        return ActionClass.UNKNOWN, arguments, None
-    return action_class, arguments, (Mark(source),)
+    is_known = not classes and (is_plain or method == "POST")
+    if not is_known or (action_class in (ActionClass.READ, ActionClass.UNKNOWN) and not is_plain):
+        return Described(action_class=ActionClass.UNKNOWN, arguments=arguments, marks=None)
+    return Described(action_class=action_class, arguments=arguments, marks=(Mark(source),))
 
 
-def _orders(request: _Request, pairs: list[tuple[str, str]]) -> list[str]:
-    """What a request asks for besides its method: in a header, its query, or its body."""
-    given = [value for name in _OVERRIDES for value in _values(request.head, name)]
+def _wires() -> tuple[Wire, ...]:
+    """What the installed systems add to HTTP."""
+    return tuple(plugin.wire() for plugin in plugins().values() if plugin.wire is not None)
+
+
+def _orders(
+    request: _Request, pairs: list[tuple[str, str]]
+) -> list[tuple[str, Mapping[str, ActionClass]]]:
+    """What a request asks for besides its method, each with what the words for it mean there."""
+    given = [(value, _ASKED) for name in _OVERRIDES for value in _values(request.head, name)]
     kind = _value(request.head, "Content-Type").partition(";")
     members: list[tuple[str, str]] = []
     match kind[0].strip().lower():
@@ -397,34 +384,11 @@ def _orders(request: _Request, pairs: list[tuple[str, str]]) -> list[str]:
             # Some frameworks read a form whatever the request calls it.
             with contextlib.suppress(ValueError):
                 members = parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True)
-    return given + [str(value) for name, value in (*pairs, *members) if name in _ACTIONS]
-
-
-def _commands(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(old, new, ref) of each line of a push, up to the flush that ends them, before its pack."""
-    at = 0
-    with contextlib.suppress(ValueError):
-        while (length := int(body[at : at + 4], 16)) > 4:
-            found = _COMMAND.match(body[at + 4 : at + length])
-            if found is not None:
-                old, new, ref = found.groups()
-                yield old, new, ref
-            at += length
-
-
-def _reported_moves(marks: tuple[Mark, ...], answer: bytes | None) -> tuple[Mark, ...]:
-    """Of the moves that a push asked for, those that the server reports as done.
-
-    Where it may have done them and does not say so, the push wrote there, and nobody knows what.
-    """
-    if answer is None or b"unpack " not in answer:
-        return (Mark(marks[0].source),)
-    done = [m for m in marks if m.name is None or _ok(m.name) in answer]
-    return tuple(done)
-
-
-def _ok(move: str) -> bytes:
-    return f"ok {move.rpartition(' ')[0]}\n".encode()
+    words = {_METHOD: _ASKED}
+    for wire in _wires():
+        words |= {name: {**_ASKED, **asked} for name, asked in wire.orders.items()}
+    named = ((str(value), words[name]) for name, value in (*pairs, *members) if name in words)
+    return [*given, *named]
 
 
 def _content(body: bytes, content_type: str) -> Any:

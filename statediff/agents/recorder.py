@@ -41,8 +41,7 @@ from statediff.atomic import write_atomically
 from statediff.capture.source import Clock
 from statediff.errors import BundleError, InputError, StorageError
 from statediff.evidence.canonical import read, write
-from statediff.evidence.documents import answer_document
-from statediff.evidence.traces import action_document, trace_from
+from statediff.evidence.documents import ACTION, answer_document, trace_from
 from statediff.model.explanation import by_run
 from statediff.model.strictjson import read_json
 from statediff.model.trace import NO_REPLY, Action, ActionClass, Excerpt, Mark, Trace
@@ -134,7 +133,7 @@ class Recorder:
                 context=None if context is None else Excerpt.of(self._own.text(context)),
                 messages=None if messages is None else Excerpt.of(self._own.text(messages)),
             )
-            self._write({"begin": action_document(action)})
+            self._write({"begin": ACTION.encode(action)})
         return call
 
     def end(

@@ -24,8 +24,7 @@ from statediff.agents.otlp import MAX_FILE_BYTES
 from statediff.agents.recorder import FORM, read_calls
 from statediff.errors import BundleError, InputError
 from statediff.evidence.canonical import read
-from statediff.evidence.shapes import check_shape
-from statediff.evidence.traces import trace_document, trace_from
+from statediff.evidence.documents import check_shape, trace_document, trace_from
 from statediff.model.trace import Trace, Turn
 from statediff.model.values import printable
 

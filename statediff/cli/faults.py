@@ -44,7 +44,7 @@ GONE: Final = 141
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 # The parser's own errors, whichever package the installed typer takes them from.
-_ParserError: Final[type[Exception]] = typer.BadParameter.__mro__[2]
+ParserError: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 
 
 def exit_code(verdicts: Iterable[Verdict], *, has_fault: bool = False) -> int:
@@ -117,7 +117,7 @@ def _exit_code(command: Callable[[], object], *, as_json: bool) -> int:
         code = USAGE if isinstance(error, UsageError) else FAULT
         told = _Told(kind_of(error), str(error), problems, error.component)
         return _tell(told, code, as_json=as_json)
-    except _ParserError as error:
+    except ParserError as error:
         usage = getattr(error, "ctx", None)
         said = error.format_message()  # type: ignore[attr-defined]  # every parser error has it
         if not said and usage is not None:

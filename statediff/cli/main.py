@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final
 
@@ -16,9 +18,11 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from statediff._version import __version__
-from statediff.cli.faults import USAGE, Gone, Interrupted, exit_code_of
+from statediff.cli.faults import USAGE, Gone, Interrupted, ParserError, exit_code_of
 from statediff.cli.options import with_options
+from statediff.entrypoints import PLUGINS, PlugIn, plug_ins
 from statediff.errors import UsageError
+from statediff.extras import brought
 from statediff.sparing import import_sparingly
 
 _HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
@@ -41,7 +45,15 @@ def _root(
             "--version", callback=_version, is_eager=True, help="Print the version and end."
         ),
     ] = False,
+    plugins: Annotated[
+        Path | None,
+        typer.Option(
+            "--plugins", metavar="DIR", help="Load the plug-ins of systems that are files in DIR."
+        ),
+    ] = None,
 ) -> None:
+    if plugins is not None:
+        os.environ[PLUGINS] = str(plugins.absolute())  # for the processes that it starts too
     if context.invoked_subcommand is None:
         sys.stderr.write(context.get_help() + "\n")
         raise typer.Exit(USAGE)
@@ -80,9 +92,7 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("diff", "states", "diff"),
     ("lint", "contracts.authoring", "lint"),
     ("mutate", "contracts.testing", "mutate"),
-    ("metatest", "validity.metatesting", "metatest"),
-    ("study", "validity.studying", "study"),
-    ("audit", "validity.auditing", "audit"),
+    ("metatest", "contracts.metatesting", "metatest"),
     ("agree", "contracts.testing", "agree"),
     ("explain", "contracts.authoring", "explain"),
     ("fmt", "contracts.authoring", "fmt"),
@@ -96,20 +106,12 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("redact", "evidence.sealing", "redact"),
     ("raw", "evidence.sealing", "raw"),
     ("expire", "evidence.erasing", "expire"),
-    ("review", "evidence.labels", "review"),
-    ("adjudicate", "evidence.labels", "adjudicate"),
-    ("resolve", "evidence.labels", "resolve"),
-    ("flag", "evidence.labels", "flag"),
-    ("agreement", "evidence.labels", "agreement"),
-    ("rubric", "validity.rubric", "rubric"),
-    ("import", "validity.importing", "import_runs"),
     ("report", "suites.reporting", "report"),
-    ("open", "suites.reporting", "open_pages"),
+    ("open", "suites.reporting", "open_page"),
     ("runs", "suites.store", "runs"),
     ("stats", "suites.store", "stats"),
     ("compare", "suites.store", "compare"),
     ("schema", "contracts.authoring", "schema"),
-    ("bench", "systems.machine", "bench"),
     ("doctor", "systems.machine", "doctor"),
 )
 """Name, module of this package, function. Nothing is imported for a command that nobody runs."""
@@ -123,8 +125,6 @@ _GROUPS: Final[Sequence[tuple[str, str, str]]] = (
     ("store", "Check and tidy the chunks of a run.", "suites.store"),
     ("log", "Keep verdicts where every change is noticed.", "evidence.logs"),
     ("batch", "Open one rollout of many that were judged at once.", "evidence.batches"),
-    ("reads", "Judge reads: was the answer validly reachable?", "validity.reads"),
-    ("conformance", "Test other programs by what ours must do.", "validity.conforming"),
 )
 """Name, help, module of this package, whose `COMMANDS` are in the group."""
 _PLAIN: Final = frozenset(("judge", "diff", "show", "replay", "verify", "lint", "explain"))
@@ -135,20 +135,71 @@ _SECTIONS: Final = {
     "Write contracts": "fmt agree schema contract",
     "Look at verdicts": "open report export runs stats compare store",
     "Keep evidence": "replay keygen sign verify attach redact raw expire log batch",
-    "Ask people": "review adjudicate resolve flag agreement rubric",
-    "Test the evaluator": "audit metatest study import reads conformance bench doctor",
+    "Test the evaluator": "metatest doctor lab",
 }
 """Heading of `--help` → the commands under it; those of the first are explained there."""
 _WIDEST: Final = 120
 _NAMES: Final = frozenset(name for name, *_ in (*_COMMANDS, *_GROUPS))
 
 
+PLUG_INS: Final = "statediff.commands"
+"""What installed distributions add: a command by its name, or GROUP.NAME, a function whose
+docstring is its help, or a tuple of (name, function); a new group by its name, its help."""
+MOVED: Final = {
+    name: ("lab", name)
+    for name in (
+        "adjudicate", "agreement", "audit", "bench", "conformance", "flag", "import", "reads",
+        "resolve", "review", "rubric", "study",
+    )
+}  # fmt: skip
+"""A command as it was called → as it is called."""
+
+
 def _module(name: str) -> Any:
     return importlib.import_module(f"statediff.cli.{name}")
 
 
+def _plugged() -> tuple[Mapping[str, str], Mapping[str, Mapping[str, PlugIn]]]:
+    """Group → help of the groups, and group → name → command, that distributions add."""
+    groups: dict[str, str] = {}
+    commands: dict[str, dict[str, PlugIn]] = {}
+    for name, plug_in in plug_ins(PLUG_INS).items():
+        above, _, command = name.rpartition(".")
+        if above or not isinstance(about := plug_in.load(), str):
+            commands.setdefault(above, {})[command] = plug_in
+        else:
+            groups[name] = about
+    return groups, commands
+
+
+def _add(above: typer.Typer, name: str, command: object, about: str = "") -> None:
+    """The command, or the group of commands with its help, is in the parser."""
+    if isinstance(command, tuple):
+        group = typer.Typer(rich_markup_mode=None, help=about)
+        for inner, function in command:
+            _add(group, inner, function)
+        above.add_typer(group, name=name)
+    elif callable(command):
+        above.command(name)(_entry(command))
+    else:
+        raise UsageError(f"{name}: expected a function, found {type(command).__name__}")
+
+
+def _about(plug_in: PlugIn) -> str:
+    """What the module of a plug-in says that it is."""
+    return (importlib.import_module(plug_in.module).__doc__ or "").partition("\n")[0]
+
+
 class _Sections(TyperGroup):
     """The first commands with what they are for, the others by name; `help` explains them all."""
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except ParserError as error:
+            error.message += brought(args[0])  # type: ignore[attr-defined]  # of the parser's own
+            raise
 
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -203,18 +254,29 @@ def parser(names: Collection[str] = _NAMES) -> typer.Typer:
     for name, module, function in _COMMANDS:
         if name in names:
             made.command(name)(_entry(getattr(_module(module), function)))
-    for name, about, module in _GROUPS:
-        if name in names:
-            group = typer.Typer(rich_markup_mode=None, help=about)
-            for inner, command in _module(module).COMMANDS:
-                group.command(inner)(_entry(command))
-            made.add_typer(group, name=name)
+    groups = {name: (about, module) for name, about, module in _GROUPS if name in names}
+    if not groups and names is not _NAMES:
+        return made  # what distributions add is looked for where it may be meant
+    abouts, plugged = _plugged()
+    for name, about in (*((n, a) for n, (a, _) in groups.items()), *abouts.items()):
+        group = typer.Typer(rich_markup_mode=None, help=about)
+        own = _module(groups[name][1]).COMMANDS if name in groups else ()
+        for inner, command in own:
+            _add(group, inner, command)
+        for inner, plug_in in sorted(plugged.get(name, {}).items()):
+            _add(group, inner, plug_in.load(), _about(plug_in))
+        made.add_typer(group, name=name)
+    for name, plug_in in plugged.get("", {}).items():
+        _add(made, name, plug_in.load(), _about(plug_in))
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line; nothing escapes as an exception."""
     options = list(arguments)
+    if options and options[0] in MOVED:
+        options[:1] = MOVED[options[0]]
+        sys.stderr.write(f"`statediff {arguments[0]}` is now `statediff {' '.join(options[:2])}`\n")
     # The library reads the options of all commands before it runs one, a tenth of a second long.
     names = options[:1] if _NAMES.intersection(options[:1]) else _NAMES
     as_json = "--json" in (options[: options.index("--")] if "--" in options else options)

@@ -13,12 +13,11 @@
 Each test says what would go wrong if it failed: a reset that is only claimed, a drift that is
 repaired in silence, a source that shows an empty system where it could not look. `SystemSuite`
 makes the system by its kind and the tools by its URL, so it also proves the plug-in object. A
-system with a feed inherits `FeedSuite` too; `ImporterSuite` opens a sample by the format's name.
+system with a feed inherits `FeedSuite` too.
 The kit needs pytest: `statediff[test]`.
 """
 
 from statediff.conformance.feeds import Change, FeedRun, FeedSuite
-from statediff.conformance.importers import ImporterSuite
 from statediff.conformance.systems import (
     AccountSuite,
     SandboxSuite,
@@ -36,7 +35,6 @@ __all__ = [
     "Change",
     "FeedRun",
     "FeedSuite",
-    "ImporterSuite",
     "SandboxSuite",
     "SandboxWay",
     "SourceSuite",

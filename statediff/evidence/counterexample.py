@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 Json = Any
-COUNTEREXAMPLE: Final = "counterexample#"
-"""Its place among the leaves of a sealed bundle."""
 MAX_DELTAS: Final = 10
 _KEPT: Final = (
     "clause",

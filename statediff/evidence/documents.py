@@ -1,30 +1,68 @@
-"""The JSON of everything a bundle holds, and back: one function a noun, values tagged and exact."""
+"""The table of what a bundle holds: each document's shape, by which it is written, read, checked.
+
+The specification's tables and JSON Schema are made of it; where a document is cut into pieces is
+`verify.PIECES`, which the verifiers have too. Values are tagged and exact. A member that a replay
+only compares with what it works out again is not read, and so not checked.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, Final
+from functools import cache
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import Field as Bounded
+from pydantic import StrictInt, TypeAdapter
+from typing_extensions import TypedDict
 
 from statediff.errors import BundleError, InputError
-from statediff.model.delta import Delta, Doubt, Entity, HiddenDelta
+from statediff.evidence.canonical import write
+from statediff.evidence.shapes import (
+    ANYTHING,
+    COUNT,
+    FLAG,
+    NUMBER,
+    TEXT,
+    Count,
+    Encoded,
+    Json,
+    Member,
+    Shape,
+    Text,
+    check,
+    choice,
+    each,
+    many,
+    maybe,
+    plain,
+    record,
+    require_distinct,
+    row,
+    sparse,
+    unread,
+)
+from statediff.evidence.shapes import Key as EncodedKey
+from statediff.model.codes import FindingCode, Stage, Truth
+from statediff.model.delta import Entity, Label, Op
 from statediff.model.readings import Capture, Reading, ReadingKind, Timeline
 from statediff.model.schema import EntityType, Field, Kind, Purpose, Schema
 from statediff.model.state import Coverage, Enumeration, beginnings
-from statediff.model.trace import NoAnswer, RunEnding
-from statediff.model.values import Key, Map, Observed, Value, decode, encode, is_value
-from statediff.model.verdict import Finding, Judgement, Verdict, Witness
-
-Json = Any
-
-TIMELINE: Final = (
-    "reset_verified_at",
-    "agent_started_at",
-    "first_action_at",
-    "agent_finished_at",
-    "settled_at",
+from statediff.model.trace import (
+    Action,
+    ActionClass,
+    Excerpt,
+    Mark,
+    NoAnswer,
+    RunEnding,
+    Trace,
+    Turn,
 )
-"""The steps of a trial that a timeline dates, in their order."""
+from statediff.model.values import Key, Map, Observed, Unobserved, Value, decode, encode, is_value
+from statediff.model.verdict import Verdict
 
 
 def key_document(key: Key) -> Json:
@@ -50,252 +88,6 @@ def fields_from(document: Json) -> dict[str, Observed]:
     return {str(name): decode(value) for name, value in document}
 
 
-def _side(value: Observed | Entity) -> Json:
-    if isinstance(value, Entity):
-        return {"entity": fields_document(value.fields)}
-    return {"value": encode(value)}
-
-
-def delta_document(delta: Delta) -> Json:
-    """A delta with both forms of its sides."""
-    return {
-        "id": delta.id,
-        "op": delta.op.value,
-        "type": delta.type,
-        "key": key_document(delta.key),
-        "path": delta.place,
-        "before": _side(delta.before),
-        "after": _side(delta.after),
-        "raw_before": _side(delta.raw_before),
-        "raw_after": _side(delta.raw_after),
-        "label": delta.label.value,
-        "evidence": list(delta.evidence),
-        "transaction": delta.transaction,
-        "action": delta.action,
-    }
-
-
-def hidden_document(hidden: HiddenDelta) -> Json:
-    """The JSON of a hidden."""
-    return {
-        "delta": delta_document(hidden.delta),
-        "rule": hidden.rule,
-        "by": "boundary" if hidden.by_boundary else "canonicalization",
-    }
-
-
-def doubt_document(doubt: Doubt) -> Json:
-    """The JSON of a doubt."""
-    return {
-        "type": doubt.type,
-        "key": None if doubt.key is None else key_document(doubt.key),
-        "path": doubt.path,
-        "cause": doubt.cause,
-        "stage": doubt.stage,
-        "source": doubt.source,
-    }
-
-
-def witness_document(witness: Witness) -> Json:
-    """The JSON of a witness."""
-    return {
-        "rows": [
-            {
-                "side": r.side,
-                "type": r.type,
-                "key": key_document(r.key),
-                "fields": fields_document(r.fields),
-            }
-            for r in witness.rows
-        ],
-        "comparisons": [
-            {
-                "text": c.text,
-                "left": c.left.document(),
-                "operator": c.operator,
-                "right": c.right.document(),
-            }
-            for c in witness.comparisons
-        ],
-    }
-
-
-def finding_document(finding: Finding) -> Json:
-    """The JSON of a finding."""
-    return {
-        "clause": finding.clause,
-        "code": finding.code.value,
-        "stage": finding.stage.value,
-        "truth": finding.truth.value,
-        "explanation": finding.explanation.document(),
-        "component": finding.component,
-        "deltas": list(finding.deltas),
-        "evidence": list(finding.evidence),
-        "missing": [cause.document() for cause in finding.causes],
-        "witness": witness_document(finding.witness),
-    }
-
-
-def _verdict(verdict: Verdict | None) -> Json:
-    return None if verdict is None else verdict.value
-
-
-def fraction_document(value: Fraction | None) -> Json:
-    """The JSON of a fraction."""
-    return None if value is None else f"{value.numerator}/{value.denominator}"
-
-
-def judgement_document(judgement: Judgement) -> Json:
-    """All that policy decided."""
-    metrics = judgement.metrics
-    return {
-        "verdict": judgement.verdict.value,
-        "results": {
-            "tool": _verdict(judgement.tool),
-            "task": _verdict(judgement.task),
-            "outcome": _verdict(judgement.outcome),
-        },
-        "clauses": [
-            {"clause": c.clause, "stage": c.stage.value, "truth": c.truth.value}
-            for c in judgement.clauses
-        ],
-        "findings": [finding_document(f) for f in judgement.findings],
-        "metrics": {
-            "precision": fraction_document(metrics.precision),
-            "recall": fraction_document(metrics.recall),
-            "forbidden_effect_rate": fraction_document(metrics.forbidden_effect_rate),
-        },
-        "deltas": [delta_document(d) for d in judgement.deltas],
-        "during": [delta_document(d) for d in judgement.during],
-        "explained_by": [[d, list(by)] for d, by in judgement.explained_by],
-        "hidden": [hidden_document(h) for h in judgement.hidden],
-        "doubts": [doubt_document(d) for d in judgement.doubts],
-    }
-
-
-def schema_document(schema: Schema, known: dict[int, Json] | None = None) -> Json:
-    """The JSON of a state schema; `known` has that of types, by their identity, and gets others."""
-    known = {} if known is None else known
-    for each in schema.types:
-        if id(each) not in known:
-            known[id(each)] = _type_document(each)
-    return {
-        "name": schema.name,
-        "version": schema.version,
-        "types": [known[id(each)] for each in schema.types],
-        "sources": [[source, list(types)] for source, types in schema.sources],
-    }
-
-
-def _type_document(entity: EntityType) -> Json:
-    return {
-        "name": entity.name,
-        "key": list(entity.key),
-        "table": entity.table,
-        "is_association": entity.is_association,
-        "keys_are_reused": entity.keys_are_reused,
-        "deleted_when": entity.deleted_when,
-        "made_by": entity.made_by,
-        "is_open": entity.is_open,
-        # Where nothing is said, what was written before it could be said stands.
-        **_told(is_json=entity.is_json, is_optional=entity.is_optional),
-        **_told(outside=entity.outside, counter=entity.counter, is_late=entity.is_late),
-        **({} if entity.holds is None else {"holds": entity.holds.value}),
-        "fields": [
-            {
-                "name": f.name,
-                "kind": f.kind.value,
-                "is_nullable": f.is_nullable,
-                "reference": f.reference,
-                "column": f.column,
-                "zone": f.zone,
-                "is_immutable": f.is_immutable,
-                **_told(form=f.form, digest_above_bytes=f.digest_above_bytes, is_late=f.is_late),
-            }
-            for f in entity.fields
-        ],
-    }
-
-
-def _told(**members: object) -> Json:
-    """The members that say something."""
-    return {name: said for name, said in members.items() if said is not None and said is not False}
-
-
-def schema_from(document: Json) -> Schema:
-    """What `schema_document` turned into this JSON."""
-    types = tuple(
-        EntityType(
-            t["name"],
-            tuple(t["key"]),
-            tuple(
-                Field(
-                    f["name"],
-                    Kind(f["kind"]),
-                    is_nullable=f["is_nullable"],
-                    reference=f["reference"],
-                    column=f["column"],
-                    zone=f["zone"],
-                    is_immutable=f["is_immutable"],
-                    digest_above_bytes=f.get("digest_above_bytes"),
-                    form=f.get("form"),
-                    is_late=f.get("is_late", False),
-                )
-                for f in t["fields"]
-            ),
-            table=t["table"],
-            is_association=t["is_association"],
-            keys_are_reused=t["keys_are_reused"],
-            deleted_when=t["deleted_when"],
-            made_by=t["made_by"],
-            is_open=t["is_open"],
-            is_json=t.get("is_json", False),
-            is_optional=t.get("is_optional", False),
-            outside=t.get("outside"),
-            counter=t.get("counter"),
-            holds=Purpose(t["holds"]) if "holds" in t else None,
-            is_late=t.get("is_late", False),
-        )
-        for t in document["types"]
-    )
-    sources = tuple((s, tuple(names)) for s, names in document["sources"])
-    return Schema(document["name"], document["version"], types, sources)
-
-
-def reading_document(reading: Reading) -> Json:
-    """The JSON of a reading."""
-    return {
-        "id": reading.id,
-        "source": reading.source,
-        "kind": reading.kind.value,
-        "as_of": encode(reading.as_of),
-        "clock": reading.clock,
-        "is_complete": reading.is_complete,
-        "digest": reading.digest,
-        "position": reading.position,
-        "cause": reading.cause,
-        "is_agent_influenced": reading.is_agent_influenced,
-        "acknowledgement": reading.acknowledgement,
-    }
-
-
-def reading_from(document: Json) -> Reading:
-    """What `reading_document` turned into this JSON."""
-    return Reading(
-        document["id"],
-        document["source"],
-        ReadingKind(document["kind"]),
-        as_of=_instant(document["as_of"]),
-        clock=document["clock"],
-        is_complete=document["is_complete"],
-        digest=document["digest"],
-        position=document["position"],
-        cause=document["cause"],
-        is_agent_influenced=document["is_agent_influenced"],
-        acknowledgement=document["acknowledgement"],
-    )
-
-
 def _instant(document: Json) -> datetime:
     moment = decode(document)
     if not isinstance(moment, datetime) or moment.tzinfo is None:
@@ -308,16 +100,382 @@ def instant_or_none(document: Json) -> datetime | None:
     return None if document == ["null"] else _instant(document)
 
 
+def fraction_document(value: Fraction | None) -> Json:
+    """The JSON of a fraction."""
+    return None if value is None else f"{value.numerator}/{value.denominator}"
+
+
+def _side(value: Observed | Entity) -> Json:
+    if isinstance(value, Entity):
+        return {"entity": fields_document(value.fields)}
+    return {"value": encode(value)}
+
+
+def _arguments_from(document: Json) -> Map | Unobserved:
+    found = decode(document)
+    if not isinstance(found, (Map, Unobserved)):
+        raise InputError(f"not the arguments of a call: {str(document)[:80]}")
+    return found
+
+
+def _excerpt_from(digest: str, characters: str, beginning: str) -> Excerpt:
+    if not re.fullmatch("[0-9]{1,20}", characters):
+        raise InputError(f"not how long a text is: {characters[:80]}")
+    return Excerpt(digest, int(characters), beginning)
+
+
+def _trace_of(**members: Any) -> Trace:
+    found = Trace(**members)
+    count = len(found.actions)
+    if any(not 0 <= turn.calls_before <= count for turn in found.turns or ()):
+        raise InputError(f"a turn begins after more than the {count} calls of the trace")
+    return found
+
+
+def _check_type(entity: Json) -> Json:
+    names = [field["name"] for field in entity["fields"]]
+    require_distinct(names, "field")
+    require_distinct(entity["key"], "field of the key")
+    if not {*entity["key"]} <= {*names}:
+        raise ValueError("the key names a field that the type does not have")
+    return entity
+
+
+def _check_schema(schema: Json) -> Json:
+    require_distinct((entity["name"] for entity in schema["types"]), "type")
+    return schema
+
+
+# --- values ------------------------------------------------------------------------------------
+
+VALUE: Final = Shape("value", lambda: Encoded, encode, decode)
+KEY: Final = Shape("key", lambda: EncodedKey, key_document, key_from)
+FIELDS: Final = Shape("fields", lambda: list[tuple[Text, Encoded]], fields_document, fields_from)
+INSTANT: Final = Shape("value", lambda: Encoded, encode, _instant)
+NO_OR_INSTANT: Final = Shape("value", lambda: Encoded, encode, instant_or_none)
+FRACTION: Final = Shape("text or null", lambda: Text | None, fraction_document)
+SIDE: Final = Shape("{value: value} or {entity: fields}", lambda: Any, _side)
+EXPLANATION: Final = Shape("any", lambda: Any, lambda explanation: explanation.document())
+PLACES: Final = many(row(TEXT, KEY, words="[type, key]"))
+NAMES: Final = many(TEXT)
+PAIRS: Final = many(row(TEXT, TEXT))
+VERDICT: Final = maybe(choice(Verdict))
+Hex = Annotated[Text, Bounded(pattern="^([0-9a-f]{2})*$")]
+HEX: Final = plain(Hex, "hex")
+POSITIVE: Final = plain(Annotated[StrictInt, Bounded(ge=1)], "number from 1")
+
+
+# --- what was judged ---------------------------------------------------------------------------
+
+FIELD: Final = record(
+    Field,
+    each("name column", TEXT), each("reference zone", maybe(TEXT)), {"kind": choice(Kind)},
+    each("is_nullable is_immutable", FLAG), sparse("digest_above_bytes", maybe(NUMBER)),
+    sparse("form", maybe(TEXT)), sparse("is_late", FLAG, default=False),
+    called="field",
+)  # fmt: skip
+# Where nothing is said, what was written before it could be said stands.
+TYPE: Final = record(
+    EntityType,
+    each("name table made_by", TEXT), {"key": NAMES, "fields": many(FIELD)},
+    each("is_association keys_are_reused is_open", FLAG), {"deleted_when": maybe(TEXT)},
+    sparse("is_json is_optional is_late", FLAG, default=False),
+    sparse("outside counter", maybe(TEXT)), sparse("holds", maybe(choice(Purpose))),
+    called="type", check=_check_type,
+)  # fmt: skip
+SCHEMA: Final = record(
+    Schema,
+    each("name version", TEXT), {"types": many(TYPE)},
+    {"sources": many(row(TEXT, NAMES, words="[source, [type, …]]"))},
+    check=_check_schema,
+)  # fmt: skip
+READING: Final = record(
+    Reading,
+    each("id source clock", TEXT), {"kind": choice(ReadingKind), "as_of": INSTANT},
+    each("is_complete is_agent_influenced acknowledgement", FLAG),
+    each("digest position cause", maybe(TEXT)),
+    called="reading",
+)  # fmt: skip
+STATE: Final = Member(TEXT, lambda holder: holder.state.digest())
+ENTITIES: Final = Member(COUNT, lambda part: part.state.entity_count, is_read=False)
+PART: Final = record(None, {"reading": READING, "state": STATE, "entities": ENTITIES})
+TRANSACTION: Final = record(
+    dict,
+    each("source id position", TEXT), {"committed_at": NO_OR_INSTANT, "state": STATE},
+    sparse("names", NAMES, default=()),
+)  # fmt: skip
+LINE: Final = record(
+    None,
+    {
+        "source": TEXT, "types": Member(NAMES, lambda line: sorted(line.types)),
+        "gap": maybe(TEXT),
+        "touched": Member(many(NAMES), lambda line: [sorted(step.touched) for step in line.steps]),
+    },
+)  # fmt: skip
+SEEN: Final = record(None, {"readings": many(READING), "transactions": many(TRANSACTION)})
+COURSE: Final = record(None, {"lines": many(LINE), "unfollowed": PAIRS})
+COVERAGE: Final = Shape(
+    "[coverage, cause or null] or [coverage, cause or null, [beginning, …]]",
+    lambda: tuple[Coverage, Text | None] | tuple[Coverage, Text | None, list[Text]],
+)
+ENUMERATION: Final = row(TEXT, TEXT, COVERAGE, words=f"[side, type, {COVERAGE.words}]")
+CAPTURES: Final = record(
+    None,
+    each("before after", many(PART)),
+    sparse("roots", maybe(record(None, each("before after", TEXT)))),
+    {"enumerations": many(many(ENUMERATION)), "refusals": ANYTHING},
+    {"history": record(None, SEEN.members, COURSE.members)},
+)  # fmt: skip
+MAPPING: Final = record(None, {"type": TEXT}, unread("rule", TEXT), each("before after", KEY))
+RESOLUTION: Final = record(
+    None,
+    {"mappings": many(many(MAPPING)), "ambiguous": PAIRS, "differ_only_in_opaque_ids": FLAG},
+    {
+        "doubts": ANYTHING,
+        "readings_of": many(row(TEXT, NAMES, NAMES, words="[type, [reading, …], [reading, …]]")),
+    },
+)
+ROW: Final = record(
+    None, each("id side type presence", TEXT), {"key": KEY, "fields": maybe(FIELDS)}
+)
+SCAN: Final = record(
+    None,
+    unread("id", TEXT),
+    each("side type", TEXT),
+    {"fields": NAMES, "members": many(row(KEY, FIELDS))},
+)
+FRAGMENTS: Final = record(None, {"rows": many(ROW), "scans": many(SCAN)})
+_TOUCHED: Final = row(TEXT, COUNT, PLACES, words=f"[source, number, {PLACES.words}]")
+INDEX: Final = record(
+    None,
+    {"changed": PLACES, "touched": many(_TOUCHED)},
+    unread("deltas hidden", plain(dict[Text, Count], "{type: number}")),
+    unread("read_sets", plain(dict[Text, list[Text]], "{clause: [text, …]}")),
+)
+_HEAD: Final = plain(tuple[Text, Hex, Hex], "[text, hex, hex]")
+_HEAD_AFTER: Final = plain(
+    tuple[Text, Hex, Hex] | Literal[True] | None, f"{_HEAD.words}, true or null"
+)
+_SIDES: Final = (TEXT, TEXT, maybe(_HEAD), _HEAD_AFTER)
+OPENED: Final = record(
+    None,
+    each("source type", TEXT), unread("nodes", HEX),
+    unread("others", many(row(HEX, HEX, words="[path, digest]"))),
+    {"rows": many(row(KEY, HEX, maybe(HEX), maybe(HEX), words="[key, salt, before, after]"))},
+)  # fmt: skip
+SCANNED: Final = record(
+    None,
+    each("source type side", TEXT), {"salt": HEX, "counts": many(COUNT)},
+    {"columns": many(row(TEXT, HEX, maybe(HEX), words="[name, digest, salt or null]"))},
+)  # fmt: skip
+ROOTS: Final = record(
+    None,
+    unread("form", TEXT), unread("paths", HEX),
+    {"types": many(row(*_SIDES, words="[source, type, before, after]"))},
+    {"opened": many(OPENED), "scanned": many(SCANNED)},
+)  # fmt: skip
+
+
+# --- the run -----------------------------------------------------------------------------------
+
+TIMELINE: Final = (
+    "reset_verified_at",
+    "agent_started_at",
+    "first_action_at",
+    "agent_finished_at",
+    "settled_at",
+)
+"""The steps of a trial that a timeline dates, in their order."""
+TIMES: Final = maybe(
+    record(Timeline, each(" ".join(TIMELINE), NO_OR_INSTANT), {"unsettled": PAIRS})
+)
+
+
+class EndingShape(TypedDict):
+    """How a run ended."""
+
+    how: Literal["by-itself", "crashed", "killed", "timed-out"]
+    exit_code: StrictInt | None
+
+
+ENDING: Final = record(RunEnding, {"how": TEXT, "exit_code": maybe(NUMBER)}, annotation=EndingShape)
+TRIAL: Final = record(
+    None,
+    {"id": TEXT, "sources": NAMES}, sparse("ending", maybe(ENDING)),
+    unread("agent isolation seed", TEXT), unread("sandbox", maybe(TEXT)),
+    unread("receipt", ANYTHING),
+)  # fmt: skip
+_NONE: Final = record(NoAnswer, {"none": Member(TEXT, "cause")})
+_GIVEN: Final = record(lambda answer: answer, {"answer": Member(VALUE, lambda answer: answer)})
+ANSWER: Final = Shape(
+    f"{_NONE.words} or {_GIVEN.words}",
+    lambda: _NONE.annotation() | _GIVEN.annotation(),
+    lambda answer: (_NONE if isinstance(answer, NoAnswer) else _GIVEN).encode(answer),
+    lambda document: (_NONE if "none" in document else _GIVEN).decode(document),
+)
+MARK: Final = row(TEXT, maybe(TEXT), make=Mark, take=lambda mark: (mark.source, mark.name))
+EXCERPT: Final = row(
+    TEXT, TEXT, TEXT, make=_excerpt_from,
+    take=lambda excerpt: (excerpt.digest, str(excerpt.characters), excerpt.beginning),
+)  # fmt: skip
+ACTION: Final = record(
+    Action,
+    each("id tool", TEXT), {"class": Member(choice(ActionClass), "action_class")},
+    {"arguments": Shape("value", lambda: Encoded, encode, _arguments_from), "result": VALUE},
+    each("error principal", maybe(TEXT)), {"attempt": NUMBER},
+    each("started_at finished_at", NO_OR_INSTANT), sparse("effects", NAMES),
+    sparse("parent", maybe(TEXT)), sparse("transactions", many(MARK)),
+    sparse("context messages", EXCERPT),
+    called="action",
+)  # fmt: skip
+"""What nobody recorded of an action has no member."""
+_GATED: Final = {
+    "attempt": Member(POSITIVE, lambda turn: turn.gate and turn.attempt, is_sparse=True),
+    "left": Member(
+        many(row(TEXT, COUNT)),
+        lambda turn: None if turn.gate is None else turn.left,
+        is_sparse=True,
+    ),
+}
+TURN: Final = record(
+    Turn,
+    {"message": TEXT, "calls_before": COUNT, "reply": ANSWER},
+    sparse("gate", POSITIVE),
+    _GATED,
+)
+TRACE: Final = record(
+    _trace_of,
+    each("is_complete is_agent_influenced", FLAG), {"cause": TEXT, "actions": many(ACTION)},
+    {"turns": maybe(many(TURN))}, sparse("observed", many(ACTION), default=()),
+)  # fmt: skip
+
+
+# --- the judgement, which a replay makes again --------------------------------------------------
+
+DELTA: Final = record(
+    None,
+    each("id type", TEXT), {"op": choice(Op), "key": KEY, "path": Member(TEXT, "place")},
+    each("before after raw_before raw_after", SIDE), {"label": choice(Label), "evidence": NAMES},
+    each("transaction action", maybe(TEXT)),
+    called="delta",
+)  # fmt: skip
+HIDDEN: Final = record(
+    None,
+    {"delta": DELTA, "rule": TEXT},
+    {"by": Member(TEXT, lambda it: "boundary" if it.by_boundary else "canonicalization")},
+)
+DOUBT: Final = record(
+    None, each("type cause stage source", TEXT), {"key": maybe(KEY), "path": maybe(TEXT)}
+)
+WITNESS: Final = record(
+    None,
+    {"rows": many(record(None, each("side type", TEXT), {"key": KEY, "fields": FIELDS}))},
+    {
+        "comparisons": many(
+            record(None, each("text operator", TEXT), each("left right", EXPLANATION))
+        )
+    },
+)
+CLAUSE: Final = record(None, {"clause": TEXT, "stage": choice(Stage), "truth": choice(Truth)})
+FINDING: Final = record(
+    None,
+    CLAUSE.members, {"code": choice(FindingCode), "component": TEXT, "explanation": EXPLANATION},
+    each("deltas evidence", NAMES), {"missing": Member(many(EXPLANATION), "causes")},
+    {"witness": WITNESS},
+    called="finding",
+)  # fmt: skip
+RESULTS: Final = record(None, each("tool task outcome", VERDICT))
+JUDGEMENT: Final = record(
+    None,
+    {"verdict": choice(Verdict), "results": Member(RESULTS, lambda judgement: judgement)},
+    {"clauses": many(CLAUSE), "findings": many(FINDING)},
+    {"metrics": record(None, each("precision recall forbidden_effect_rate", FRACTION))},
+    each("deltas during", many(DELTA)),
+    {"explained_by": many(row(TEXT, NAMES, words="[delta, [clause, …]]"))},
+    {"hidden": many(HIDDEN), "doubts": many(DOUBT)},
+)  # fmt: skip
+MANIFEST: Final = record(
+    None,
+    each("format kernel statediff trial contract contract_version contract_digest", TEXT),
+    each("schema verdict resolver modules", TEXT), each("rules applied", plain(list[Any], "array")),
+    {"keeping": plain(dict[Text, Any], "object"), "files": plain(dict[Text, Hex], "{name: hex}")},
+    sparse("private", plain(list[Any], "array")),
+    sparse("undisclosed", plain(dict[Text, Any], "{values: number, digest?: hex}")),
+)  # fmt: skip
+
+
+class Document(NamedTuple):
+    """A file of a bundle, and who may see what is left of it when its pieces are cut out."""
+
+    shape: Shape
+    is_open: bool = False
+    """It has no value of any source: reviewers see it whatever the contract says of sources."""
+    digests: tuple[str, ...] = ()
+    """Where it may hold values that nobody judges, or digests of them; the rest is `#`."""
+
+
+DOCUMENTS: Final = {
+    "answer.json": Document(ANSWER),
+    "captures.json": Document(CAPTURES, digests=("#",)),
+    "contract.yaml": Document(TEXT, is_open=True),
+    "fragments.json": Document(many(FRAGMENTS)),
+    "index.json": Document(many(INDEX)),
+    "judgement.json": Document(JUDGEMENT, digests=("#", "/hidden", "/doubts")),
+    "libraries.yaml": Document(plain(dict[Text, Text], "{name: text}")),
+    "manifest.json": Document(MANIFEST, digests=("#",)),
+    "resolution.json": Document(RESOLUTION),
+    "roots.json": Document(ROOTS),
+    "schema.json": Document(SCHEMA, is_open=True),
+    "timeline.json": Document(TIMES, is_open=True),
+    "trace.json": Document(TRACE),
+    "trial.json": Document(TRIAL),
+}
+"""Every file of a bundle."""
+
+
+def check_shape(document: Json, name: str) -> None:
+    """The document is shaped as that file of a bundle; else `BundleError` names the place."""
+    check(document, adapter_of(name), name)
+
+
+@cache
+def adapter_of(name: str) -> TypeAdapter[Any]:
+    """What checks that file of a bundle, and has its JSON Schema."""
+    return TypeAdapter(DOCUMENTS[name].shape.annotation())
+
+
+delta_document, finding_document = DELTA.encode, FINDING.encode
+judgement_document, trace_document = JUDGEMENT.encode, TRACE.encode
+reading_document, answer_document = READING.encode, ANSWER.encode
+timeline_document, ending_document = TIMES.encode, ENDING.encode
+reading_from: Final[Callable[[Json], Reading]] = READING.decode
+schema_from: Final[Callable[[Json], Schema]] = SCHEMA.decode
+answer_from: Final[Callable[[Json], Value | NoAnswer]] = ANSWER.decode
+timeline_from: Final[Callable[[Json], Timeline | None]] = TIMES.decode
+trace_from: Final[Callable[[Json], Trace]] = TRACE.decode
+ending_from: Final[Callable[[Json], RunEnding | None]] = maybe(ENDING).decode
+
+
+def schema_document(schema: Schema, known: dict[int, Json] | None = None) -> Json:
+    """The JSON of a state schema; `known` has that of types, by their identity, and gets others."""
+    known = {} if known is None else known
+    for entity in schema.types:
+        if id(entity) not in known:
+            known[id(entity)] = TYPE.encode(entity)
+    types = [known[id(entity)] for entity in schema.types]
+    return {**SCHEMA.encode(replace(schema, types=())), "types": types}
+
+
+def trace_lines(trace: Trace) -> bytes:
+    """The trace as a trial keeps it: a line on the whole, then one a call."""
+    document = trace_document(trace)
+    head = {key: value for key, value in document.items() if key != "actions"}
+    return b"".join(write(line) + b"\n" for line in (head, *document["actions"]))
+
+
 def capture_document(capture: Capture) -> Json:
     """The readings of one moment with the digests of the states they delivered."""
-    return [
-        {
-            "reading": reading_document(p.reading),
-            "state": p.state.digest(),
-            "entities": p.state.entity_count,
-        }
-        for p in capture.parts
-    ]
+    return [PART.encode(part) for part in capture.parts]
 
 
 def enumeration_document(enumeration: Enumeration) -> Json:
@@ -332,46 +490,6 @@ def enumeration_from(document: Json) -> Enumeration:
     if below and (coverage is not Coverage.INCOMPLETE or below != beginnings(below)):
         raise BundleError("an enumeration with beginnings of keys that cannot stand so")
     return Enumeration(coverage, document[1], below=below)
-
-
-def timeline_document(timeline: Timeline | None) -> Json:
-    """The JSON of a timeline."""
-    if timeline is None:
-        return None
-    return {
-        **{name: encode(getattr(timeline, name)) for name in TIMELINE},
-        "unsettled": [[s, c] for s, c in timeline.unsettled],
-    }
-
-
-def timeline_from(document: Json) -> Timeline | None:
-    """What `timeline_document` turned into this JSON."""
-    if document is None:
-        return None
-    steps = {name: instant_or_none(document[name]) for name in TIMELINE}
-    return Timeline(**steps, unsettled=tuple((s, c) for s, c in document["unsettled"]))
-
-
-def ending_document(ending: RunEnding) -> Json:
-    """The JSON of how a run ended."""
-    return {"how": ending.how, "exit_code": ending.exit_code}
-
-
-def ending_from(document: Json) -> RunEnding | None:
-    """The ending that `ending_document` turned into this JSON; None where nobody recorded it."""
-    return None if document is None else RunEnding(document["how"], document["exit_code"])
-
-
-def answer_document(answer: Value | NoAnswer) -> Json:
-    """The JSON of an answer."""
-    return {"none": answer.cause} if isinstance(answer, NoAnswer) else {"answer": encode(answer)}
-
-
-def answer_from(document: Json) -> Value | NoAnswer:
-    """What `answer_document` turned into this JSON."""
-    if "none" in document:
-        return NoAnswer(document["none"])
-    return decode(document["answer"])  # type: ignore[return-value]  # an answer is a value
 
 
 def answer_map(answer: Value | NoAnswer) -> dict[str, Value] | NoAnswer:

@@ -178,6 +178,8 @@ class Fragments:
 def read_fragments(document: Json, schema: Schema, enumerations: Json) -> Fragments:
     """Fragments from a bundle's documents; `BundleError` where they contradict themselves."""
     covers = {(side, name): enumeration_from(entry) for side, name, entry in enumerations}
+    if len(covers) != len(enumerations):
+        raise BundleError("captures.json: a type is enumerated twice on one side")
     rows: dict[Look, Row | None] = {}
     for entry in document["rows"]:
         place = Look(entry["side"], entry["type"], key_from(entry["key"]))

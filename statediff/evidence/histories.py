@@ -6,31 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from statediff.errors import BundleError
-from statediff.evidence.documents import instant_or_none, reading_document, reading_from
+from statediff.evidence.documents import COURSE, SEEN, TRANSACTION, reading_from
 from statediff.model.readings import History, Transaction
 from statediff.model.state import State
 from statediff.model.timelines import SourceTimeline, Step, Timelines
-from statediff.model.values import encode
 
 Json = Any
 
 
-def seen_document(history: History) -> Json:
-    """What the feeds saw: their readings, and the transactions by the digests of their states."""
-    return {
-        "readings": [reading_document(r) for r in history.readings],
-        "transactions": [
-            {
-                "source": t.source,
-                "id": t.id,
-                "position": t.position,
-                "committed_at": encode(t.committed_at),
-                "state": t.state.digest(),
-                **({"names": list(t.names)} if t.names else {}),
-            }
-            for t in history.transactions
-        ],
-    }
+seen_document = SEEN.encode
+"""What the feeds saw: their readings, and the transactions by the digests of their states."""
 
 
 def seen_from(document: Json, states: Mapping[str, State]) -> History:
@@ -38,14 +23,7 @@ def seen_from(document: Json, states: Mapping[str, State]) -> History:
     return History(
         tuple(reading_from(entry) for entry in document["readings"]),
         tuple(
-            Transaction(
-                each["id"],
-                each["source"],
-                each["position"],
-                instant_or_none(each["committed_at"]),
-                states[each["state"]],
-                tuple(each.get("names", ())),
-            )
+            Transaction(**{**TRANSACTION.decode(each), "state": states[each["state"]]})
             for each in document["transactions"]
         ),
     )
@@ -53,19 +31,7 @@ def seen_from(document: Json, states: Mapping[str, State]) -> History:
 
 def history_document(history: History, timelines: Timelines) -> Json:
     """What the feeds saw, and the course that came of it."""
-    return {
-        **seen_document(history),
-        "lines": [
-            {
-                "source": line.source,
-                "types": sorted(line.types),
-                "gap": line.gap,
-                "touched": [sorted(step.touched) for step in line.steps],
-            }
-            for line in timelines.lines
-        ],
-        "unfollowed": [list(entry) for entry in timelines.unfollowed],
-    }
+    return SEEN.encode(history) | COURSE.encode(timelines)
 
 
 def history_from(document: Json) -> History:
@@ -77,7 +43,7 @@ def course_from(document: Json) -> Timelines:
     """The course in what `history_document` wrote; `BundleError` if its parts do not fit."""
     told: dict[str, list[Json]] = {}
     for entry in document["transactions"]:
-        told.setdefault(entry["source"], []).append(entry)
+        told.setdefault(entry["source"], []).append(TRANSACTION.decode(entry))
     lines = []
     for entry in document["lines"]:
         own = told.get(entry["source"], []) if entry["touched"] else []
@@ -87,13 +53,7 @@ def course_from(document: Json) -> Timelines:
                 f"{len(entry['touched'])} touched"
             )
         steps = tuple(
-            Step(
-                t["id"],
-                t["position"],
-                instant_or_none(t["committed_at"]),
-                frozenset(types),
-                tuple(t.get("names", ())),
-            )
+            Step(t["id"], t["position"], t["committed_at"], frozenset(types), t.get("names", ()))
             for t, types in zip(own, entry["touched"], strict=True)
         )
         lines.append(

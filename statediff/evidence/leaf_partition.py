@@ -1,8 +1,8 @@
 """A bundle's files cut into pieces that can be disclosed one by one, and put together again.
 
 Each file becomes one rest, at `name#`, and one piece for every element of the arrays named in
-`CUTS`, at `name#/pointer/number`. The rest is `[document, [[pointer, length], …]]`, the named
-arrays emptied; with every piece at hand the file comes out byte for byte.
+`verify.PIECES`, at `name#/pointer/number`. The rest is `[document, [[pointer, length], …]]`, the
+named arrays emptied; with every piece at hand the file comes out byte for byte.
 
 A piece's tier is the strictest of the tiers that the contract's `disclose` gives to the sources
 whose values can stand in it; what mixes sources (findings, the trace, the answer) counts as all.
@@ -12,46 +12,25 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from statediff.contract.parts import seconds
-from statediff.errors import BundleError, NotReplayable
+from statediff.errors import BundleError
+from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
-from statediff.evidence.counterexample import COUNTEREXAMPLE, counterexample, types_read
+from statediff.evidence.counterexample import counterexample, types_read
+from statediff.evidence.documents import DOCUMENTS
 from statediff.evidence.package import Bundle
-from statediff.evidence.verify import TIERS, Leaf, Rejected, cuts_of
+from statediff.evidence.verify import TIERS, Leaf
 
 Json = Any
 _Owner = tuple[str, str] | None
 """A source or a type by name; None for what mixes them."""
 
-_EACH: Final = "*"
-CUTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "captures.json": (("before",), ("after",), ("enumerations", _EACH)),
-    "fragments.json": ((_EACH, "rows"), (_EACH, "scans", _EACH, "members")),
-    "judgement.json": (("clauses",), ("findings",), ("deltas",), ("hidden",), ("doubts",)),
-    "resolution.json": (("mappings", _EACH), ("doubts",)),
-    "trace.json": (("actions",),),
-}
-"""File → the arrays whose elements are pieces of their own, outer before inner."""
-SUMMARY: Final = "summary#"
-"""The place of what anybody may know."""
-DERIVED: Final = (SUMMARY, COUNTEREXAMPLE)
+DERIVED: Final = (v.SUMMARY, v.COUNTEREXAMPLE)
 """The places of the pieces that are derived from the others."""
 _TEXTS: Final = (".yaml",)
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
-_OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
-"""Files without values of any source: what was asked for, and when."""
-
-
-_HASHED: Final[Mapping[str, tuple[str, ...]]] = {
-    "manifest.json": ("#",),
-    "captures.json": ("#",),
-    "judgement.json": ("#", "/hidden", "/doubts"),
-}
-"""What may hold values that nobody judges, or digests of them: a rest is `#`."""
 
 
 class Piece(NamedTuple):
@@ -72,16 +51,16 @@ def pieces(bundle: Bundle) -> Iterator[Piece]:
         for name, data in sorted(bundle.files.items())
     }
     tiers = Owners(documents["schema.json"], bundle.manifest["keeping"], _private(bundle.manifest))
-    yield Piece("public/summary", SUMMARY, summary(documents["judgement.json"]))
+    yield Piece("public/summary", v.SUMMARY, summary(documents["judgement.json"]))
     # Its changes are those of the file, of which fields may be cut out.
     example = copy.deepcopy(counterexample(documents["judgement.json"]))
     if example is not None:
         read = types_read(example, [each["read_sets"] for each in documents["index.json"]])
-        yield Piece(f"{tiers.of(read)}/counterexample", COUNTEREXAMPLE, example)
+        yield Piece(f"{tiers.of(read)}/counterexample", v.COUNTEREXAMPLE, example)
     yield Piece(tiers.tag("manifest.json", None), "manifest.json#", [dict(bundle.manifest), []])
     for name, document in documents.items():
         inner = _emptied(name, document, tiers)
-        found = _cut(document, CUTS.get(name, ()))
+        found = _cut(name, document)
         lengths = [[pointer, len(values)] for pointer, values in found]
         lengths += [[pointer, len(values)] for pointer, values, _ in inner]
         yield Piece(tiers.tag(name, None), f"{name}#", [document, lengths])
@@ -120,39 +99,27 @@ def summary(judgement: Json) -> Json:
 
 
 def joined(leaves: Iterable[Leaf]) -> Bundle:
-    """The bundle that these pieces make.
+    """The bundle that the leaves of a whole copy make; `verify` found that each is at its place.
 
-    `NotReplayable` if one is missing, `BundleError` if one has no place.
+    `BundleError` if the pieces cannot be put back in the order that the files say.
     """
     at = {leaf.path: leaf.value for leaf in leaves}
-    for place in DERIVED:
-        at.pop(place, None)
-    rests = {path: copy.deepcopy(at.pop(path)) for path in sorted(at) if path.endswith("#")}
     documents: dict[str, Json] = {}
-    try:
-        for path, rest in rests.items():
-            lengths, document = cuts_of(rest, path.removesuffix("#")), rest[0]
-            holders = {
-                "/".join(steps[:depth])
-                for steps in (pointer.split("/") for pointer, _ in lengths)
-                for depth in range(1, len(steps))
-            }
-            for pointer, length in lengths:
-                values = [at.pop(f"{path}{pointer}/{number}") for number in range(length)]
-                if pointer in holders:  # more is put into these, which are the caller's
-                    values = copy.deepcopy(values)
-                _place(document, pointer, values)
-            documents[path.removesuffix("#")] = document
-        manifest = documents.pop("manifest.json")
-        missing = sorted(set(manifest["files"]) - set(documents))
-    except KeyError as error:
-        raise NotReplayable(f"this copy withholds {error.args[0]}") from None
-    except (Rejected, TypeError, ValueError, IndexError) as error:
-        raise BundleError(f"the leaves contradict themselves: {error!r}") from error
-    if missing:
-        raise NotReplayable(f"this copy withholds {missing[0]}")
-    if at or sorted(documents) != sorted(manifest["files"]):
-        raise BundleError("the leaves hold more than the files of the bundle")
+    for name in v.PIECES:
+        if f"{name}#" not in at:
+            continue
+        document, cuts = copy.deepcopy(at[f"{name}#"])
+        holders = {pointer.rpartition("/")[0] for pointer, _ in cuts}
+        for pointer, length in cuts:
+            values = [at[f"{name}#{pointer}/{number}"] for number in range(length)]
+            if any(each.startswith(f"{pointer}/") for each in holders):  # more is put into these
+                values = copy.deepcopy(values)
+            place = v.value_at(document, pointer.split("/")[1:])
+            if place != []:
+                raise BundleError(f"{name}: {pointer} is put back into no empty array")
+            place.extend(values)
+        documents[name] = document
+    manifest = documents.pop("manifest.json")
     files = {
         name: document.encode("utf-8") if name.endswith(_TEXTS) else write(document)
         for name, document in documents.items()
@@ -160,11 +127,11 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
     return Bundle(manifest, files)
 
 
-def _cut(document: Json, patterns: Iterable[tuple[str, ...]]) -> list[tuple[str, list[Json]]]:
-    """What stood in the arrays of a document, which are empty afterwards."""
+def _cut(name: str, document: Json) -> list[tuple[str, list[Json]]]:
+    """What stood in the arrays of a file that are pieces; they are empty afterwards."""
     found: list[tuple[str, list[Json]]] = []
-    for pattern in patterns:
-        for pointer, array in list(_arrays(document, pattern, "")):
+    for place in v.PIECES[name]:
+        for pointer, array in list(v.arrays_at(document, place, name)):
             found.append((pointer, list(array)))
             array.clear()
     return found
@@ -201,33 +168,6 @@ def _entities(name: str, document: Json) -> Iterator[tuple[str, list[Json], str]
                 for side in ("before", "after", "raw_before", "raw_after"):
                     if isinstance(delta[side], dict) and "entity" in delta[side]:
                         yield f"/{part}/{at}/{side}/entity", delta[side]["entity"], delta["type"]
-
-
-def _arrays(
-    value: Json, pattern: tuple[str, ...], pointer: str
-) -> Iterator[tuple[str, list[Json]]]:
-    if not pattern:
-        if isinstance(value, list):
-            yield pointer, value
-        return
-    first, *others = pattern
-    if first != _EACH:
-        if isinstance(value, dict) and first in value:
-            yield from _arrays(value[first], tuple(others), f"{pointer}/{first}")
-        return
-    for number, each in enumerate(value):
-        yield from _arrays(each, tuple(others), f"{pointer}/{number}")
-
-
-def _place(document: Json, pointer: str, values: list[Json]) -> None:
-    place = document
-    for step in pointer.split("/")[1:]:
-        if isinstance(place, list) and not _NUMBER.fullmatch(step):
-            raise ValueError(f"{pointer} is no pointer")
-        place = place[int(step)] if isinstance(place, list) else place[step]
-    if place != [] or not isinstance(place, list):
-        raise ValueError(f"{pointer} is no emptied array")
-    place.extend(values)
 
 
 class Owners:
@@ -323,18 +263,19 @@ class Owners:
     def tag(self, name: str, value: Json, pointer: str = "") -> str:
         """The tag of an element of a file, or with no value of what is left of the file."""
         kind = name.partition(".")[0]
-        if name in _OPEN:
+        if DOCUMENTS[name].is_open:
             return f"reviewer/{kind}"
         owner = _owner(value)
         tier = self._tiers.get(owner, self._tiers[None])
-        if (pointer or "#") in _HASHED.get(name, ()):
+        if (pointer or "#") in DOCUMENTS[name].digests:
             tier = self._digests
         own = self._of_delta(value) if self._private else None
         return f"{tier if own is None else _strictest([tier, own])}/{kind}"
 
     def retain(self, path: str, value: Json) -> float | None:
         """For how many seconds the piece at a path is kept; None where nothing limits it."""
-        if path.partition("#")[0] in _OPEN:
+        name = path.partition("#")[0]
+        if name in DOCUMENTS and DOCUMENTS[name].is_open:
             return None
         owner = None if path.endswith("#") else _owner(value)
         return self._retain.get(owner, self._retain[None])

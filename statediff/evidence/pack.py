@@ -13,7 +13,6 @@ from statediff.evidence.canonical import write
 from statediff.evidence.fragments import collect, fragment_id, scan_id
 from statediff.evidence.histories import history_document
 from statediff.evidence.roots import CapturedKeys, Roots
-from statediff.evidence.traces import trace_document
 from statediff.model.delta import Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import Coverage
@@ -86,7 +85,9 @@ def documents(
             "history": history_document(heard.after.history, resolution.course),
         },
         "resolution.json": {
-            "mappings": [_mappings(case.matching) for case in cases],
+            "mappings": [
+                [doc.MAPPING.encode(pair) for pair in case.matching.pairs] for case in cases
+            ],
             "ambiguous": [list(entry) for entry in resolution.ambiguous],
             "differ_only_in_opaque_ids": resolution.differ_only_in_opaque_ids,
             "doubts": [],  # kept for the form of the bundle: what is in doubt is unobserved
@@ -95,7 +96,7 @@ def documents(
         "fragments.json": written,
         "roots.json": proofs,
         "index.json": write([index(c.judgement, c.ledger, c.touched) for c in cases]),
-        "trace.json": trace_document(heard.trace),
+        "trace.json": doc.trace_document(heard.trace),
         "answer.json": doc.answer_document(heard.answer),
         "timeline.json": doc.timeline_document(heard.timeline),
         "trial.json": dict(trial),
@@ -109,9 +110,9 @@ def index(judgement: Judgement, ledger: Ledger, touched: Touched) -> Json:
     Also the entities that each transaction touched.
     """
     return {
-        "changed": [[name, doc.key_document(key)] for name, key in changed(judgement)],
+        "changed": doc.PLACES.encode(changed(judgement)),
         "touched": [
-            [source, number, [[name, doc.key_document(key)] for name, key in places]]
+            [source, number, doc.PLACES.encode(places)]
             for (source, number), places in sorted(touched.items())
         ],
         "deltas": _count(d.type for d in judgement.deltas),
@@ -144,7 +145,7 @@ def check_refusals(refused: Refused, captures: Json, schema: Json, must: Iterabl
 def touched_from(document: Json) -> Touched:
     """The entities that each transaction touched, as an index names them."""
     return {
-        (source, number): tuple((name, doc.key_from(key)) for name, key in places)
+        (source, number): doc.PLACES.decode(places)
         for source, number, places in document["touched"]
     }
 
@@ -196,18 +197,6 @@ def _enumerations(matching: Matching, resolution: Resolution) -> Json:
         and (table := resolution.between[line.side(number)].tables.get(name)) is not None
     ]
     return ends + within
-
-
-def _mappings(matching: Matching) -> Json:
-    return [
-        {
-            "type": pair.type,
-            "rule": pair.rule,
-            "before": doc.key_document(pair.before),
-            "after": doc.key_document(pair.after),
-        }
-        for pair in matching.pairs
-    ]
 
 
 def changed(found: Judgement | Diff) -> tuple[tuple[str, Key], ...]:

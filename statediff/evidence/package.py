@@ -1,18 +1,7 @@
 """Writing and reading a bundle: a directory of canonical JSON files under one manifest.
 
-Layout (every file canonical JSON but the contract, which is kept as it was written):
-
-* `manifest.json`: format, kernel, ids, verdict, and the SHA-256 of every other file
-* `contract.yaml`, `schema.json`: what was judged against
-* `captures.json`: readings, with source, time, digest and completeness; enumerations per type
-* `resolution.json`: identity mappings and ambiguity
-* `roots.json`: what shows the fragments to be under the state roots in `captures.json`; a bundle
-  of format 1 has neither
-* `fragments.json`: the entities that the decision read, raw, with explicit presence
-* `index.json`: how many deltas and hidden deltas of each type there are, and the read-sets
-* `libraries.yaml`: the texts of the libraries that the contract uses, by their names, as JSON
-* `trace.json`, `answer.json`, `timeline.json`, `trial.json`
-* `judgement.json`: clauses, findings, metrics, deltas
+Every file is canonical JSON, as `documents.DOCUMENTS` says, but the contract, which is kept as it
+was written. The manifest has the SHA-256 of every other file.
 
 What a bundle does not show of the calls and the answer (`undisclosed`) lies beside its folder, in a
 file of its own for the owner only, which nothing that copies or seals bundles takes.
@@ -31,34 +20,18 @@ from typing import TYPE_CHECKING, Any, Final
 from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError
 from statediff.evidence.canonical import MAX_BYTES, read, write
+from statediff.evidence.verify import BOUND, LIBRARIES, PARTS, STATE_ROOTS, UNBOUND
 
 if TYPE_CHECKING:
     from statediff.contract.file import ContractFile
 
 RUN_FORM: Final = "statediff.run/1"
 """The form of the record of a run, which holds bundles."""
-FORMAT: Final = "statediff/bundle/1.1"
-WITHOUT_ROOTS: Final = "statediff/bundle/1"
-"""The format of bundles that bind their judgement, and not what was captured."""
-FILES: Final = (
-    "answer.json",
-    "captures.json",
-    "contract.yaml",
-    "fragments.json",
-    "index.json",
-    "judgement.json",
-    "resolution.json",
-    "schema.json",
-    "timeline.json",
-    "trace.json",
-    "trial.json",
-)
+FILES: Final = tuple(name for name in PARTS if name != "manifest.json")
 UNDISCLOSED: Final = "undisclosed"
 """The member of a manifest that says how much a bundle does not show."""
 BESIDE: Final = ".undisclosed.json"
 """The end of the name of the file that has it, after the name of the bundle's folder."""
-LIBRARIES: Final = "libraries.yaml"
-ROOTS: Final = "roots.json"
 OPTIONAL: Final = (LIBRARIES,)
 """Files that a bundle has where its contract names them: clauses."""
 
@@ -113,10 +86,10 @@ def make(
     }
     files["contract.yaml"] = contract
     files |= {name: data for name, data in beside.items() if data is not None}
-    if not _is_complete(files, FORMAT):
-        raise ValueError(f"a bundle has exactly the files {', '.join(FILES)} and {ROOTS}")
+    if not _is_complete(files, BOUND):
+        raise ValueError(f"a bundle has exactly the files {', '.join(FILES)} and {STATE_ROOTS}")
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-    return Bundle({"format": FORMAT, **facts, "files": digests}, files, undisclosed)
+    return Bundle({"format": BOUND, **facts, "files": digests}, files, undisclosed)
 
 
 def save(bundle: Bundle, folder: Path) -> None:
@@ -181,8 +154,8 @@ def load(folder: Path) -> Bundle:
 
 def files_of(manifest: Any, where: str) -> Mapping[str, Any]:
     """The files that a manifest lists, with their digests: those of a bundle. `BundleError`."""
-    if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, WITHOUT_ROOTS):
-        raise BundleError(f"{where}: not a bundle of format {FORMAT}")
+    if not isinstance(manifest, dict) or manifest.get("format") not in (BOUND, UNBOUND):
+        raise BundleError(f"{where}: not a bundle of format {BOUND}")
     digests = manifest.get("files")
     if not isinstance(digests, dict) or not _is_complete(digests, manifest["format"]):
         raise BundleError(f"{where}: the manifest does not list the files of a bundle")
@@ -190,7 +163,7 @@ def files_of(manifest: Any, where: str) -> Mapping[str, Any]:
 
 
 def _is_complete(names: Iterable[str], form: str) -> bool:
-    expected = {*FILES, ROOTS} if form == FORMAT else {*FILES}
+    expected = {*FILES, STATE_ROOTS} if form == BOUND else {*FILES}
     return set(names) - set(OPTIONAL) == expected
 
 

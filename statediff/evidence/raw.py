@@ -22,13 +22,9 @@ from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.leaf_partition import Piece
-from statediff.evidence.verify import RAW, Leaf
+from statediff.evidence.verify import RAW, UNDISCLOSED, WITHHELD, Leaf
 
 PLACE: Final = "raw/"
-UNDISCLOSED: Final = "auditor/undisclosed"
-"""The tag of what a bundle does not show."""
-WITHHELD: Final = "undisclosed.json#"
-"""Its place."""
 NOISE_BYTES: Final = 32
 MAX_BYTES: Final = 128 * 1024 * 1024
 _MISSING: Final = "raw captures are encrypted with age; get it with `pip install statediff[age]`"

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import itertools
 import os
 import shutil
-import stat
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,17 +22,13 @@ from typing import Any, Final
 from statediff.atomic import sync_below, sync_folder, write_atomically
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
-from statediff.evidence.counterexample import COUNTEREXAMPLE
 from statediff.evidence.leaf_partition import DERIVED, Piece, joined, pieces
 from statediff.evidence.package import Bundle, files_of
-from statediff.evidence.raw import UNDISCLOSED
 
 SEED_BYTES: Final = 32
 _SALT_BYTES: Final = 16
-_FACTS: Final = ("contract", "contract_version", "kernel", "statediff", "trial", "verdict")
-_BESIDE: Final = (v.RAW, UNDISCLOSED)
+_BESIDE: Final = (v.RAW, v.UNDISCLOSED)
 """Tags of what is no part of a bundle."""
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 Sign = Callable[[bytes], bytes]
 """The Ed25519 signature over some bytes."""
@@ -48,12 +41,8 @@ class Sealed:
     files: Mapping[str, bytes]
 
     def archive(self) -> bytes:
-        """The files as a zip: stored, in order, undated; the same bytes for the same files."""
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for name in sorted(self.files):
-                archive.writestr(zipfile.ZipInfo(name, _EPOCH), self.files[name])
-        return buffer.getvalue()
+        """The files as a zip: the same bytes for the same files."""
+        return v.zipped(self.files)
 
 
 def seal(
@@ -82,7 +71,7 @@ def seal(
         )
         root = v.root([digest for digest, _ in encoded])
     tree = {"leaves": len(encoded), "root": root, "tags": dict(sorted(tags.items()))}
-    facts = {name: bundle.manifest[name] for name in _FACTS}
+    facts = {name: bundle.manifest[name] for name in v.FACTS}
     manifest = {"format": v.FORMAT, **facts, "sealed_at": sealed_at.isoformat(), "tree": tree}
     contract = v.leaf_hash(told[v.CONTRACT][1]).hex()
     predicate = v.predicate_of(manifest, told[v.SUMMARY][0]["clauses"], contract)
@@ -178,14 +167,14 @@ def opened(verified: v.Verified) -> Bundle:
         leaves = [leaf for leaf in verified.leaves if leaf.tag not in _BESIDE]
         bundle = joined(leaves)
         _check(bundle)
-        for name in _FACTS:
+        for name in v.FACTS:
             if verified.manifest[name] != bundle.manifest.get(name):
                 raise BundleError(f"manifest.json: `{name}` is not what the sealed bundle says")
         # The bundle was joined from the leaves by their paths: equal paths hold equal values.
         expected = {piece.path: (piece.tag, _derived(piece)) for piece in pieces(bundle)}
         found = {leaf.path: (leaf.tag, _derived(leaf)) for leaf in leaves}
-        if COUNTEREXAMPLE not in found:  # bundles were sealed without one
-            expected.pop(COUNTEREXAMPLE, None)
+        if v.COUNTEREXAMPLE not in found:  # bundles were sealed without one
+            expected.pop(v.COUNTEREXAMPLE, None)
         if expected != found:
             raise BundleError("leaves.json: the bundle would be cut into other pieces")
     return bundle
@@ -224,9 +213,9 @@ def load(path: Path) -> Sealed:
     if not path.exists():
         raise UsageError(f"{path}: expected a sealed bundle, found nothing")
     try:
-        if path.is_dir():
-            return _from_folder(path)
-        return from_archive(_bytes(path))
+        return Sealed(v.read_copy(path))
+    except v.Rejected as error:
+        raise BundleError(f"{path}: {error}") from error
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -235,49 +224,6 @@ def is_sealed(path: Path) -> bool:
     """Whether `path` looks like a sealed bundle: a zip, a `.kept`, or a folder with an envelope."""
     is_file = path.is_file() and path.suffix in (".zip", ".kept")
     return is_file or (path / "envelope.json").exists()
-
-
-def _from_folder(path: Path) -> Sealed:
-    names = sorted(entry.name for entry in os.scandir(path))
-    _check_names(names, str(path))
-    return Sealed({name: _bytes(path / name) for name in names})
-
-
-def from_archive(data: bytes) -> Sealed:
-    """Nothing is extracted: what is not byte for byte what we would write is refused."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = archive.infolist()
-            _check_names([entry.filename for entry in entries], "the zip")
-            if any(
-                entry.compress_type != zipfile.ZIP_STORED or entry.file_size > len(data)
-                for entry in entries
-            ):
-                raise BundleError("the zip holds files that are not stored")
-            sealed = Sealed({entry.filename: archive.read(entry) for entry in entries})
-    # What zipfile raises for a hostile zip: an unknown version or method, an encrypted entry, or an
-    # end before the size that the directory gives.
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-        raise BundleError(f"not a zip as statediff writes it: {error}") from error
-    if sealed.archive() != data:
-        raise BundleError("not a zip as statediff writes it: the bytes differ")
-    return sealed
-
-
-def _check_names(names: Sequence[str], where: str) -> None:
-    try:
-        v.check_names(names)
-    except v.Rejected as error:
-        raise BundleError(f"{where}: {error}") from error
-
-
-def _bytes(path: Path) -> bytes:
-    status = path.lstat()
-    if not stat.S_ISREG(status.st_mode):
-        raise BundleError(f"{path}: expected a regular file")
-    if status.st_size > v.MAX_BYTES:
-        raise BundleError(f"{path}: {status.st_size} bytes are more than a bundle may have")
-    return path.read_bytes()
 
 
 def _check(bundle: Bundle) -> None:

@@ -33,7 +33,7 @@ from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import SigningKey
-from statediff.evidence.leaf_partition import SUMMARY, Owners
+from statediff.evidence.leaf_partition import Owners
 from statediff.evidence.seal import Sealed, opened, redact
 from statediff.evidence.statements import read_base64, read_statement, sign_statement
 
@@ -121,7 +121,7 @@ def keep(sealed: Sealed, verified: v.Verified, vault: Vault, fresh: Fresh) -> Ke
     sealed_at = datetime.fromisoformat(verified.manifest["sealed_at"])
     groups: dict[datetime, list[bytes]] = {}
     for leaf, data in zip(verified.leaves, verified.disclosed, strict=True):
-        if leaf.path == SUMMARY:
+        if leaf.path == v.SUMMARY:
             continue
         groups.setdefault(_until(owners.retain(leaf.path, leaf.value), sealed_at), []).append(data)
     root = verified.manifest["tree"]["root"]
@@ -133,7 +133,7 @@ def keep(sealed: Sealed, verified: v.Verified, vault: Vault, fresh: Fresh) -> Ke
         plain = b"\n".join(leaves)  # canonical JSON has no newline in it
         data = ChaCha20Poly1305(key).encrypt(_NONCE, plain, _bound(root, name))
         items.append(Item(name, None if until == _NEVER else until, data))
-    return Kept(redact(sealed, verified, lambda leaf: leaf.path == SUMMARY), tuple(items))
+    return Kept(redact(sealed, verified, lambda leaf: leaf.path == v.SUMMARY), tuple(items))
 
 
 def kept_bytes(kept: Kept) -> bytes:

@@ -2,6 +2,8 @@
 // format, which stands at the top of verify.py. It runs in Node 20 and in current browsers, where
 // WebCrypto has Ed25519.
 //
+// A copy is a folder of its files, or the one zip that `zipped` makes of them.
+//
 //   node verify.mjs SEALED TRUST     prints one JSON object; 0 VALID, 3 NOT_REPLAYABLE_AT_TIER,
 //                                    4 INVALID, 2 nothing was verified
 
@@ -19,6 +21,7 @@ const OLDER_PREDICATE = "urn:statediff:sealed:1";
 const CONTRACT = "contract.yaml#";
 const PAYLOAD = "application/vnd.in-toto+json";
 const BOUND = "statediff/bundle/1.1"; // bundles of this format have state roots
+const UNBOUND = "statediff/bundle/1"; // these have none
 const ROOTS = "statediff/roots/1";
 const SIDES = ["before", "after"];
 const EMPTY = "0".repeat(64);
@@ -26,11 +29,36 @@ const RAW = "auditor/raw"; // kept beside the evidence; no decision rests on it
 const ROLE = "evaluator";
 const SUMMARY = "summary#";
 const FACTS = ["contract", "contract_version", "kernel", "statediff", "trial", "verdict"];
-const PARTS = [
-  "answer.json", "captures.json", "contract.yaml", "fragments.json", "index.json",
-  "judgement.json", "manifest.json", "resolution.json", "schema.json", "timeline.json",
-  "trace.json", "trial.json",
-];
+// File of a bundle: the arrays whose elements are leaves of their own; `*` is each element.
+const PIECES = {
+  "answer.json": [],
+  "captures.json": ["/before", "/after", "/enumerations/*"],
+  "contract.yaml": [],
+  "fragments.json": ["/*/rows", "/*/scans/*/members"],
+  "index.json": [],
+  "judgement.json": ["/clauses", "/findings", "/deltas", "/hidden", "/doubts"],
+  "libraries.yaml": [],
+  "manifest.json": [],
+  "resolution.json": ["/mappings/*", "/doubts"],
+  "roots.json": [],
+  "schema.json": [],
+  "timeline.json": [],
+  "trace.json": ["/actions"],
+  "trial.json": [],
+};
+// File: lists of fields, each a leaf of its own where fewer may see one of them.
+const FIELDS = {
+  "fragments.json": ["/*/rows/*/fields", "/*/scans/*/members/*/1"],
+  "judgement.json": ["deltas", "during"].flatMap((part) =>
+    ["before", "after", "raw_before", "raw_after"].map((side) => `/${part}/*/${side}/entity`),
+  ),
+};
+const LIBRARIES = "libraries.yaml"; // only of a bundle whose contract uses libraries
+const STATE_ROOTS = "roots.json"; // only of a bundle with state roots
+const PARTS = Object.keys(PIECES).filter((name) => ![LIBRARIES, STATE_ROOTS].includes(name));
+const LONE = [
+  SUMMARY, "counterexample#", "undisclosed.json#", ...Object.keys(PIECES).map((name) => `${name}#`),
+]; // the places of leaves that are no element of an array
 const VERDICTS = ["MATCH", "INCONCLUSIVE", "DIVERGE"]; // from the mildest
 const TRUTHS = ["HOLDS", "UNKNOWN", "FAILS"]; // in the same order
 const RESULTS = ["PASSED", "WARNED", "FAILED"]; // in the same order, of a test-result
@@ -141,13 +169,17 @@ function instant(value, where) {
 }
 
 async function sha256(...parts) {
-  const data = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", joined(parts)));
+}
+
+function joined(parts) {
+  const found = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (const part of parts) {
-    data.set(part, at);
+    found.set(part, at);
     at += part.length;
   }
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", data));
+  return found;
 }
 
 const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -186,19 +218,23 @@ function readManifest(bytes) {
     sum += count;
   }
   if (sum !== tree.leaves) reject("manifest.json: tree: the tags do not add up");
-  const kinds = Object.keys(tree.tags).map((tag) => tag.split("/")[1]);
+  const kinds = kindsOf(tree.tags);
   for (const name of PARTS) {
-    if (!kinds.includes(kindOf(name))) reject(`manifest.json: tree: no leaf of ${name} was sealed`);
+    if (!kinds.has(kindOf(name))) reject(`manifest.json: tree: no leaf of ${name} was sealed`);
   }
-  const summaries = kinds.filter((kind) => kind === "summary").length;
-  if (summaries !== 1 || tree.tags["public/summary"] !== 1) {
+  if (kinds.get("summary") !== 1 || tree.tags["public/summary"] !== 1) {
     reject("manifest.json: tree: expected one summary, for the public");
   }
-  if (kinds.includes("raw") && kinds.filter((kind) => kind === "raw").length > 1) {
-    reject("manifest.json: tree: raw captures are for auditors");
-  }
-  if (kinds.includes("raw") && !Object.hasOwn(tree.tags, RAW)) {
-    reject("manifest.json: tree: raw captures are for auditors");
+  const known = ["raw", ...LONE.map(kindOf)];
+  const many = ["raw", ...PARTS.filter((name) => PIECES[name].length > 0).map(kindOf)];
+  for (const tag of Object.keys(tree.tags)) {
+    const kind = tag.split("/")[1];
+    if (!known.includes(kind) || (!many.includes(kind) && kinds.get(kind) > 1)) {
+      reject(`manifest.json: tree: leaves of ${tag} belong to no bundle`);
+    }
+    if (["raw", "undisclosed"].includes(kind) && tag !== `auditor/${kind}`) {
+      reject(`manifest.json: tree: ${tag} is for auditors`);
+    }
   }
   return manifest;
 }
@@ -206,10 +242,25 @@ function readManifest(bytes) {
 /** The kind of the leaves at a place: `fragments` at `fragments.json#/0/rows/3`. */
 const kindOf = (path) => (path.startsWith("raw/") ? "raw" : path.split("#")[0].split(".")[0]);
 
+/** Kind: how many leaves of it there are, at all tiers. */
+function kindsOf(tags) {
+  const found = new Map();
+  for (const [tag, count] of Object.entries(tags)) {
+    const kind = tag.split("/")[1];
+    found.set(kind, (found.get(kind) ?? 0) + count);
+  }
+  return found;
+}
+
 const STRUCTURE = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
 
-/** No object in a JSON text has two members of one name; JSON.parse would take the last. */
-function checkMembers(source) {
+/** What JSON.parse would read otherwise: two members of one name, and numbers written with a point
+ * or an exponent. */
+function checkWritten(source) {
+  const numbers = source.replace(/"(?:[^"\\]|\\.)*"/gs, '""').match(/-?\d[^\s,\]}]*/g) ?? [];
+  if (!numbers.every((number) => /^-?\d{1,16}$/.test(number))) {
+    reject("trust file: a number that is no integer");
+  }
   const open = [];
   let last = "";
   for (const [token] of source.matchAll(STRUCTURE)) {
@@ -233,7 +284,7 @@ export async function readTrust(bytes) {
   } catch (error) {
     reject(`trust file: ${error.message}`);
   }
-  checkMembers(source);
+  checkWritten(source);
   const isOfSeveral = isObject(document) && document.format === TRUST_OF_SEVERAL;
   const more = isOfSeveral ? { threshold: "integer" } : {};
   shape(document, { format: "string", keys: "list", ...more }, "trust file");
@@ -549,17 +600,126 @@ function cutsOf(rest, name) {
   return rest[1];
 }
 
-/** Every file is there with every piece that was cut out of it. */
-function checkWhole(places) {
-  for (const name of PARTS) {
-    if (!places.has(`${name}#`)) reject(`leaves.json: ${name} is withheld as a raw capture`);
-    for (const [pointer, length] of cutsOf(places.get(`${name}#`), name)) {
-      for (let number = 0; number < length; number += 1) {
-        if (!places.has(`${name}#${pointer}/${number}`)) {
-          reject(`leaves.json: a piece of ${name} is withheld as a raw capture`);
-        }
-      }
+const INDEX = /^(0|[1-9][0-9]{0,6})$/;
+
+/** Whether PIECES or FIELDS has an array at that pointer. */
+function isCut(name, pointer) {
+  const steps = pointer.split("/");
+  const places = [...(own(PIECES, name) ?? []), ...(own(FIELDS, name) ?? [])];
+  return places.some((place) => {
+    const wanted = place.split("/");
+    const isStep = (step, at) => (wanted[at] === "*" ? INDEX.test(step) : step === wanted[at]);
+    return wanted.length === steps.length && steps.every(isStep);
+  });
+}
+
+const own = (object, name) => (Object.hasOwn(object, name) ? object[name] : undefined);
+
+/** The value at the end of these steps; undefined where there is none. */
+function valueAt(value, steps) {
+  for (const step of steps) {
+    if (Array.isArray(value)) value = INDEX.test(step) ? value[Number(step)] : undefined;
+    else value = isObject(value) ? own(value, step) : undefined;
+  }
+  return value;
+}
+
+/** Each array of a file that a place of PIECES names. */
+function arraysAt(value, steps, name) {
+  if (steps.length === 0) {
+    if (!Array.isArray(value)) reject(`${name}: no array where its pieces are`);
+    return [value];
+  }
+  const [first, ...others] = steps;
+  if (first === "*" && Array.isArray(value)) {
+    return value.flatMap((each) => arraysAt(each, others, name));
+  }
+  if (first === "*" || !isObject(value) || !Object.hasOwn(value, first)) {
+    reject(`${name}: no ${first} where its pieces are`);
+  }
+  return arraysAt(value[first], others, name);
+}
+
+const isEmptyArray = (value) => Array.isArray(value) && value.length === 0;
+
+/** What was cut out of a file is all that has to be, each array from where it is empty now. */
+function checkCuts(name, document, cuts, places) {
+  for (const place of PIECES[name]) {
+    if (!arraysAt(document, place.split("/").slice(1), name).every(isEmptyArray)) {
+      reject(`leaves.json: ${name}# holds elements that are leaves of their own`);
     }
+  }
+  for (const pointer of cuts.keys()) {
+    let [value, steps] = [document, pointer.split("/").slice(1)];
+    for (let at = 1; at < steps.length; at += 1) {
+      const holder = `/${steps.slice(0, at).join("/")}`;
+      if (!cuts.has(holder)) continue;
+      const piece = `${name}#${holder}/${steps[at]}`;
+      [value, steps] = places.has(piece) ? [places.get(piece), steps.slice(at + 1)] : [[], []];
+    }
+    if (!isCut(name, pointer) || !isEmptyArray(valueAt(value, steps))) {
+      reject(`leaves.json: ${name}# has no empty array at ${pointer.slice(0, 80)}`);
+    }
+  }
+}
+
+/** Each leaf is at a place that its file has; gives the cuts of the files whose rest is there. */
+function checkClosed(places, tags) {
+  const kinds = kindsOf(tags);
+  const cuts = new Map();
+  for (const name of Object.keys(PIECES)) {
+    if (!places.has(`${name}#`)) continue;
+    const rest = places.get(`${name}#`);
+    cuts.set(name, new Map(cutsOf(rest, name)));
+    const count = [...cuts.get(name).values()].reduce((sum, length) => sum + length, 1);
+    if (kinds.get(kindOf(name)) !== count) {
+      reject(`leaves.json: ${name} has another number of leaves than it says`);
+    }
+    checkCuts(name, rest[0], cuts.get(name), places);
+  }
+  for (const path of places.keys()) {
+    if (path.endsWith("#") && (path.startsWith("raw/") || LONE.includes(path))) continue;
+    const [array, number] = [path.slice(0, path.lastIndexOf("/")), path.slice(path.lastIndexOf("/") + 1)];
+    const [name, pointer] = [array.slice(0, array.indexOf("#")), array.slice(array.indexOf("#") + 1)];
+    const isPlace = array.includes("#") && path.includes("/") && isCut(name, pointer);
+    const length = cuts.has(name) ? (cuts.get(name).get(pointer) ?? 0) : MAX_LEAVES;
+    if (!isPlace || !INDEX.test(number) || Number(number) >= length) {
+      reject(`leaves.json: no file has a place for a leaf at ${path.slice(0, 80)}`);
+    }
+  }
+  return cuts;
+}
+
+/** Every file is there, so all its pieces (as many as it says), and its matchings are as many. */
+function checkWhole(places, cuts) {
+  for (const name of PARTS) {
+    if (!cuts.has(name)) reject(`leaves.json: ${name} is withheld as a raw capture`);
+  }
+  const document = (name) => places.get(`${name}#`)[0];
+  const matchings = [
+    document("captures.json").enumerations, document("fragments.json"), document("index.json"),
+    document("resolution.json").mappings,
+  ];
+  const isSameLength = (each) => Array.isArray(each) && each.length === matchings[0].length;
+  if (!matchings.every(isSameLength)) reject("leaves.json: different numbers of matchings");
+}
+
+/** The inner manifest, where it is disclosed, lists the files that there are leaves of. */
+function checkFiles(places, tags) {
+  if (!places.has("manifest.json#")) return;
+  const { format, files } = places.get("manifest.json#")[0];
+  if (![BOUND, UNBOUND].includes(format) || !isObject(files)) {
+    reject(`manifest.json: not of format ${BOUND}, with its files`);
+  }
+  const kinds = kindsOf(tags);
+  const expected = [...PARTS, ...(format === BOUND ? [STATE_ROOTS] : [])];
+  const found = [...Object.keys(files).filter((name) => name !== LIBRARIES), "manifest.json"];
+  const isThere = (name) => Object.hasOwn(files, name) === kinds.has(kindOf(name));
+  if (
+    Object.hasOwn(files, "manifest.json") || !isSame(found.sort(), expected.sort()) ||
+    ![LIBRARIES, STATE_ROOTS].every(isThere)
+  ) {
+    reject("manifest.json: its files are not those that there are leaves of");
   }
 }
 
@@ -747,20 +907,26 @@ const MAPPED = /^resolution\.json#\/mappings\/([0-9]+)\/[0-9]+$/;
 
 /** The types that a matching says nothing of, on one side, and those that it has rekeyed. */
 function exempt(at) {
-  const dark = new Set();
-  const rekeyed = new Set();
+  const [unseen, rekeyed, known] = [new Set(), new Set(), new Set()];
+  const types = valueAt(at.get("schema.json#"), ["0", "types"]);
+  const isKeyless = (each) => isEmptyArray(valueAt(each, ["key"]));
+  const keyless = (Array.isArray(types) ? types : []).filter(isKeyless).map(({ name }) => name);
   for (const [path, value] of at) {
     const covered = COVERED.exec(path);
     const mapped = MAPPED.exec(path);
-    if (covered && Array.isArray(value) && value.length === 3) {
+    if (covered && Array.isArray(value) && isText(value[0]) && isText(value[1])) {
       const [side, name, cover] = value;
+      const own = place(covered[1], name, side);
+      if (known.has(own)) reject(`captures.json: ${name} ${side} is enumerated twice`);
+      known.add(own);
       const isDark = Array.isArray(cover) && cover.length === 2 && cover[0] === "unobserved";
-      if (isText(side) && isText(name) && isDark) dark.add(place(covered[1], name));
+      if (value.length === 3 && isDark && SIDES.includes(side)) unseen.add(own);
     } else if (mapped && isObject(value) && isText(value.type)) {
+      if (!keyless.includes(value.type)) reject("resolution.json: a pair of a type with a key");
       rekeyed.add(place(mapped[1], value.type));
     }
   }
-  return [dark, rekeyed];
+  return [unseen, rekeyed];
 }
 
 /** The row with its fields, each of which is a piece of its own where one is withheld alone. */
@@ -802,12 +968,10 @@ async function checkRows(at, owners, shown, rekeyed) {
 }
 
 /** Each row that is shown is as its leaf, and each that differs is shown on both sides. */
-async function checkFragments(at, captures, types, shown) {
-  const owners = new Map();
-  for (const [own, { type }] of types) owners.set(type, [...(owners.get(type) ?? []), own]);
-  const [dark, rekeyed] = exempt(at);
+async function checkFragments(at, captures, types, shown, owners) {
+  const [unseen, rekeyed] = exempt(at);
+  const dark = new Set([...unseen].map((each) => place(...JSON.parse(each).slice(0, 2))));
   const seen = await checkRows(at, owners, shown, rekeyed);
-  if (!Array.isArray(captures.enumerations)) reject("captures.json: no enumerations");
   for (const [name, own] of owners) {
     const [one, two] = types.get(own[0]).sides.map((head) => (head === null ? EMPTY : head[1]));
     if (own.length > 1 || one === two) continue;
@@ -822,6 +986,77 @@ async function checkFragments(at, captures, types, shown) {
       }
     }
   }
+  const keys = new Set([...seen].map((each) => place(...JSON.parse(each).slice(1, 3))));
+  const paired = new Set([...rekeyed].map((each) => JSON.parse(each)[1]));
+  for (const [own, rows] of shown) {
+    const { type } = types.get(own);
+    const isIdle = ([key, { digests }]) =>
+      digests[0] === digests[1] && !keys.has(place(type, key)) && !paired.has(type);
+    if (owners.get(type).length > 1 || [...rows].some(isIdle)) {
+      reject(`roots.json: ${type} has rows opened that no matching shows`);
+    }
+  }
+}
+
+/** Each type that a clause ranged over has as many members as its root's columns have rows. */
+async function checkScans(at, scanned, types, owners) {
+  const members = new Map();
+  for (const entry of scanned) {
+    const [name, count] = await scannedOf(entry, types);
+    if (members.has(name) || owners.get(entry.type).length > 1) {
+      reject(`roots.json: ${entry.type} is scanned twice, or of several sources`);
+    }
+    members.set(name, count);
+  }
+  const [unseen] = exempt(at);
+  const cuts = new Map(cutsOf(at.get("fragments.json#"), "fragments.json"));
+  const used = new Set();
+  for (const [matching, { scans }] of at.get("fragments.json#")[0].entries()) {
+    for (const [number, scan] of scans.entries()) {
+      if (!isObject(scan) || !isText(scan.side) || !isText(scan.type)) {
+        reject("fragments.json: a scan is of another shape");
+      }
+      const name = place(scan.type, scan.side);
+      used.add(name);
+      const own = owners.get(scan.type) ?? [];
+      const side = SIDES.indexOf(scan.side);
+      if (side < 0 || own.length > 1 || unseen.has(place(String(matching), scan.type, scan.side))) {
+        continue;
+      }
+      const isThere = own.length > 0 && types.get(own[0]).sides[side] !== null;
+      const expected = isThere ? members.get(name) : 0;
+      if ((cuts.get(`/${matching}/scans/${number}/members`) ?? 0) !== expected) {
+        reject(`fragments.json: ${scan.type} has another number of members than rows`);
+      }
+    }
+  }
+  for (const name of members.keys()) {
+    if (!used.has(name)) reject("roots.json: a type is scanned that no matching ranges over");
+  }
+}
+
+/** The type and side that were ranged over, and the rows there, once their root is made. */
+async function scannedOf(entry, types) {
+  const words = ["source", "type", "side", "salt"].map((name) => [name, "string"]);
+  const keys = { ...Object.fromEntries(words), counts: "list", columns: "list" };
+  shape(entry, keys, "roots.json: scanned");
+  const side = SIDES.indexOf(entry.side);
+  const head = types.get(place(entry.source, entry.type))?.sides[side] ?? null;
+  const isCount = (count) => Number.isSafeInteger(count) && count >= 0;
+  if (head === null || !entry.counts.every(isCount)) {
+    reject("roots.json: what is scanned is no type of it, or has no counts");
+  }
+  const isColumn = (column) =>
+    Array.isArray(column) && column.length === 3 && column.slice(0, 2).every(isText) &&
+    (column[2] === null || isText(column[2]));
+  if (!entry.columns.every(isColumn)) reject("roots.json: a column is [name, digest, salt]");
+  const columns = entry.columns.map((column) => column.slice(0, 2));
+  const listed = text.encode(canonical([entry.salt, entry.counts, columns]));
+  if (hex(await sha256(listed)) !== head[2]) {
+    reject(`roots.json: the columns of ${entry.type} do not give their root`);
+  }
+  const count = entry.counts.reduce((sum, each) => sum + each, 0);
+  return [place(entry.type, entry.side), count];
 }
 
 /** The state roots that all that the pieces show is under; null of a format without roots. */
@@ -854,12 +1089,75 @@ async function boundStates(at) {
     if (shown.has(name)) reject("roots.json: a type is opened twice");
     shown.set(name, rows);
   }
-  await checkFragments(at, captures, types, shown);
+  const owners = new Map();
+  for (const [own, { type }] of types) owners.set(type, [...(owners.get(type) ?? []), own]);
+  await checkFragments(at, captures, types, shown, owners);
+  await checkScans(at, roots.scanned, types, owners);
   return found;
 }
 
 /** The instant of a whole second, as Python writes it. */
 const said = (at) => `${new Date(Number(at / 1000n)).toISOString().slice(0, 19)}+00:00`;
+
+function crc32(bytes) {
+  let found = 0xffffffff;
+  for (const byte of bytes) found = (found >>> 8) ^ CRC_TABLE[(found ^ byte) & 0xff];
+  return (found ^ 0xffffffff) >>> 0;
+}
+
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let found = byte;
+  for (let bit = 0; bit < 8; bit += 1) found = (found >>> 1) ^ (found & 1 ? 0xedb88320 : 0);
+  return found;
+});
+
+/** Numbers of so many bytes each, little-endian: [bytes, number, …]. */
+const packed = (...given) =>
+  given.flatMap((value, at) =>
+    at % 2 ? Array.from({ length: given[at - 1] }, (_, byte) => (value / 2 ** (8 * byte)) & 0xff) : [],
+  );
+
+/** The files as a zip: stored, in order, undated; the same bytes for the same files. */
+export function zipped(files) {
+  const [parts, directory] = [[], []];
+  const names = Object.keys(files).sort();
+  let at = 0;
+  for (const name of names) {
+    const [data, label] = [files[name], text.encode(name)];
+    const dated = packed(2, 20, 2, 0, 2, 0, 2, 0, 2, 0x21, 4, crc32(data));
+    const common = [...dated, ...packed(4, data.length, 4, data.length, 2, label.length, 2, 0)];
+    const rest = packed(2, 0, 2, 0, 2, 0, 4, 0o600 * 2 ** 16, 4, at);
+    directory.push(Uint8Array.from([0x50, 0x4b, 1, 2, ...packed(2, 0x314), ...common, ...rest]), label);
+    parts.push(Uint8Array.from([0x50, 0x4b, 3, 4, ...common]), label, data);
+    at += 4 + common.length + label.length + data.length;
+  }
+  const size = directory.reduce((sum, part) => sum + part.length, 0);
+  const counts = packed(2, 0, 2, 0, 2, names.length, 2, names.length, 4, size, 4, at, 2, 0);
+  return joined([...parts, ...directory, Uint8Array.from([0x50, 0x4b, 5, 6, ...counts])]);
+}
+
+/** The files of a zip, which is byte for byte what `zipped` makes of them. Throws `Rejected`. */
+export function unzipped(data) {
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  const files = {};
+  for (let at = 0, count = 0; count < FILES.length + MORE.length; count += 1) {
+    if (at + 30 > data.length || view.getUint32(at, true) !== 0x04034b50) break;
+    const [size, length] = [view.getUint32(at + 22, true), view.getUint16(at + 26, true)];
+    const start = at + 30 + length;
+    const name = String.fromCharCode(...data.subarray(at + 30, Math.min(start, at + 130)));
+    Object.defineProperty(files, name, {
+      value: data.subarray(start, start + size), enumerable: true, configurable: true,
+    });
+    at = start + size;
+  }
+  if (Object.keys(files).length === 0) reject("not a zip as statediff writes it, and no folder");
+  checkNames(Object.keys(files));
+  const again = zipped(files);
+  if (again.length !== data.length || again.some((byte, at) => byte !== data[at])) {
+    reject("not a zip as statediff writes it: the bytes differ");
+  }
+  return files;
+}
 
 /** What a sealed bundle says; `files` maps the three names to bytes. Throws `Rejected`. */
 export async function verify(files, known) {
@@ -901,8 +1199,10 @@ export async function verify(files, known) {
   }
   const withheld = Object.fromEntries(Object.entries(missing).filter(([, count]) => count > 0));
   const isPartial = Object.keys(withheld).some((tag) => tag !== RAW);
-  if (!isPartial) checkWhole(places);
+  const cuts = checkClosed(places, manifest.tree.tags);
+  if (!isPartial) checkWhole(places, cuts);
   checkAgreement(manifest, places);
+  checkFiles(places, manifest.tree.tags);
   const named = contract === null ? document.withheld : [contract];
   if (told !== null) checkPredicate(told.predicate, manifest, places, named);
   const status = isPartial ? "NOT_REPLAYABLE_AT_TIER" : "VALID";
@@ -922,19 +1222,24 @@ export async function verify(files, known) {
   return { status, signers: names, manifest, withheld, states, ...found, leaves: document.disclosed };
 }
 
-async function main(folder, trust) {
-  const { readFile, readdir, lstat, realpath } = await import("node:fs/promises");
+async function main(sealed, trust) {
+  const { readFile, readdir, lstat, realpath, stat } = await import("node:fs/promises");
   const read = async (path, name) => {
     const status = await lstat(path);
     if (!status.isFile() || status.size > MAX_BYTES) reject(`${name}: not a regular file`);
     return readFile(path);
   };
-  const files = {};
+  const readCopy = async () => {
+    if (!(await stat(sealed)).isDirectory()) return unzipped(await read(sealed, "sealed bundle"));
+    const names = (await readdir(sealed)).sort();
+    checkNames(names);
+    const files = {};
+    for (const name of names) files[name] = await read(`${sealed}/${name}`, name);
+    return files;
+  };
   try {
     const known = await readTrust(await read(await realpath(trust), "trust file"));
-    const names = (await readdir(folder)).sort();
-    checkNames(names);
-    for (const name of names) files[name] = await read(`${folder}/${name}`, name);
+    const files = await readCopy();
     const { manifest, leaves: _, ...found } = await verify(files, known);
     console.log(JSON.stringify({ ...found, verdict: manifest.verdict }));
     return found.status === "VALID" ? 0 : 3;

@@ -25,7 +25,8 @@ The order of the checks; the first that fails makes the copy INVALID:
    The key was valid at the time of sealing. The tree has every kind of leaf a bundle is made of.
 3. The hashes of the disclosed leaves and the withheld hashes together give the signed root; there
    are as many of each tag as was signed, no two leaves have one place, and each has the tag of its
-   place.
+   place. The set of leaves is closed: each is at a place of `PIECES` that its file has, and there
+   are as many of a file as the file says.
 4. What is disclosed agrees: the truths of the clauses fold to the manifest's verdict, and the
    summary, the judgement and the two manifests say the same. The predicate says the result of the
    verdict and the truth of each clause in order, and names the contract by the hash of its leaf.
@@ -34,7 +35,8 @@ The order of the checks; the first that fails makes the copy INVALID:
    Raw captures (tag `auditor/raw`) are kept beside the evidence; no decision rests on them, so a
    copy that withholds these alone holds every piece of every file.
 6. A VALID copy of a bundle of format 1.1 has state roots, and what it shows of the states is under
-   them (`bound_states`); an older one has none, and its `states` says so.
+   them (`bound_states`), with as many members of each type that was ranged over as there were; an
+   older one has none, and its `states` says so.
 7. A proof shows an entry over this envelope to be in a log whose checkpoint a trusted key signed; a
    time stamp is over this envelope. Who signed the stamp is not checked here: that takes the
    authority's certificates. Neither is from before the sealing.
@@ -51,6 +53,8 @@ SHA-256(0x01 ‖ l ‖ r), zeros where nothing is. A root is SHA-256(statediff/s
 opened by the rows that were read or changed, before and after, and by what stays beside them:
 lone leaves, and the nodes of all others. From the same rest, both roots come out.
 
+A copy is a folder of these files, or the one zip that `zipped` makes of them.
+
     python verify.py SEALED TRUST    prints one JSON object; 0 VALID, 3 NOT_REPLAYABLE_AT_TIER,
                                      4 INVALID, 2 nothing was verified
 """
@@ -63,7 +67,9 @@ import hashlib
 import json
 import re
 import stat
+import struct
 import sys
+import zlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,17 +103,54 @@ TIERS: Final = ("public", "reviewer", "auditor")
 RAW: Final = "auditor/raw"
 BOUND: Final = "statediff/bundle/1.1"
 """The format of bundles with state roots."""
+UNBOUND: Final = "statediff/bundle/1"
+"""The format of bundles that bind their judgement, and not what was captured."""
 ROOTS: Final = "statediff/roots/1"
 SUMMARY: Final = "summary#"
 """The place of what anybody may know; its tag is always `public/summary`."""
 FACTS: Final = ("contract", "contract_version", "kernel", "statediff", "trial", "verdict")
 """What the sealed manifest repeats of the bundle's own."""
-PARTS: Final = (
-    "answer.json", "captures.json", "contract.yaml", "fragments.json", "index.json",
-    "judgement.json", "manifest.json", "resolution.json", "schema.json", "timeline.json",
-    "trace.json", "trial.json",
-)  # fmt: skip
-"""The files of a bundle; each is sealed as a rest, at `name#`, and the pieces cut out of it."""
+PIECES: Final[Mapping[str, tuple[str, ...]]] = {
+    "answer.json": (),
+    "captures.json": ("/before", "/after", "/enumerations/*"),
+    "contract.yaml": (),
+    "fragments.json": ("/*/rows", "/*/scans/*/members"),
+    "index.json": (),
+    "judgement.json": ("/clauses", "/findings", "/deltas", "/hidden", "/doubts"),
+    "libraries.yaml": (),
+    "manifest.json": (),
+    "resolution.json": ("/mappings/*", "/doubts"),
+    "roots.json": (),
+    "schema.json": (),
+    "timeline.json": (),
+    "trace.json": ("/actions",),
+    "trial.json": (),
+}
+"""File of a bundle → the arrays whose elements are leaves of their own, at `name#/pointer/number`.
+
+The arrays are empty in the rest of the file, at `name#`; `*` stands for each element of an array.
+"""
+FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "fragments.json": ("/*/rows/*/fields", "/*/scans/*/members/*/1"),
+    "judgement.json": tuple(
+        f"/{part}/*/{side}/entity"
+        for part in ("deltas", "during")
+        for side in ("before", "after", "raw_before", "raw_after")
+    ),
+}
+"""File → lists of fields, each of which is a leaf of its own where fewer may see one of them."""
+LIBRARIES: Final = "libraries.yaml"
+"""The file of a bundle whose contract uses libraries."""
+STATE_ROOTS: Final = "roots.json"
+"""The file of a bundle with state roots."""
+PARTS: Final = tuple(name for name in PIECES if name not in (LIBRARIES, STATE_ROOTS))
+"""The files that every bundle has."""
+COUNTEREXAMPLE: Final = "counterexample#"
+"""The place of the finding that shows why a run was not right."""
+UNDISCLOSED: Final = "auditor/undisclosed"
+"""The tag of what a bundle does not show."""
+WITHHELD: Final = "undisclosed.json#"
+"""Its place."""
 RESULTS: Final = ("outcome", "task", "tool")
 VERDICTS: Final = ("MATCH", "INCONCLUSIVE", "DIVERGE")
 """From the mildest: the verdict over several is the last of theirs."""
@@ -140,6 +183,7 @@ _SALT: Final = re.compile(r"[0-9a-f]{32}")
 _TAG: Final = re.compile(rf"({'|'.join(TIERS)})/[a-z]+")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?\+00:00", re.ASCII)
 _BINDING: Final = ("captures.json#", "manifest.json#", "resolution.json#/map", "roots.json#")
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,6}", re.ASCII)
 _ROW: Final = re.compile(r"fragments\.json#/([0-9]+)/rows/[0-9]+")
 _COVERED: Final = re.compile(r"captures\.json#/enumerations/([0-9]+)/[0-9]+")
 _MAPPED: Final = re.compile(r"resolution\.json#/mappings/([0-9]+)/[0-9]+")
@@ -273,10 +317,12 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
         if root(hashes) != tree["root"]:
             _reject("leaves.json: the leaves do not give the signed root")
     withheld = _withheld(seen.tags, tree["tags"])
+    cuts = _check_closed(seen, tree["tags"], disclosed)
     is_whole = not set(withheld) - {RAW}
     if is_whole:
-        _check_whole(seen)
+        _check_whole(seen, cuts)
     _check_agreement(manifest, seen.said)
+    _check_files(seen.said, tree["tags"])
     if predicate is not None:
         _check_predicate(predicate, manifest, seen, hidden)
     states = bound_states({**seen.binding, **seen.said}) if is_whole else None
@@ -302,6 +348,53 @@ def check_names(names: Iterable[str]) -> None:
             f"a sealed bundle has exactly the files {', '.join(FILES)}, and may have "
             f"{' and '.join(MORE)}"
         )
+
+
+def read_copy(path: Path) -> dict[str, bytes]:
+    """The files of the copy at a path, a folder or a zip. Raises `Rejected`, or `OSError`."""
+    if not path.is_dir():
+        return unzipped(_file(path))
+    check_names(names := sorted(each.name for each in path.iterdir()))
+    return {name: _file(path / name) for name in names}
+
+
+_LOCAL: Final = struct.Struct("<4s5H3L2H")
+_CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
+_END: Final = struct.Struct("<4s4H2LH")
+_STORED: Final = (20, 0, 0, 0, 0x21)
+"""The version that is needed, no flags, no method, no time, the first day that a zip can say."""
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """The files as a zip: stored, in order, undated; the same bytes for the same files."""
+    parts, directory, at = list[bytes](), list[bytes](), 0
+    for name, data in sorted(files.items()):
+        sizes = (zlib.crc32(data), len(data), len(data), len(name), 0)
+        head = _LOCAL.pack(b"PK\3\4", *_STORED, *sizes) + name.encode()
+        rest = (0, 0, 0, 0o600 << 16, at)
+        entry = _CENTRAL.pack(b"PK\1\2", 0x0314, *_STORED, *sizes, *rest)
+        directory.append(entry + name.encode())
+        parts += (head, data)
+        at += len(head) + len(data)
+    size, count = sum(map(len, directory)), len(files)
+    return b"".join((*parts, *directory, _END.pack(b"PK\5\6", 0, 0, count, count, size, at, 0)))
+
+
+def unzipped(data: bytes) -> dict[str, bytes]:
+    """The files of a zip, which is byte for byte what `zipped` makes of them. Raises `Rejected`."""
+    files, at = dict[str, bytes](), 0
+    while data.startswith(b"PK\3\4", at) and len(files) < len((*FILES, *MORE)):
+        *_, size, length, _ = _LOCAL.unpack(data[at : at + _LOCAL.size].ljust(_LOCAL.size, b"\0"))
+        at += _LOCAL.size + length
+        name = data[at - length : at].decode("ascii", "replace")
+        files[name] = data[at : at + size]
+        at += size
+    if not files:
+        _reject("not a zip as statediff writes it, and no folder")
+    check_names(files)
+    if zipped(files) != data:
+        _reject("not a zip as statediff writes it: the bytes differ")
+    return files
 
 
 def read_trust(data: bytes) -> tuple[Signer, ...]:
@@ -434,7 +527,11 @@ def bound_states(at: Mapping[str, Any]) -> dict[str, str] | None:
         place, rows = _opening(entry, paths, types)
         if shown.setdefault(place, rows) is not rows:
             _reject("roots.json: a type is opened twice")
-    _check_fragments(at, captures, types, shown)
+    owners: dict[str, list[bytes]] = {}
+    for place, head in types.items():
+        owners.setdefault(head[1], []).append(place)
+    _check_fragments(at, captures, types, shown, owners)
+    _check_scans(at, roots["scanned"], types, owners)
     return found
 
 
@@ -586,17 +683,17 @@ def _check_fragments(
     captures: Mapping[str, Any],
     types: Mapping[bytes, Any],
     shown: Mapping[bytes, _Shown],
+    owners: Mapping[str, list[bytes]],
 ) -> None:
     """Each row that a matching shows is as its leaf, and each that differs is shown on both sides.
 
-    Of types that one source delivered. Rows under other keys than they were read by, which a rule
-    of identity gives, are left to the replay.
+    Of types that one source delivered; of others none is opened, and no row that no matching shows.
+    Rows under other keys than they were read by, which a rule of identity gives, are left to the
+    replay.
     """
-    owners: dict[str, list[bytes]] = {}
-    for place, head in types.items():
-        owners.setdefault(head[1], []).append(place)
-    dark, rekeyed = _exempt(at)
-    cuts = dict(cuts_of(at["fragments.json#"], "fragments.json")) if "fragments.json#" in at else {}
+    unseen, rekeyed = _exempt(at)
+    dark = {(case, name) for case, name, _ in unseen}
+    cuts = dict(cuts_of(at["fragments.json#"], "fragments.json"))
     seen: set[tuple[str, str, bytes, str]] = set()
     for path, row in at.items():
         found = _ROW.fullmatch(path)
@@ -618,9 +715,7 @@ def _check_fragments(
             expected = hashlib.sha256(bytes.fromhex(leaf[0]) + canonical(fields)).hexdigest()
         if leaf[1 + SIDES.index(side)] != expected:
             _reject(f"{path}: not the row that the state roots have")
-    cases = captures.get("enumerations")
-    if not isinstance(cases, list):
-        _reject("captures.json: no enumerations")
+    cases = captures["enumerations"]
     for name, own in owners.items():
         sides = types[own[0]][2:]
         roots = [_EMPTY.hex() if head is None else head[1] for head in sides]
@@ -633,20 +728,97 @@ def _check_fragments(
             pairs = ((case, name, key, side) for key in changed for side in SIDES)
             if own[0] not in shown or not all(pair in seen for pair in pairs):
                 _reject(f"fragments.json: what changed of {name!r} is not all there")
+    keys, paired = {(name, key) for _, name, key, _ in seen}, {name for _, name in rekeyed}
+    for place, rows in shown.items():
+        name = types[place][1]
+        if len(owners[name]) > 1 or any(
+            leaf[1] == leaf[2] and (name, key) not in keys and name not in paired
+            for key, leaf in rows.items()
+        ):
+            _reject(f"roots.json: {name!r} has rows opened that no matching shows")
 
 
-def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """The types that a matching says nothing of, on one side, and those that it has rekeyed."""
-    dark, rekeyed = set(), set()
+def _check_scans(
+    at: Mapping[str, Any],
+    scanned: Sequence[Any],
+    types: Mapping[bytes, Any],
+    owners: Mapping[str, list[bytes]],
+) -> None:
+    """Each type that a clause ranged over has as many members as its root's columns have rows.
+
+    Of types that one source delivered. That the members are those of the columns is left to the
+    replay.
+    """
+    members: dict[tuple[str, str], int] = {}
+    for entry in scanned:
+        place, count = _scanned(entry, types)
+        if place in members or len(owners[place[0]]) > 1:
+            _reject(f"roots.json: {place[0]!r} {place[1]} is scanned twice, or of several sources")
+        members[place] = count
+    unseen, _ = _exempt(at)
+    cuts, used = dict(cuts_of(at["fragments.json#"], "fragments.json")), set()
+    for case, fragments in enumerate(at["fragments.json#"][0]):
+        for number, scan in enumerate(fragments["scans"]):
+            match scan:
+                case {"side": str(side), "type": str(name)}:
+                    own = owners.get(name, [])
+                case _:
+                    raise Rejected("fragments.json: a scan is of another shape")
+            used.add((name, side))
+            if side not in SIDES or len(own) > 1 or (str(case), name, side) in unseen:
+                continue
+            is_there = own and types[own[0]][2 + SIDES.index(side)] is not None
+            expected = members.get((name, side)) if is_there else 0
+            if cuts.get(f"/{case}/scans/{number}/members", 0) != expected:
+                _reject(f"fragments.json: {name!r} {side} has another number of members than rows")
+    if members.keys() - used:
+        _reject("roots.json: a type is scanned that no matching ranges over")
+
+
+def _scanned(entry: Any, types: Mapping[bytes, Any]) -> tuple[tuple[str, str], int]:
+    """The type and side that were ranged over, and the rows there, once their root is made."""
+    keys = {"source": str, "type": str, "side": str, "salt": str, "counts": list, "columns": list}
+    _shape(entry, keys, "roots.json: scanned")
+    name, side, counts = entry["type"], entry["side"], entry["counts"]
+    head = types.get(_place(entry["source"], name), [None] * 4)
+    own = head[2 + SIDES.index(side)] if side in SIDES else None
+    if own is None or not all(type(count) is int and count >= 0 for count in counts):
+        _reject("roots.json: what is scanned is no type of it, or has no counts")
+    columns = []
+    for column in entry["columns"]:
+        match column:
+            case [str(label), str(digest), None | str()]:
+                columns.append([label, digest])
+            case _:
+                _reject("roots.json: a column is [name, digest, salt]")
+    listed = canonical([entry["salt"], counts, columns])
+    if hashlib.sha256(listed).hexdigest() != own[2]:
+        _reject(f"roots.json: the columns of {name!r} {side} do not give their root")
+    return (name, side), sum(counts)
+
+
+def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str, str]], set[tuple[str, str]]]:
+    """The types that a matching says nothing of, on which side, and those that it has rekeyed."""
+    unseen, rekeyed, known = set(), set(), set[tuple[str, str, str]]()
+    types = value_at(at.get("schema.json#"), ["0", "types"])
+    listed = types if isinstance(types, list) else []
+    keyless = [value_at(each, ["name"]) for each in listed if value_at(each, ["key"]) == []]
     for path, value in at.items():
         match value:
-            case [str(), str(name), ["unobserved", _]] if found := _COVERED.fullmatch(path):
-                dark.add((found[1], name))
+            case [str(side), str(name), *rest] if found := _COVERED.fullmatch(path):
+                if (place := (found[1], name, side)) in known:
+                    _reject(f"captures.json: {name!r} {side} is enumerated twice")
+                known.add(place)
+                match rest:
+                    case [["unobserved", _]] if side in SIDES:
+                        unseen.add(place)
             case {"type": str(name)} if found := _MAPPED.fullmatch(path):
+                if name not in keyless:
+                    _reject(f"resolution.json: {name[:80]!r} is no type without a key")
                 rekeyed.add((found[1], name))
             case _:
                 pass
-    return dark, rekeyed
+    return unseen, rekeyed
 
 
 def _with_fields(at: Mapping[str, Any], path: str, row: Any, cuts: Mapping[str, int]) -> Any:
@@ -694,14 +866,18 @@ def _manifest(document: Any) -> Mapping[str, Any]:
         _reject("manifest.json: tree: tags are tier/kind, each with how many leaves it has")
     if sum(counts) != tree["leaves"]:
         _reject("manifest.json: tree: the tags do not add up to the leaves")
-    kinds = Counter(tag.partition("/")[2] for tag in tree["tags"])
+    kinds = kinds_of(tree["tags"])
     for name in PARTS:
-        if not kinds[name.partition(".")[0]]:
+        if not kinds[_kind(name)]:
             _reject(f"manifest.json: tree: no leaf of {name} was sealed")
     if kinds["summary"] != 1 or tree["tags"].get("public/summary") != 1:
         _reject("manifest.json: tree: expected one summary, for the public")
-    if kinds["raw"] != (RAW in tree["tags"]):
-        _reject("manifest.json: tree: raw captures are for auditors")
+    for tag, count in tree["tags"].items():
+        kind = tag.partition("/")[2]
+        if kind not in _KINDS or (kind not in _MANY and kinds[kind] > 1):
+            _reject(f"manifest.json: tree: {count} leaves of {tag!r} belong to no bundle")
+        if kind in _AUDITORS and tag != f"auditor/{kind}":
+            _reject(f"manifest.json: tree: {tag!r} is for auditors")
     return dict(document)
 
 
@@ -1025,7 +1201,8 @@ def _check_predicate(
 class _Seen(NamedTuple):
     """What was met while reading the disclosed leaves."""
 
-    paths: set[str]
+    paths: dict[str, int]
+    """Place → the number of its leaf among the disclosed."""
     tags: Counter[str]
     said: dict[str, Any]
     """Place → value of each rest, of the summary, and of each clause of the judgement."""
@@ -1044,7 +1221,7 @@ def _leaves(data: bytes, most: int) -> tuple[list[bytes], list[str], _Seen]:
     if len(data) > MAX_BYTES:
         _reject(f"leaves.json: more than {MAX_BYTES} bytes")
     encoded, at = list[bytes](), len(_LEAD)
-    paths, tags, said, binding, contract = seen = _Seen(set(), Counter(), {}, {}, [])
+    paths, tags, said, binding, contract = seen = _Seen({}, Counter(), {}, {}, [])
     known: set[tuple[str, str]] = set()
     try:
         text = data.decode("utf-8")
@@ -1053,7 +1230,7 @@ def _leaves(data: bytes, most: int) -> tuple[list[bytes], list[str], _Seen]:
                 _reject(f"leaves.json: more leaves than the {most} that were signed")
             entry, end = _DECODER.raw_decode(text, at)
             tag, _salt, path, value = _leaf(entry, known)
-            paths.add(path)
+            paths[path] = len(encoded)
             tags[tag] += 1
             if path.endswith("#") or path.startswith(_CLAUSE):
                 said[path] = value
@@ -1142,17 +1319,158 @@ def _kind(path: str) -> str:
     return path.partition("#")[0].partition(".")[0]
 
 
-def _check_whole(seen: _Seen) -> None:
-    """Every file is there with every piece that was cut out of it.
+def kinds_of(tags: Mapping[str, int]) -> Counter[str]:
+    """Kind → how many leaves of it there are, at all tiers."""
+    found = Counter[str]()
+    for tag, count in tags.items():
+        found[tag.partition("/")[2]] += count
+    return found
 
+
+def _check_closed(
+    seen: _Seen, tags: Mapping[str, int], disclosed: Sequence[bytes]
+) -> dict[str, dict[str, int]]:
+    """Each leaf is at a place that its file has, and each file has as many leaves as it says.
+
+    As far as the rest of the file is disclosed, whose cuts are returned by its name.
+    """
+    kinds, cuts = kinds_of(tags), dict[str, dict[str, int]]()
+    for name in PIECES:
+        if f"{name}#" not in seen.paths:
+            continue
+        rest = seen.said[f"{name}#"]
+        cuts[name] = dict(cuts_of(rest, name))
+        if kinds[_kind(name)] != 1 + sum(cuts[name].values()):
+            _reject(f"leaves.json: {name} has another number of leaves than it says")
+        _check_cuts(name, rest[0], cuts[name], seen, disclosed)
+    lengths: dict[str, int] = {}
+    for path in seen.paths:
+        if path.endswith("#") and (path.startswith("raw/") or path in _LONE):
+            continue
+        array, _, number = path.rpartition("/")
+        length = lengths.get(array)
+        if length is None:
+            name, _, pointer = array.partition("#")
+            is_place = _is_cut(name, pointer)
+            length = cuts.get(name, {pointer: MAX_LEAVES}).get(pointer, 0) if is_place else 0
+            lengths[array] = length
+        if not _INDEX.fullmatch(number) or int(number) >= length:
+            _reject(f"leaves.json: no file has a place for a leaf at {path[:80]!r}")
+    return cuts
+
+
+_LONE: Final = frozenset({SUMMARY, COUNTEREXAMPLE, WITHHELD, *(f"{name}#" for name in PIECES)})
+"""The places of leaves that are no element of an array."""
+_KINDS: Final = frozenset(_kind(place) for place in _LONE) | {"raw"}
+_MANY: Final = frozenset(_kind(name) for name, cut in PIECES.items() if cut) | {"raw"}
+"""The kinds of which there may be more leaves than one."""
+_AUDITORS: Final = ("raw", "undisclosed")
+
+
+def _is_cut(name: str, pointer: str) -> bool:
+    """Whether `PIECES` or `FIELDS` has an array at that pointer."""
+    places = (*PIECES.get(name, ()), *FIELDS.get(name, ()))
+    steps = pointer.split("/")
+    return any(
+        len(steps) == len(wanted)
+        and all(
+            _INDEX.fullmatch(step) if want == "*" else step == want
+            for step, want in zip(steps, wanted, strict=True)
+        )
+        for wanted in (place.split("/") for place in places)
+    )
+
+
+def _check_cuts(
+    name: str, document: Any, cuts: Mapping[str, int], seen: _Seen, disclosed: Sequence[bytes]
+) -> None:
+    """What was cut out of a file is all that has to be, each array from where it is empty now."""
+    for place in PIECES[name]:
+        if any(array != [] for _, array in arrays_at(document, place, name)):
+            _reject(
+                f"leaves.json: {name}# holds elements of {place}, which are leaves of their own"
+            )
+    for pointer in cuts:
+        value, steps = document, pointer.split("/")[1:]
+        for at in range(1, len(steps)):
+            holder = "/" + "/".join(steps[:at])
+            if holder in cuts:
+                number = seen.paths.get(f"{name}#{holder}/{steps[at]}")
+                value = None if number is None else json.loads(disclosed[number])[2][1]
+                steps = [] if number is None else steps[at + 1 :]
+                break
+        if not _is_cut(name, pointer) or (steps and value_at(value, steps) != []):
+            _reject(f"leaves.json: {name}# has no empty array at {pointer[:80]!r}")
+
+
+def value_at(value: Any, steps: Sequence[str]) -> Any:
+    """The value at the end of these steps; None where there is none."""
+    for step in steps:
+        if isinstance(value, list):
+            is_there = _INDEX.fullmatch(step) and int(step) < len(value)
+            value = value[int(step)] if is_there else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def arrays_at(value: Any, place: str, name: str, pointer: str = "") -> Iterator[tuple[str, Any]]:
+    """(pointer, array) of each array of a file at a place of `PIECES`. Raises `Rejected`."""
+    _, _, rest = place.partition("/")
+    first, mark, others = rest.partition("/")
+    others = f"/{others}" if mark else ""
+    if not place:
+        if not isinstance(value, list):
+            _reject(f"{name}: no array of its pieces at {pointer[:80]!r}")
+        yield pointer, value
+    elif first == "*" and isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from arrays_at(each, others, name, f"{pointer}/{number}")
+    elif first != "*" and isinstance(value, dict) and first in value:
+        yield from arrays_at(value[first], others, name, f"{pointer}/{first}")
+    else:
+        _reject(f"{name}: no array of its pieces at '{pointer[:80]}{place}'")
+
+
+def _check_whole(seen: _Seen, cuts: Mapping[str, Mapping[str, int]]) -> None:
+    """Every file is there, and so every piece that was cut out of it; its matchings are as many.
+
+    For all leaves of the kind of a file are disclosed, as many as it says, each at its own place.
     Otherwise evidence would be withheld under the tag of raw captures, which no decision needs.
     """
     for name in PARTS:
-        if f"{name}#" not in seen.said:
+        if name not in cuts:
             _reject(f"leaves.json: nothing but raw captures is withheld, and {name} is missing")
-        for pointer, length in cuts_of(seen.said[f"{name}#"], name):
-            if any(f"{name}#{pointer}/{number}" not in seen.paths for number in range(length)):
-                _reject(f"leaves.json: nothing but raw captures is withheld; {name} is incomplete")
+    told = {name: seen.said[f"{name}#"][0] for name in _MATCHINGS}
+    counts = {
+        name: len(each) if isinstance(each, list) else -1
+        for name, each in {
+            **told,
+            "captures.json": told["captures.json"]["enumerations"],
+            "resolution.json": told["resolution.json"]["mappings"],
+        }.items()
+    }
+    if len(set(counts.values())) != 1:
+        _reject("leaves.json: the files of the bundle have different numbers of matchings")
+
+
+_MATCHINGS: Final = ("captures.json", "fragments.json", "index.json", "resolution.json")
+
+
+def _check_files(said: Mapping[str, Any], tags: Mapping[str, int]) -> None:
+    """The inner manifest, where it is disclosed, lists the files that there are leaves of."""
+    if "manifest.json#" not in said:
+        return
+    inner = said["manifest.json#"][0]
+    form, files = inner.get("format"), inner.get("files")
+    if form not in (BOUND, UNBOUND) or not isinstance(files, dict):
+        _reject(f"manifest.json: not of format {BOUND}, with its files")
+    expected = {*PARTS, *([STATE_ROOTS] if form == BOUND else [])} - {"manifest.json"}
+    kinds = kinds_of(tags)
+    if set(files) - {LIBRARIES} != expected or any(
+        (name in files) != bool(kinds[_kind(name)]) for name in (LIBRARIES, STATE_ROOTS)
+    ):
+        _reject("manifest.json: its files are not those that there are leaves of")
 
 
 def cuts_of(rest: Any, name: str) -> list[tuple[str, int]]:
@@ -1312,15 +1630,14 @@ def _reject(why: str) -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """What the copy in a folder says, printed as one JSON object; the exit code."""
+    """What a copy says, printed as one JSON object; the exit code."""
     if len(arguments) != 2:
         sys.stderr.write("usage: python verify.py SEALED TRUST\n")
         return 2
-    folder, trust = map(Path, arguments)
+    sealed, trust = map(Path, arguments)
     try:
         known = read_trust(_file(trust.resolve()))
-        check_names(names := sorted(path.name for path in folder.iterdir()))
-        found = verify({name: _file(folder / name) for name in names}, known)
+        found = verify(read_copy(sealed), known)
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -19,7 +19,7 @@ _PLACES: Final = {
     "Compiled": "contracts",
     "Evaluated": "trial",
     "KERNEL": "trial",
-    "Prepared": "prepared",
+    "Prepared": "trial",
     "TrialFacts": "trial",
     "Undoing": "undoing",
     "UndoingCall": "undoing",
@@ -36,7 +36,7 @@ _PLACES: Final = {
     "library_of": "libraries",
     "lint": "linting",
     "modules_digest": "judging_modules",
-    "prepare": "prepared",
+    "prepare": "trial",
     "replay": "replaying",
     "require_kernel": "replaying",
     "schema_of": "contracts",
@@ -58,17 +58,17 @@ if TYPE_CHECKING:
     from statediff.kernel.libraries import library_of as library_of
     from statediff.kernel.linting import changes_there_before as changes_there_before
     from statediff.kernel.linting import lint as lint
-    from statediff.kernel.prepared import Prepared as Prepared
-    from statediff.kernel.prepared import prepare as prepare
     from statediff.kernel.replaying import course_of as course_of
     from statediff.kernel.replaying import replay as replay
     from statediff.kernel.replaying import require_kernel as require_kernel
     from statediff.kernel.trial import KERNEL as KERNEL
     from statediff.kernel.trial import Evaluated as Evaluated
+    from statediff.kernel.trial import Prepared as Prepared
     from statediff.kernel.trial import TrialFacts as TrialFacts
     from statediff.kernel.trial import evaluate as evaluate
     from statediff.kernel.trial import gates_now as gates_now
     from statediff.kernel.trial import judgement_of as judgement_of
+    from statediff.kernel.trial import prepare as prepare
     from statediff.kernel.undoing import Undoing as Undoing
     from statediff.kernel.undoing import UndoingCall as UndoingCall
 else:

@@ -18,11 +18,10 @@ from statediff.evidence.pack import Touched, changed
 from statediff.kernel.contracts import Compiled
 from statediff.kernel.diff import Scope, as_diff, changes_of
 from statediff.kernel.policy.admission import Refusal
-from statediff.kernel.policy.attribution.changes import attribution, is_marked
-from statediff.kernel.policy.history.commit_order import CommitOrder, commit_order
-from statediff.kernel.policy.history.intermediate_states import Commit, IntermediateStates
+from statediff.kernel.policy.attribution import attribution, is_marked
+from statediff.kernel.policy.history import Commit, CommitOrder, IntermediateStates, commit_order
 from statediff.kernel.policy.judge import Evidence, judge, label
-from statediff.kernel.policy.so_far.standing import contract_so_far, stand
+from statediff.kernel.policy.so_far import contract_so_far, stand
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Diff, Doubt, HiddenDelta
 from statediff.model.explanation import unread_because

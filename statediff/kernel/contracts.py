@@ -13,8 +13,8 @@ from statediff.contract.document.contract import Canonicalize, ContractDocument
 from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import BundleError, ContractError, InputError, UsageError
 from statediff.evidence.canonical import read
-from statediff.evidence.package import LIBRARIES, beside_contract
-from statediff.evidence.verify import TIERS
+from statediff.evidence.package import beside_contract
+from statediff.evidence.verify import LIBRARIES, TIERS
 from statediff.kernel.canonicalize.book import RuleBook
 from statediff.kernel.canonicalize.rules import rule_book
 from statediff.kernel.diff import Scope

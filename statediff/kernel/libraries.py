@@ -31,7 +31,6 @@ def library_of(file: ContractFile, before: Capture) -> Library | None:
         return None
     compiled = compile_contract(file, schema_of(before))
     access = compiled.contract.access
-    access = compiled.contract.access
     if access is None:
         return None
     context = context_of(compiled, before, before)

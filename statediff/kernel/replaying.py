@@ -10,6 +10,7 @@ from statediff.errors import AdapterError, BundleError, NotReplayable, UsageErro
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
 from statediff.evidence.disclosure.undisclosed import Shown, whole
+from statediff.evidence.documents import trace_from
 from statediff.evidence.fragments import ENDS, Fragments, FragmentView, check_places, read_fragments
 from statediff.evidence.histories import course_from, history_from
 from statediff.evidence.pack import (
@@ -20,16 +21,14 @@ from statediff.evidence.pack import (
     index,
     touched_from,
 )
-from statediff.evidence.package import FORMAT, ROOTS, WITHOUT_ROOTS, Bundle
+from statediff.evidence.package import Bundle
 from statediff.evidence.roots import CapturedKeys, check_states
-from statediff.evidence.traces import trace_from
-from statediff.evidence.verify import Rejected, bound_states
+from statediff.evidence.verify import BOUND, STATE_ROOTS, UNBOUND, Rejected, bound_states
 from statediff.kernel.along import moments_of, stands
 from statediff.kernel.contracts import Compiled, compile_contract, contract_in
-from statediff.kernel.policy.admission import Refusal, admit
-from statediff.kernel.policy.answers import read_answer
-from statediff.kernel.policy.fold import combine
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.admission import Refusal, admit, read_answer
+from statediff.kernel.policy.findings import combine
+from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.resolve import IdentityRule, natural_key
 from statediff.kernel.trial import KERNEL, RELEASES, Rest, as_shown, facts_of, judged, triples
 from statediff.model.timelines import Timelines
@@ -197,10 +196,8 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
 
 
 def _document(bundle: Bundle, name: str) -> Any:
-    from statediff.evidence.shapes import check_shape  # noqa: PLC0415 - a judgement needs none
-
     document = bundle.document(name)
-    check_shape(document, name)
+    doc.check_shape(document, name)
     return document
 
 
@@ -230,11 +227,11 @@ def _moved(
     mappings = resolution["mappings"]
     if len(mappings) != len(every):
         raise BundleError("resolution.json: not as many mappings as matchings")
-    if bundle.manifest["format"] == WITHOUT_ROOTS:
-        if "roots" in captures or ROOTS in bundle.files:
-            raise BundleError(f"manifest.json: a bundle with state roots is of format {FORMAT}")
+    if bundle.manifest["format"] == UNBOUND:
+        if "roots" in captures or STATE_ROOTS in bundle.files:
+            raise BundleError(f"manifest.json: a bundle with state roots is of format {BOUND}")
         return [()] * len(every)
-    document = _document(bundle, ROOTS)
+    document = _document(bundle, STATE_ROOTS)
     try:
         bound_states(_binding(bundle, captures, resolution, document))
     except Rejected as error:
@@ -289,20 +286,25 @@ def _check_paired(rule: IdentityRule, fragments: Fragments, paired: Container[An
 
 def _binding(bundle: Bundle, captures: Any, resolution: Any, document: Any) -> dict[str, Any]:
     """The pieces that `bound_states` looks at, by their places."""
+    fragments = bundle.document("fragments.json")
     lists = [
         *(
             (f"captures.json#/enumerations/{n}", one)
             for n, one in enumerate(captures["enumerations"])
         ),
         *((f"resolution.json#/mappings/{n}", one) for n, one in enumerate(resolution["mappings"])),
-        *(
-            (f"fragments.json#/{n}/rows", one["rows"])
-            for n, one in enumerate(bundle.document("fragments.json"))
-        ),
+        *((f"fragments.json#/{n}/rows", one["rows"]) for n, one in enumerate(fragments)),
+    ]
+    members = [
+        [f"/{n}/scans/{at}/members", len(scan["members"])]
+        for n, one in enumerate(fragments)
+        for at, scan in enumerate(one["scans"])
     ]
     found = {f"{name}/{at}": value for name, values in lists for at, value in enumerate(values)}
-    rests = {"manifest.json#": bundle.manifest, "captures.json#": captures, "roots.json#": document}
-    return found | {name: [rest, []] for name, rest in rests.items()}
+    rests = {"manifest": bundle.manifest, "captures": captures, "roots": document}
+    rests["schema"] = bundle.document("schema.json")
+    found |= {f"{name}.json#": [rest, []] for name, rest in rests.items()}
+    return {**found, "fragments.json#": [fragments, members]}
 
 
 def _touched(moments: IntermediateStates) -> Touched:

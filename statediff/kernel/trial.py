@@ -2,6 +2,9 @@
 
 The manifest says of each rule of ν what it was given and what it made of it, as digests [SSD §VII].
 Values stay in the bundle in both forms; the digests fix which of them each rule stood between.
+
+A contract prepared over a state before judges any number of states after it, by the same stages.
+Kept between them are the clauses that hold as long as what they read is as it was before the run.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from statediff._version import __version__
 from statediff.capture.bounds import bound_captures
 from statediff.contract.binding.bound import Contract
 from statediff.contract.file import ContractFile
-from statediff.errors import ContractError
+from statediff.errors import AdapterError, ContractError
 from statediff.evidence.canonical import write
 from statediff.evidence.disclosure.undisclosed import Shown, withheld
 from statediff.evidence.documents import delta_document, ending_document
@@ -27,17 +30,16 @@ from statediff.kernel.along import TO_COME, Whole, moments_of, touched
 from statediff.kernel.canonicalize.book import BoundRule
 from statediff.kernel.contracts import Compiled, compile_contract, private_fields, schema_of
 from statediff.kernel.judging_modules import modules_digest
-from statediff.kernel.policy.admission import Refusal, admit
-from statediff.kernel.policy.answers import read_answer
-from statediff.kernel.policy.fold import combine
+from statediff.kernel.policy.admission import Refusal, admit, read_answer
+from statediff.kernel.policy.findings import combine
 from statediff.kernel.policy.held import Held, sharing, touched_by
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.judge import Evidence, judge
-from statediff.kernel.policy.so_far.standing import contract_so_far, stand
+from statediff.kernel.policy.so_far import contract_so_far, stand
 from statediff.kernel.resolve import RESOLVER, resolve
 from statediff.later import Later, later
 from statediff.model.delta import Delta, Diff
-from statediff.model.readings import Capture, Timeline
+from statediff.model.readings import NO_HISTORY, Capture, Timeline
 from statediff.model.schema import Schema
 from statediff.model.timelines import Matching, Resolution, SourceTimeline, Timelines
 from statediff.model.trace import BY_ITSELF, NO_ANSWER, NO_TRACE, NoAnswer, RunEnding, Trace, Turn
@@ -520,3 +522,63 @@ def _applied(use: BoundRule, every: Iterable[Delta]) -> dict[str, Any]:
 def _digest(deltas: Iterable[dict[str, Any]], *sides: str) -> str:
     content = [[delta["id"], *(delta[side] for side in sides)] for delta in deltas]
     return hashlib.sha256(write(content)).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A contract over a state before. Safe to share between threads."""
+
+    file: ContractFile
+    before: Capture
+    facts: TrialFacts = NO_FACTS
+    null_run: ContractError | None = None
+    """Why no run at all can be judged: one in which nothing happens would match unasked."""
+    kept: Kept = field(default_factory=Kept)
+    kept_so_far: Kept = field(default_factory=Kept)
+
+    def so_far(self, now: Capture, *, trace: Trace = NO_TRACE) -> SoFar:
+        """How a run stands that is not over."""
+        return so_far(
+            self.file, self.before, now, trace=trace, facts=self.facts, kept=self.kept_so_far
+        )
+
+    def judgement(
+        self,
+        after: Capture,
+        *,
+        trace: Trace = NO_TRACE,
+        answer: Value | NoAnswer = NO_ANSWER,
+        timeline: Timeline | None = None,
+        ending: RunEnding | None = None,
+    ) -> Judgement:
+        """The judgement that `evaluate` makes of the same. Raises as that does."""
+        return judgement_of(
+            self.file,
+            self.before,
+            after,
+            trace=trace,
+            answer=answer,
+            timeline=timeline,
+            facts=self.facts if ending is self.facts.ending else replace(self.facts, ending=ending),
+            kept=self.kept,
+        )
+
+
+def prepare(file: ContractFile, before: Capture, *, facts: TrialFacts = NO_FACTS) -> Prepared:
+    """The contract over the state before.
+
+    Raises nothing: what does not fit the state before may fit it together with a state after it, so
+    that a contract's errors come with each judgement.
+    """
+    null_run = None
+    still = replace(before, history=NO_HISTORY)
+    try:
+        compiled = compile_contract(file, schema_of(still))
+        contract, rules = compiled.contract, compiled.identities
+        resolution = resolve(still, still, rules, contract.authority, {}, contract.must_report)
+        require_action(file, compiled, resolution, ())
+    except AdapterError:
+        pass
+    except ContractError as error:
+        null_run = error if error.problems[0].code == "null-run" else None
+    return Prepared(file=file, before=before, facts=facts, null_run=null_run)

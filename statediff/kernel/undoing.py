@@ -11,9 +11,9 @@ from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.file import ContractFile
 from statediff.kernel.contracts import Compiled, compile_contract, schema_of
 from statediff.kernel.libraries import context_of
+from statediff.kernel.policy.effects import NotComputable, arguments_of
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.kernel.policy.relation import Change
-from statediff.kernel.policy.undoing import NotComputable, arguments_of
 from statediff.model.delta import Delta, Op
 from statediff.model.readings import Capture
 from statediff.model.schema import Purpose

@@ -8,7 +8,7 @@ file that cannot be read as a piece is no result: it is made anew.
 from __future__ import annotations
 
 import hashlib
-import importlib.resources
+import importlib.util
 import json
 import re
 import tempfile
@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from statediff.atomic import write_atomically
+from statediff.entrypoints import plug_ins
 from statediff.errors import StorageError, UsageError
-from statediff.packs import packs_folder
+from statediff.packs import packs_folders
+from statediff.systems.base.registry import GROUP as SYSTEMS
 
 SCHEMA: Final = "statediff/kept/1"
 _PACKS: Final = ("contracts", "sandboxes", "docs/examples/reads")
@@ -76,12 +78,16 @@ def require_folder(folder: Path) -> None:
 
 @cache
 def code_digest() -> str:
-    """One digest of statediff's modules and of the packs that come with it."""
-    package = Path(str(importlib.resources.files("statediff")))
-    files = [path for path in package.rglob("*") if path.suffix in {".py", ".yaml", ".j2"}]
+    """One digest of the modules of statediff and of its plug-ins, and of the packs with them."""
+    systems = (each.module.partition(".")[0] for each in plug_ins(SYSTEMS).values())
+    specs = (importlib.util.find_spec(name) for name in sorted({"statediff", *systems}))
+    packages = [Path(spec.origin).parent for spec in specs if spec is not None and spec.origin]
+    code = (path for package in packages for path in package.rglob("*"))
+    files = [path for path in code if path.suffix in {".py", ".yaml", ".j2"}]
     for kind in _PACKS:
         with suppress(UsageError):  # an installed wheel may lack the examples
-            files += (path for path in packs_folder(kind).rglob("*") if path.suffix != ".pyc")
+            data = (path for folder in packs_folders(kind) for path in folder.rglob("*"))
+            files += (path for path in data if path.suffix != ".pyc")
     return digest_of(files)
 
 

@@ -30,9 +30,9 @@ from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import AdapterError, BundleError, InputError, UsageError
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import MAX_DEPTH, write
-from statediff.evidence.shapes import Count, Encoded, Text, check_shape
+from statediff.evidence.documents import check_shape, trace_from
+from statediff.evidence.shapes import Count, Encoded, Text
 from statediff.evidence.shapes import Key as KeyShape
-from statediff.evidence.traces import trace_document, trace_from
 from statediff.meta import stage_cases
 from statediff.meta.fault_classes import class_of
 from statediff.meta.metatest import (
@@ -103,7 +103,7 @@ class TrialPool:
             },
             "timeline": doc.timeline_document(reference.timeline),
             "answer": doc.answer_document(reference.answer),
-            "trace": trace_document(reference.trace),
+            "trace": doc.trace_document(reference.trace),
         }
         if base is None:
             return {**whole, "name": reference.name, "facts": reference.facts.as_json()}

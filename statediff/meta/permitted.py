@@ -21,7 +21,7 @@ from typing import Final, cast
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
-from statediff.contract.evaluation.relations import settle
+from statediff.contract.evaluation.operations import settle
 from statediff.contract.language.context import (
     TRUE,
     EntityRef,

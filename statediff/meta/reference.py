@@ -27,11 +27,11 @@ from statediff.errors import AdapterError, BundleError, InputError, StorageError
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
 from statediff.evidence.disclosure.undisclosed import whole
+from statediff.evidence.documents import EndingShape, check_shape, trace_from
 from statediff.evidence.package import Bundle, load
-from statediff.evidence.shapes import Count, EndingShape, Text, check_shape
+from statediff.evidence.shapes import Count, Text
 from statediff.evidence.shapes import Key as KeyShape
 from statediff.evidence.states import states_from
-from statediff.evidence.traces import trace_from
 from statediff.kernel import TrialFacts, judgement_of
 from statediff.model.batches import Row
 from statediff.model.patch import patched
@@ -373,7 +373,7 @@ def facts_from(document: Json) -> TrialFacts:
         int(facts.seed),
         facts.receipt,
         tuple(facts.sources),
-        ending=None if facts.ending is None else RunEnding(**facts.ending.model_dump()),
+        ending=None if facts.ending is None else RunEnding(**facts.ending),
     )
 
 

@@ -9,6 +9,7 @@ block are held at a time.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
@@ -126,13 +127,9 @@ def _read(blocks: Iterable[B]) -> Iterator[B]:
 
 def _below(block: Block, start: int, cut: tuple[Any, ...]) -> int:
     """The number of the first row, from `start` on, whose key is not below the cut."""
+
+    def order(at: int) -> tuple[Any, ...]:
+        return key_order(block.key(at))
+
     end = len(block)
-    if key_order(block.key(end - 1)) < cut:
-        return end
-    while start < end:
-        middle = (start + end) // 2
-        if key_order(block.key(middle)) < cut:
-            start = middle + 1
-        else:
-            end = middle
-    return start
+    return end if order(end - 1) < cut else bisect_left(range(end), cut, start, key=order)

@@ -96,7 +96,7 @@ def _ruling(code: str, truth: Truth, *, meaning: str) -> _Entry:
 
 
 class FindingCode(StrEnum):
-    """Every code of a finding of a clause, and of a ruling of `statediff reads`."""
+    """Every code of a finding of a clause, and of a ruling of `statediff lab reads`."""
 
     stages: Mapping[Truth, tuple[Stage, ...]]
     """The truths that it may have, and at which stages; no stage where only rulings have it."""

@@ -29,10 +29,10 @@ import pyarrow.compute as pc
 
 from statediff.model.batches import (
     KEYLESS_KEY,
+    BatchKeys,
     Head,
     Row,
     batch_columns,
-    batch_keys,
     batch_rows,
     decode_cells,
     layout_of,
@@ -202,20 +202,6 @@ class _Pieces:
         return True
 
 
-class _KeyOrders(Sequence[tuple[Any, ...]]):
-    """The key orders of a batch, each decoded only when a search asks for it."""
-
-    def __init__(self, entity_type: EntityType, batch: pa.RecordBatch) -> None:
-        self._type = entity_type
-        self._batch = batch
-
-    def __len__(self) -> int:
-        return int(self._batch.num_rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        return key_order(batch_keys(self._type, self._batch.slice(index, 1))[0])
-
-
 class _Cursor:
     """A table read front to back: the chunk in hand, and how much of it is used up."""
 
@@ -240,12 +226,12 @@ class _Cursor:
 
     def last(self) -> tuple[Any, ...]:
         """The order of the last key of the chunk in hand."""
-        orders = self._orders()
-        return tuple(orders[len(orders) - 1])
+        keys = self._keys()
+        return key_order(keys[len(keys) - 1])
 
     def take(self, bound: tuple[Any, ...]) -> pa.RecordBatch:
         """The unused rows of the chunk in hand up to and including `bound`."""
-        end = bisect.bisect_right(self._orders(), bound, lo=self._used)
+        end = bisect.bisect_right(self._keys(), bound, lo=self._used, key=key_order)
         batch = self._batch()
         part = batch.slice(self._used, end - self._used)
         self._used = end
@@ -256,8 +242,8 @@ class _Cursor:
     def _batch(self) -> pa.RecordBatch:
         return self._table.store.get(self._waiting[-1])
 
-    def _orders(self) -> _KeyOrders:
-        return _KeyOrders(self._table.type, self._batch())
+    def _keys(self) -> BatchKeys:
+        return BatchKeys(self._table.type, self._batch())
 
 
 def _merged(

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Verdict(StrEnum):
-    """The answer to a trial; see `kernel.policy.fold`. Each equals its name as text."""
+    """The answer to a trial; see `kernel.policy.findings`. Each equals its name as text."""
 
     MATCH = "MATCH"
     DIVERGE = "DIVERGE"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from statediff.evidence.canonical import write
+from statediff.evidence.documents import trace_from
 from statediff.evidence.package import Bundle
-from statediff.evidence.traces import trace_from
 from statediff.model.trace import Action, Trace
 from statediff.model.values import Unobserved, encode
 from statediff.reports.blind_case import change

@@ -1,4 +1,4 @@
-"""Copies of runs elsewhere, through fsspec: a folder, an S3-compatible store, whatever it reaches.
+"""Copies of runs elsewhere: in a folder or, by fsspec, in an S3-compatible store and its like.
 
 A copy is the run's folder, file by file, under the folder's name below a URL. A bundle's manifest
 is written after its other files, so that a copy that was cut short holds no bundle that is not
@@ -6,7 +6,8 @@ whole; a chunk is written once. Nothing that is read back is believed: names are
 they are used, and a bundle is one only if its digests say so.
 
 Anyone who reads or writes is let in by what fsspec's driver finds in the environment. A URL that
-holds a credential is refused before anything writes it down or prints it.
+holds a credential is refused before anything writes it down or prints it. fsspec is an extra; a
+folder does without.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import Any, Final
 from statediff.atomic import sync_below, sync_folder
 from statediff.errors import BundleError, StatediffError, StorageError, UsageError
 from statediff.evidence.canonical import MAX_BYTES
-from statediff.evidence.package import BESIDE, FILES, OPTIONAL, ROOTS, Bundle, load
+from statediff.evidence.package import BESIDE, Bundle, load
+from statediff.evidence.verify import PIECES
 from statediff.model.values import printable
 
 MAX_FILES: Final = 1_000_000
@@ -36,6 +38,7 @@ _SLICE_BYTES: Final = 64 * 1024 * 1024
 """What is held at once on its way."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@=+, -]{0,254}")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
+_FSSPEC: Final = "; `pip install statediff[data]` brings fsspec, through which it is reached"
 _SECRET: Final = re.compile("KEY|SECRET|TOKEN|PASS|CREDENTIAL", re.IGNORECASE)
 
 
@@ -53,13 +56,19 @@ class CopyPlace:
 
     def __init__(self, url: str) -> None:
         self.url = check_url(url)
-        # Not before: anyone who keeps no copies need not wait for it.
-        from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415 - above
-
+        self._fs: Any
+        if self.url.startswith("file://"):
+            self._fs = _LocalFiles()
+            self._root = str(Path(self.url.removeprefix("file://")).absolute())
+            return
         try:
+            # Not before: anyone who keeps no copies need not wait for it.
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415 - above
+
             self._fs, self._root = url_to_fs(self.url)
         except ImportError as error:
-            raise UsageError(f"{self.url}: needs a driver: {error}") from error
+            brings = _FSSPEC if (error.name or "").partition(".")[0] == "fsspec" else ""
+            raise UsageError(f"{self.url}: needs a driver: {error}{brings}") from error
         except ValueError as error:
             raise UsageError(f"{self.url}: {_scrub(error)}; `pip install` its driver") from error
 
@@ -145,8 +154,7 @@ class CopyPlace:
         for name in names:
             _require_plain(self.url, name, 0)
         where = "/".join(names)
-        files = (*FILES, ROOTS, *OPTIONAL, _MANIFEST)
-        wanted = {f"{where}/{each}".lstrip("/"): each for each in files}
+        wanted = {f"{where}/{each}".lstrip("/"): each for each in PIECES}
         sizes = self._sizes(where)
         if any(sizes.get(each, 0) > MAX_BYTES for each in wanted.values()):
             raise BundleError(f"{self.url}/{where}: larger than a bundle may be")
@@ -224,6 +232,43 @@ class CopyPlace:
                 f"{self.url}: {type(error).__name__}: {_scrub(error)}; is it there, and are you "
                 "let in? Credentials are taken from the environment, as its driver does"
             ) from None  # what it was caused by may show a credential
+
+
+class _LocalFiles:
+    """The folders of this machine, as fsspec has what it reaches."""
+
+    async_impl = False
+
+    def invalidate_cache(self) -> None:
+        """Nothing is cached."""
+
+    def find(self, root: str, **how: bool) -> dict[str, dict[str, Any]]:
+        """What lies below and is no folder; no link is followed."""
+        found: dict[str, dict[str, Any]] = {}
+        try:
+            entries = list(os.scandir(root))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                found |= self.find(entry.path, **how)
+                continue
+            found[entry.path] = {
+                "type": "file" if entry.is_file(follow_symlinks=False) else "other",
+                "islink": entry.is_symlink(),
+                "size": entry.stat(follow_symlinks=False).st_size,
+            }
+        return found
+
+    def cat(self, paths: Sequence[str]) -> dict[str, bytes]:
+        return {path: Path(path).read_bytes() for path in paths}
+
+    def makedirs(self, path: str, *, exist_ok: bool) -> None:
+        Path(path).mkdir(parents=True, exist_ok=exist_ok)
+
+    def pipe(self, contents: Mapping[str, bytes]) -> None:
+        for path, data in contents.items():
+            Path(path).write_bytes(data)
 
 
 def check_url(url: str) -> str:

@@ -55,6 +55,7 @@ from statediff.harness import AT_LARGE
 from statediff.model.values import printable
 from statediff.packs import SandboxPack, sandbox_pack
 from statediff.parallel import Inline, Processes, Start
+from statediff.suite.pins import pack_digest
 from statediff.systems.base.folders import clear
 from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.reaper import Reaper
@@ -162,8 +163,6 @@ class SandboxPool:
 
 def _require_unchanged(pack: SandboxPack, expected: str | None) -> None:
     """The files of the sandbox are those that a run began with. `UnprovenBase`."""
-    from statediff.suite.pins import pack_digest  # noqa: PLC0415 - it loads git
-
     if expected is not None and pack_digest(pack) != expected:
         raise UnprovenBase(
             f"{pack.title}: {pack.file}, or a file that it names, has changed since the run was "

@@ -20,13 +20,11 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-import sqlalchemy as sa
-
 from statediff.errors import BundleError
 from statediff.statistics.binomial import mcnemar
 from statediff.statistics.bootstrap import Interval, mean_interval
 from statediff.suite.records import Ended, Loose, Side, Trial, domain_of
-from statediff.suite.store import ENDS, FINDINGS, TRIALS, Store, loose_by_trial
+from statediff.suite.store import ENDS, FOUND, Query, Store, loose_by_trial
 
 RESAMPLES: Final = 10_000
 
@@ -279,10 +277,11 @@ class RunPart:
     run: str
     agent: str | None = None
 
-    def of(self, table: sa.FromClause) -> sa.ColumnElement[bool]:
-        """Whether a row of trials is one of its."""
-        mine = table.c.run == self.run
-        return mine if self.agent is None else mine & (table.c.agent == self.agent)
+    def of(self, table: str) -> Query:
+        """The condition that a row of trials, read as `table`, is one of its."""
+        if self.agent is None:
+            return f"{table}.run = ?", [self.run]
+        return f"{table}.run = ? AND {table}.agent = ?", [self.run, self.agent]
 
 
 @dataclass(frozen=True)
@@ -297,13 +296,15 @@ class ComparedSides:
 
 def agents_of(store: Store, run: str) -> list[str]:
     """Who made the run's trials, as far as that was reported, in order."""
-    wanted = sa.select(TRIALS.c.agent).distinct().where(TRIALS.c.run == run, TRIALS.c.agent != "")
-    return sorted(agent for (agent,) in store.rows(wanted))
+    wanted = "SELECT DISTINCT agent FROM trials WHERE run = ? AND agent <> ''"
+    return sorted(agent for (agent,) in store.rows(wanted, [run]))
 
 
 def all_trials(store: Store, part: RunPart) -> list[Side]:
     """Every trial of the part, in no order, with what does not hold in it."""
-    rows, loose = store.at_once(sa.select(*_columns(TRIALS)).where(part.of(TRIALS)), _loose(part))
+    condition, values = part.of("one")
+    trials = f"SELECT {_columns('one')} FROM trials AS one WHERE {condition}"
+    rows, loose = store.at_once((trials, values), _loose(part))
     return _sides(rows, loose)
 
 
@@ -313,21 +314,27 @@ def unlike_trials(store: Store, a: RunPart, b: RunPart, kept: int) -> ComparedSi
     The first `kept` cases, by contract and number, that could be left out are not. Nothing is
     left out where a part has a case twice: it is the comparison that refuses that.
     """
-    one, other = TRIALS.alias("one"), TRIALS.alias("other")
-    partners = sa.and_(
-        b.of(other), one.c.contract == other.c.contract, one.c.number == other.c.number
+    (mine, own), (its, others) = a.of("one"), b.of("other")
+    partners = f"{its} AND one.contract = other.contract AND one.number = other.number"
+    pair = f"SELECT {_columns('one')}, {_columns('other')} FROM trials AS one"
+    numbers = f"SELECT contract, count(*) FROM trials AS one WHERE {mine} GROUP BY contract"
+    unlike = (
+        f"{pair} LEFT JOIN trials AS other ON {partners}"
+        f" WHERE {mine} AND (other.name IS NULL OR NOT ({_ALIKE}))"
     )
-    alike = sa.and_(_is_passed(one), _is_passed(other), _is_like(one, other))
-    pair = sa.select(*_columns(one), *_columns(other))
-    number, unlike, lone, first, my_loose, its_loose, *twice = store.at_once(
-        sa.select(one.c.contract, sa.func.count()).where(a.of(one)).group_by(one.c.contract),
-        pair.select_from(one.outerjoin(other, partners)).where(
-            a.of(one), sa.or_(other.c.name.is_(None), ~alike)
-        ),
-        sa.select(*_columns(other)).where(b.of(other), ~sa.exists().where(a.of(one), partners)),
-        pair.where(a.of(one), partners, alike)
-        .order_by(store.in_order(one.c.contract), one.c.number)
-        .limit(kept),
+    lone = (
+        f"SELECT {_columns('other')} FROM trials AS other WHERE {its}"
+        f" AND NOT EXISTS (SELECT 1 FROM trials AS one WHERE {mine} AND {partners})"
+    )
+    first = (
+        f"{pair} JOIN trials AS other ON {partners} WHERE {mine} AND {_ALIKE}"
+        " ORDER BY one.contract, one.number LIMIT ?"
+    )
+    number, unlike_rows, lone_rows, first_rows, my_loose, its_loose, *twice = store.at_once(
+        (numbers, own),
+        (unlike, [*others, *own]),
+        (lone, [*others, *own, *others]),
+        (first, [*others, *own, kept]),
         _loose(a),
         _loose(b),
         _twice(a),
@@ -335,47 +342,47 @@ def unlike_trials(store: Store, a: RunPart, b: RunPart, kept: int) -> ComparedSi
     )
     if any(twice):
         return ComparedSides(all_trials(store, a), all_trials(store, b), {})
-    pairs, middle = [*unlike, *first], len(_COLUMNS)
+    pairs, middle = [*unlike_rows, *first_rows], len(_COLUMNS)
     left = Counter(dict(number))
     left.subtract(row[_CONTRACT] for row in pairs)
     return ComparedSides(
         _sides((row[:middle] for row in pairs), my_loose),
-        _sides([*lone, *(row[middle:] for row in pairs if row[middle] is not None)], its_loose),
+        _sides(
+            [*lone_rows, *(row[middle:] for row in pairs if row[middle] is not None)], its_loose
+        ),
         {contract: count for contract, count in left.items() if count},
     )
 
 
-def _columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
-    return [table.c[name] for name in _COLUMNS]
+def _columns(table: str) -> str:
+    return ", ".join(f"{table}.{name}" for name in _COLUMNS)
 
 
-def _is_like(one: sa.FromClause, other: sa.FromClause) -> sa.ColumnElement[bool]:
-    # Not as three equations: by these SQLite would look through all trials of a contract.
-    return ~sa.or_(*(one.c[name] != other.c[name] for name in ("version", "digest", "kernel")))
+def _passed(table: str) -> str:
+    """The condition that a trial passed, and nothing is to be reported of it."""
+    told = f"SELECT 1 FROM findings WHERE findings.run = {table}.run AND trial = {table}.name"
+    return f"{table}.ended = 'MATCH' AND NOT EXISTS ({told})"
 
 
-def _is_passed(trial: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether it passed, and nothing is to be reported of it."""
-    told = sa.exists().where(FINDINGS.c.run == trial.c.run, FINDINGS.c.trial == trial.c.name)
-    # Of the trial that is asked about, however deep the question stands in another one.
-    return sa.and_(trial.c.ended == Ended.MATCH.value, ~told.correlate(trial))
+# The last part is no three equations: by these SQLite would look through a contract's trials.
+_ALIKE: Final = (
+    f"{_passed('one')} AND {_passed('other')} AND NOT (one.version <> other.version"
+    " OR one.digest <> other.digest OR one.kernel <> other.kernel)"
+)
 
 
-def _twice(part: RunPart) -> sa.Select[Any]:
+def _twice(part: RunPart) -> Query:
     """Whether a case is there twice."""
-    return (
-        sa.select(sa.literal(1))
-        .select_from(TRIALS)
-        .where(part.of(TRIALS), TRIALS.c.number.is_not(None))
-        .group_by(TRIALS.c.contract, TRIALS.c.number)
-        .having(sa.func.count() > 1)
-        .limit(1)
+    condition, values = part.of("one")
+    wanted = (
+        f"SELECT 1 FROM trials AS one WHERE {condition} AND number IS NOT NULL"
+        " GROUP BY contract, number HAVING count(*) > 1 LIMIT 1"
     )
+    return wanted, values
 
 
-def _loose(part: RunPart) -> sa.Select[Any]:
-    wanted = sa.select(*FINDINGS.c).where(FINDINGS.c.run == part.run)
-    return wanted.order_by(FINDINGS.c.trial, FINDINGS.c.at)
+def _loose(part: RunPart) -> Query:
+    return f"SELECT {FOUND} FROM findings WHERE run = ? ORDER BY trial, at", [part.run]
 
 
 def _sides(rows: Iterable[Sequence[Any]], found: Iterable[Sequence[Any]]) -> list[Side]:

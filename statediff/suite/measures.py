@@ -14,10 +14,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-import sqlalchemy as sa
-
-from statediff.suite.store import TRIALS
-
 BILLION: Final = 10**9
 
 
@@ -137,30 +133,17 @@ class Measures:
 
 
 NO_MEASURES: Final = Measures()
-GROUPED: Final = tuple(TRIALS.c[name] for name in ("tool", "task", "outcome", "along", "whole"))
+GROUPED: Final = ("tool", "task", "outcome", "along", "whole")
 """What sums of measures are grouped by, after all else."""
-_P, _R = TRIALS.c.precision_nano, TRIALS.c.recall_nano
-# An integer below 2**62 however the two are; without a CASE, 0 and 0 would divide by 0.
-_F1: Final = sa.case((_P + _R > 0, 2 * _P * _R // (_P + _R)), else_=_P + _R)
-_MEANS: Final = (_P, _R, _F1, TRIALS.c.forbidden_nano)
-_TURNS: Final = tuple(
-    TRIALS.c[name] for name in ("turns", "turns_first", "turns_after", "turns_failed")
-)
-_WRONG, _OUTCOME = TRIALS.c.calls_wrong, TRIALS.c.outcome
-_RIGHT = sa.and_(TRIALS.c.calls > 0, TRIALS.c.calls_unknown == 0, TRIALS.c.calls_wrong == 0)
-_CALLS: Final = (
-    TRIALS.c.calls,
-    _WRONG,
-    TRIALS.c.calls_unknown,
-    sa.case((sa.and_(_WRONG > 0, _OUTCOME == "MATCH"), 1), else_=0),
-    sa.case((sa.and_(_RIGHT, _OUTCOME == "DIVERGE"), 1), else_=0),
-)
+_MEANS: Final = ("precision_nano", "recall_nano", "f1_nano", "forbidden_nano")
+_TURNS: Final = ("turns", "turns_first", "turns_after", "turns_failed")
+_CALLS: Final = ("calls", "calls_wrong", "calls_unknown", "only_calls", "only_end")
 SUMS: Final = (
-    *(sa.func.sum(column) for column in _MEANS),
-    *(sa.func.count(column) for column in _MEANS),
-    *(sa.func.sum(column) for column in _TURNS),
-    *(sa.func.sum(column) for column in _CALLS),
+    *(f"sum({column})" for column in _MEANS),
+    *(f"count({column})" for column in _MEANS),
+    *(f"sum({column})" for column in (*_TURNS, *_CALLS)),
 )
+"""Of rows of the store's view `measured`."""
 
 
 def measures(

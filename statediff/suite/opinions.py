@@ -23,8 +23,6 @@ from pathlib import Path
 from statistics import stdev
 from typing import Any, Final
 
-import sqlalchemy as sa
-
 from statediff.errors import BundleError, InputError, StorageError
 from statediff.evidence.canonical import read, write
 from statediff.evidence.verify import Signer
@@ -45,7 +43,7 @@ from statediff.suite.labels import (
 )
 from statediff.suite.overview import JudgedContract
 from statediff.suite.records import Ended
-from statediff.suite.store import OPINIONS, TRIALS, Store
+from statediff.suite.store import Store, within
 
 Json = Any
 FORM: Final = "statediff/rubric/1"
@@ -204,7 +202,7 @@ def read_opinion(data: bytes, where: str) -> RubricOpinion:
         )
         if opinion.document() == document and scorings and criteria:
             return opinion
-    raise BundleError(f"{where}: is not what `statediff rubric` writes; move it away")
+    raise BundleError(f"{where}: is not what `statediff lab rubric` writes; move it away")
 
 
 def opinion_in(path: Path) -> RubricOpinion | None:
@@ -276,11 +274,9 @@ def gather_opinions(store: Store, run: str, folder: Path) -> None:
     found: dict[tuple[str, str], str] = {}
     known = {
         (trial, name)
-        for trial, name in store.rows(
-            sa.select(OPINIONS.c.trial, OPINIONS.c.name).where(OPINIONS.c.run == run)
-        )
+        for trial, name in store.rows("SELECT trial, name FROM opinions WHERE run = ?", [run])
     }
-    trials = {name for (name,) in store.rows(sa.select(TRIALS.c.name).where(TRIALS.c.run == run))}
+    trials = {name for (name,) in store.rows("SELECT name FROM trials WHERE run = ?", [run])}
     for trial in sorted(trials):
         place = folder / "trials" / trial / FOLDER
         try:
@@ -300,31 +296,16 @@ def reviewer_opinions(
     store: Store, runs: Sequence[str] | None, trust: Sequence[Signer]
 ) -> ReviewerOpinions:
     """What reviewers said of the trials of the runs (None: of all), as far as `trust` lets them."""
-    at = sa.and_(OPINIONS.c.run == TRIALS.c.run, OPINIONS.c.trial == TRIALS.c.name)
-    columns = [
-        TRIALS.c[name]
-        for name in (
-            "run",
-            "name",
-            "number",
-            "contract",
-            "version",
-            "digest",
-            "kernel",
-            "agent",
-            "ended",
-            "bundle",
-        )
-    ]
+    condition, values = within(runs, "trials.run")
     wanted = (
-        sa.select(*columns, OPINIONS.c.content)
-        .select_from(OPINIONS.join(TRIALS, at))
-        .where(sa.true() if runs is None else TRIALS.c.run.in_(list(runs)))
-        .order_by(TRIALS.c.run, TRIALS.c.name)
+        "SELECT trials.run, trials.name, number, contract, version, digest, kernel, agent, ended,"
+        " bundle, content FROM opinions"
+        " JOIN trials ON opinions.run = trials.run AND trial = trials.name"
+        f" WHERE {condition} ORDER BY trials.run, trials.name"
     )
     said: dict[tuple[object, ...], list[Signed]] = defaultdict(list)
     refused = 0
-    for *row, bundle, content in store.rows(wanted):
+    for *row, bundle, content in store.rows(wanted, values):
         try:
             each = read_signed(content.encode(), trust)
         except BundleError:

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
-
-import sqlalchemy as sa
 
 from statediff.suite.measures import GROUPED, NO_MEASURES, SUMS, Measures, measures, together
 from statediff.suite.records import FAILURES, Ended, Loose, Trial, domain_of
-from statediff.suite.store import ENDS, FINDINGS, KEPT, RUNS, TRIALS, Store
+from statediff.suite.store import ENDS, FOUND, KEPT, Query, Store, within
 
 PAGE: Final = 100
 
@@ -151,19 +149,16 @@ class TrialPlace:
 
 def groups(store: Store, runs: Sequence[str] | None = None) -> tuple[TrialGroup, ...]:
     """The trials of the runs (None: of all), by run, contract and agent."""
-    key = (
-        TRIALS.c.run,
-        TRIALS.c.contract,
-        TRIALS.c.version,
-        TRIALS.c.digest,
-        TRIALS.c.kernel,
-        TRIALS.c.agent,
-    )
-    grouped = (*key, TRIALS.c.ended, *GROUPED)
-    wanted = sa.select(*grouped, *_SUMS, *SUMS).group_by(*grouped)
+    key = ("run", "contract", "version", "digest", "kernel", "agent")
+    grouped = (*key, "ended", *GROUPED)
+    condition, values = within(runs)
     found: dict[tuple[str, ...], list[Any]] = {}
     measured: dict[tuple[str, ...], list[Any]] = defaultdict(list)
-    rows = store.rows(_within_runs(wanted, runs))
+    rows = store.rows(
+        f"SELECT {', '.join((*grouped, *_SUMS, *SUMS))} FROM measured WHERE {condition}"
+        f" GROUP BY {', '.join(grouped)}",
+        values,
+    )
     named = _agent_names((row[0], row[1], row[2], row[5]) for row in rows)
     first, last = len(grouped), len(grouped) + len(_SUMS)
     for row in rows:
@@ -192,12 +187,13 @@ def groups(store: Store, runs: Sequence[str] | None = None) -> tuple[TrialGroup,
 
 def passes(store: Store, runs: Sequence[str] | None = None) -> tuple[DomainPass, ...]:
     """The passes through the domains of the runs, by run, domain, agent and number."""
-    key = (TRIALS.c.run, TRIALS.c.domain, TRIALS.c.agent, TRIALS.c.kernel, TRIALS.c.number)
-    passed = sa.func.sum(sa.case((TRIALS.c.ended == Ended.MATCH.value, 1), else_=0))
-    wanted = (
-        sa.select(*key, sa.func.count(), passed).where(TRIALS.c.number.is_not(None)).group_by(*key)
+    condition, values = within(runs)
+    rows = store.rows(
+        "SELECT run, domain, agent, kernel, number, count(*),"
+        " sum(CASE WHEN ended = 'MATCH' THEN 1 ELSE 0 END) FROM trials"
+        f" WHERE number IS NOT NULL AND {condition} GROUP BY run, domain, agent, kernel, number",
+        values,
     )
-    rows = store.rows(_within_runs(wanted, runs))
     named = _agent_names((row[0], row[1], row[3], row[2]) for row in rows)
     found: dict[tuple[str, str, str, str, int], tuple[int, int]] = {}
     for run, domain, agent, kernel, number, trials, ok in rows:
@@ -245,11 +241,12 @@ def trend(
 
     `known` are the groups of the runs, where the caller has them.
     """
-    began = sa.select(TRIALS.c.run, sa.func.min(TRIALS.c.started_at)).group_by(TRIALS.c.run)
-    times = {row[0]: row[1] for row in store.rows(_within_runs(began, runs))}
+    condition, values = within(runs)
+    began = f"SELECT run, min(started_at) FROM trials WHERE {condition} GROUP BY run"
+    times = dict(store.rows(began, values))
     places = {
         run: (name, location)
-        for run, name, location in store.rows(sa.select(RUNS.c.id, RUNS.c.name, RUNS.c.location))
+        for run, name, location in store.rows("SELECT id, name, location FROM runs")
     }
     points: dict[tuple[str, str, str, str], list[TrialGroup]] = defaultdict(list)
     for group in groups(store, runs) if known is None else known:
@@ -282,29 +279,26 @@ def violations(store: Store, runs: Sequence[str] | None = None) -> tuple[Violati
 
     A trial counts once for a clause and code, however often it failed in it.
     """
-    at = sa.and_(FINDINGS.c.run == TRIALS.c.run, FINDINGS.c.trial == TRIALS.c.name)
-    key = (
-        TRIALS.c.contract,
-        FINDINGS.c.clause,
-        FINDINGS.c.code,
-        FINDINGS.c.stage,
-        FINDINGS.c.truth,
+    condition, values = within(runs, "findings.run")
+    wanted = (
+        "SELECT contract, clause, code, stage, truth, count(*) FROM findings"
+        " JOIN trials ON findings.run = trials.run AND trial = name"
+        f" WHERE {condition} GROUP BY contract, clause, code, stage, truth"
     )
-    wanted = sa.select(*key, sa.func.count()).select_from(FINDINGS.join(TRIALS, at)).group_by(*key)
-    found = (ViolationCount(*row) for row in store.rows(_within_runs(wanted, runs, FINDINGS.c.run)))
+    found = (ViolationCount(*row) for row in store.rows(wanted, values))
     return tuple(sorted(found, key=lambda v: (-v.trials, v.contract, v.clause, v.code, v.truth)))
 
 
 def failures(store: Store, runs: Sequence[str] | None = None) -> Mapping[tuple[Ended, str], int]:
     """Trials without a verdict: (how it ended, the kind of failure) → how many."""
+    failed, ends = within([each.value for each in FAILURES], "ended")
+    condition, values = within(runs)
     wanted = (
-        sa.select(TRIALS.c.ended, TRIALS.c.cause, sa.func.count())
-        .where(TRIALS.c.ended.in_([each.value for each in FAILURES]))
-        .group_by(TRIALS.c.ended, TRIALS.c.cause)
-        .order_by(TRIALS.c.ended, TRIALS.c.cause)
+        f"SELECT ended, cause, count(*) FROM trials WHERE {failed} AND {condition}"
+        " GROUP BY ended, cause ORDER BY ended, cause"
     )
     return {
-        (Ended(end), cause): number for end, cause, number in store.rows(_within_runs(wanted, runs))
+        (Ended(end), cause): number for end, cause, number in store.rows(wanted, [*ends, *values])
     }
 
 
@@ -321,14 +315,14 @@ LEVELS: Final = {
     "steps": LevelChoice("only steps fail", "FAILS", "HOLDS"),
     "end": LevelChoice("only the end fails", "HOLDS", "FAILS"),
 }
-SORTS: Final[Mapping[str, Sequence[sa.ColumnElement[Any]]]] = {
-    "case": (RUNS.c.location, TRIALS.c.contract, TRIALS.c.agent, TRIALS.c.number),
+SORTS: Final[Mapping[str, Sequence[str]]] = {
+    "case": ("location", "contract", "agent", "number"),
     "name": (),
-    "agent": (TRIALS.c.agent, TRIALS.c.contract),
-    "ended": (TRIALS.c.ended, TRIALS.c.contract),
-    "started": (TRIALS.c.started_at, RUNS.c.location),
-    "time": (TRIALS.c.agent_microseconds,),
-    "cost": (TRIALS.c.cost_nano,),
+    "agent": ("agent", "contract"),
+    "ended": ("ended", "contract"),
+    "started": ("started_at", "location"),
+    "time": ("agent_microseconds",),
+    "cost": ("cost_nano",),
 }
 """By what trials can be sorted; then by name and run."""
 
@@ -352,42 +346,34 @@ class TrialChoice:
     """A key of `SORTS`. What is not known comes last."""
     is_down: bool = False
 
-    def conditions(self) -> list[sa.ColumnElement[bool]]:
+    def condition(self) -> Query:
         """What a trial has to meet."""
-        ended = None if self.ended is None else self.ended.value
         level = None if self.levels is None else LEVELS[self.levels]
-        found = [
-            TRIALS.c[column] == value
-            for column, value in (
-                ("run", self.run),
-                ("domain", self.domain),
-                ("contract", self.contract),
-                ("agent", self.agent),
-                ("ended", ended),
-                ("along", None if level is None else level.along),
-                ("whole", None if level is None else level.whole),
-            )
-            if value is not None
-        ]
-        loose = [
-            FINDINGS.c[column] == value
-            for column, value in (("clause", self.clause), ("code", self.code))
-            if value is not None
-        ]
-        if loose:
-            mine = (FINDINGS.c.run == TRIALS.c.run, FINDINGS.c.trial == TRIALS.c.name)
-            found.append(sa.exists().where(*mine, *loose))
-        return found
+        own = {
+            "trials.run": self.run,
+            "domain": self.domain,
+            "contract": self.contract,
+            "agent": self.agent,
+            "ended": None if self.ended is None else self.ended.value,
+            "along": None if level is None else level.along,
+            "whole": None if level is None else level.whole,
+        }
+        asked = {column: value for column, value in own.items() if value is not None}
+        parts = [f"{column} = ?" for column in asked]
+        loose = {"clause": self.clause, "code": self.code}
+        told = {column: value for column, value in loose.items() if value is not None}
+        if told:
+            mine = ["findings.run = trials.run", "trial = trials.name"]
+            met = " AND ".join([*mine, *(f"{column} = ?" for column in told)])
+            parts.append(f"EXISTS (SELECT 1 FROM findings WHERE {met})")
+        return " AND ".join(parts) or "1 = 1", [*asked.values(), *told.values()]
 
-    def order(self) -> list[sa.ColumnElement[Any]]:
+    def order(self) -> str:
         """By what the trials are in order."""
-        first = [
-            part
-            for column in SORTS[self.sort]
-            for part in (column.is_(None), column.desc() if self.is_down else column)
-        ]
-        name = TRIALS.c.name.desc() if self.is_down and self.sort == "name" else TRIALS.c.name
-        return [*first, name, TRIALS.c.run]
+        down = " DESC" if self.is_down else ""
+        first = [f"{column} IS NULL, {column}{down}" for column in SORTS[self.sort]]
+        name = f"trials.name{down if self.sort == 'name' else ''}"
+        return ", ".join([*first, name, "trials.run"])
 
 
 @dataclass(frozen=True)
@@ -402,12 +388,12 @@ class Choices:
 
 def choices(store: Store, runs: Sequence[str] | None = None) -> Choices:
     """What can be chosen of the trials of the runs (None: of all)."""
-    tried = sa.select(TRIALS.c.contract, TRIALS.c.agent).distinct()
-    broken = sa.select(FINDINGS.c.clause, FINDINGS.c.code).distinct()
-    return Choices(
-        tuple((row[0], row[1]) for row in store.rows(_within_runs(tried, runs))),
-        tuple((row[0], row[1]) for row in store.rows(_within_runs(broken, runs, FINDINGS.c.run))),
+    condition, values = within(runs)
+    tried, broken = store.at_once(
+        (f"SELECT DISTINCT contract, agent FROM trials WHERE {condition}", values),
+        (f"SELECT DISTINCT clause, code FROM findings WHERE {condition}", values),
     )
+    return Choices(tuple((row[0], row[1]) for row in tried), tuple((r[0], r[1]) for r in broken))
 
 
 def find_trials(
@@ -421,31 +407,29 @@ def find_trials(
 ) -> tuple[TrialPlace, ...]:
     """The trials that fit all that was asked for, in that order; a page of them."""
     # The whole rows of that page alone: what is sorted are keys.
+    (mine, own), (met, asked) = within(runs, "trials.run"), chosen.condition()
     keys = (
-        _within_runs(sa.select(TRIALS.c.run, TRIALS.c.name), runs)
-        .join(RUNS, RUNS.c.id == TRIALS.c.run)
-        .where(*chosen.conditions())
-        .order_by(*chosen.order())
-        .limit(limit)
-        .offset(offset)
+        f"SELECT trials.run, trials.name FROM trials JOIN runs ON runs.id = trials.run"
+        f" WHERE {mine} AND {met} ORDER BY {chosen.order()} LIMIT ? OFFSET ?"
     )
-    page = [(row[0], row[1]) for row in store.rows(keys)]
+    page = [(row[0], row[1]) for row in store.rows(keys, [*own, *asked, limit, offset])]
     if not page:
         return ()
-    named = sa.tuple_(TRIALS.c.run, TRIALS.c.name).in_(page)
-    wanted = sa.select(*KEPT, RUNS.c.location).join(RUNS, RUNS.c.id == TRIALS.c.run).where(named)
+    named = f"IN (VALUES {', '.join(['(?, ?)'] * len(page))})"
+    values = [part for key in page for part in key]
+    columns = ", ".join(f"trials.{name}" for name in KEPT)
+    wanted = (
+        f"SELECT {columns}, location FROM trials JOIN runs ON runs.id = trials.run"
+        f" WHERE (trials.run, trials.name) {named}"
+    )
+    findings = f"SELECT {FOUND} FROM findings WHERE (run, trial) {named} ORDER BY at"
+    loose: dict[tuple[str, str], tuple[Loose, ...]] = defaultdict(tuple)
+    for run, trial, _, *rest in store.rows(findings, values) if with_findings else ():
+        loose[run, trial] += (Loose(*rest),)
     found = {
-        (trial.run, trial.name): TrialPlace(trial, row[-1])
-        for row in store.rows(wanted)
-        for trial in [store.trial_of(row[:-1])]
+        (row[0], row[1]): TrialPlace(store.trial_of(row[:-1], loose[row[0], row[1]]), row[-1])
+        for row in store.rows(wanted, values)
     }
-    if with_findings:
-        at = sa.tuple_(FINDINGS.c.run, FINDINGS.c.trial).in_(page)
-        loose = sa.select(*FINDINGS.c).where(at).order_by(FINDINGS.c.at)
-        for run, trial, _, *rest in store.rows(loose):
-            if (place := found.get((run, trial))) is not None:
-                told = (*place.trial.loose, Loose(*rest))
-                found[run, trial] = replace(place, trial=replace(place.trial, loose=told))
     return tuple(found[key] for key in page if key in found)
 
 
@@ -459,19 +443,13 @@ def pool(counts: Iterable[EndCounts]) -> EndCounts:
 
 
 _SUMS: Final = (
-    sa.func.count(),
-    sa.func.sum(TRIALS.c.cost_nano),
-    sa.func.sum(TRIALS.c.agent_microseconds),
-    sa.func.count(TRIALS.c.agent_microseconds),
-    sa.func.sum(sa.case((TRIALS.c.attempts > 1, 1), else_=0)),
-    sa.func.sum(sa.case((TRIALS.c.is_retried, 1), else_=0)),
+    "count(*)",
+    "sum(cost_nano)",
+    "sum(agent_microseconds)",
+    "count(agent_microseconds)",
+    "sum(is_repeated)",
+    "sum(is_retried)",
 )
-
-
-def _within_runs(
-    wanted: sa.Select[Any], runs: Sequence[str] | None, column: Any = TRIALS.c.run
-) -> sa.Select[Any]:
-    return wanted if runs is None else wanted.where(column.in_(list(runs)))
 
 
 def _agent_names(rows: Iterable[tuple[str, ...]]) -> dict[tuple[str, str, str], str]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import importlib.resources
+import os
+import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pygit2
-
 from statediff._version import __version__
+from statediff.errors import UsageError
 from statediff.model.values import printable
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_PATCH: Final = 4 * 1024 * 1024
 MAX_UNTRACKED: Final = 1000
+_NO_GIT: Final = "the program `git`, which is not here: install git"
 
 
 def pin_code(folder: Path) -> tuple[dict[str, Any], bytes]:
@@ -33,7 +36,7 @@ def pin_code(folder: Path) -> tuple[dict[str, Any], bytes]:
     found: dict[str, Any] = {"statediff": __version__, "digest": _folder_digest(package, "*.py")}
     try:
         repository, patch = _repository(folder)
-    except (pygit2.GitError, OSError, ValueError, KeyError) as error:
+    except (_GitRefuses, OSError, ValueError) as error:
         return {**found, "repository": {"unknown": str(error)[:300]}}, b""
     return {**found, "repository": repository}, patch
 
@@ -78,40 +81,106 @@ def _digest_at(path: Path, *, is_repository: bool) -> str:
     """Of a file, of a folder, or of a repository's references and changes of tracked files."""
     if not is_repository:
         return _folder_digest(path, "*") if path.is_dir() else _file_digest(path)
+    if shutil.which("git") is None:
+        raise UsageError(f"{path}: pinning a repository takes {_NO_GIT}")
+    git = _Git(path, is_below=False)
     try:
-        repository = pygit2.Repository(str(path))
-        refs = [(n, str(repository.references[n].target)) for n in sorted(repository.references)]
-        patch = "" if repository.is_bare else repository.diff("HEAD").patch or ""
-    except (pygit2.GitError, KeyError) as error:
+        refs = git("for-each-ref", "--format=%(refname) %(objectname) %(symref)")
+        head = git("symbolic-ref", "-q", "HEAD", may_lack=True) or git("rev-parse", "HEAD")
+        is_bare = git("rev-parse", "--is-inside-work-tree") != b"true\n"
+        patch = b"" if is_bare else git.patch()
+    except _GitRefuses as error:
         return f"none: {error}"
-    told = f"{refs} {repository.lookup_reference('HEAD').target} {patch}"
-    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(b"\0".join([refs, head, patch])).hexdigest()
 
 
 def _repository(folder: Path) -> tuple[dict[str, Any] | None, bytes]:
     """None where the folder is in no repository. Nothing of the repository is run."""
-    at = pygit2.discover_repository(str(folder))
-    if at is None:
-        return None, b""
-    repository = pygit2.Repository(at)
-    if repository.is_bare or repository.head_is_unborn:
+    if shutil.which("git") is None:
+        raise _GitRefuses(f"that takes {_NO_GIT}")
+    git = _Git(folder)
+    try:
+        is_bare = git("rev-parse", "--is-inside-work-tree") != b"true\n"
+    except _GitRefuses as error:
+        if str(error).startswith("fatal: not a git repository"):
+            return None, b""
+        raise
+    commit = b"" if is_bare else git("rev-parse", "-q", "--verify", "HEAD^{commit}", may_lack=True)
+    if not commit:
         return {"commit": None, "patch": None, "untracked": {}}, b""
-    commit = repository.head.peel(pygit2.Commit)
-    patch = (repository.diff("HEAD").patch or "").encode("utf-8", "surrogateescape")
-    top = Path(repository.workdir)
-    new = sorted(
-        name
-        for name, flags in repository.status(untracked_files="normal").items()
-        if flags & pygit2.enums.FileStatus.WT_NEW
-    )
+    top = Path(os.fsdecode(git("rev-parse", "--show-toplevel").removesuffix(b"\n")))
+    git = _Git(top)
+    patch = git.patch()
+    listed = git("ls-files", "-z", "--others", "--exclude-standard", "--directory",
+                 "--no-empty-directory")  # fmt: skip
+    new = sorted(map(os.fsdecode, filter(None, listed.split(b"\0"))))
     untracked = {printable(name): _code_file_digest(top / name) for name in new[:MAX_UNTRACKED]}
     facts = {
-        "commit": str(commit.id),
+        "commit": commit.decode().strip(),
         "patch": hashlib.sha256(patch).hexdigest() if patch else None,
         "untracked": untracked,
         "untracked_left_out": max(0, len(new) - MAX_UNTRACKED),
     }
     return facts, patch if len(patch) <= MAX_PATCH else b""
+
+
+class _GitRefuses(Exception):
+    """What git says instead of an answer."""
+
+
+class _Git:
+    """The program git in a folder, without the settings and variables of this machine.
+
+    Of what a repository's own settings name, nothing is run: no monitor, hook, filter, program
+    that shows differences, or transport.
+    """
+
+    def __init__(self, folder: Path, *, is_below: bool = True) -> None:
+        own = folder.resolve()
+        self._environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_ALLOW_PROTOCOL": "none",
+        }
+        if not is_below:  # the repository is the folder's own
+            self._environment["GIT_CEILING_DIRECTORIES"] = str(own.parent)
+        # An empty monitor is none for every release; of a word older ones would run the program.
+        self._git = ["git", "-C", str(own), "-c", "core.fsmonitor="]
+        self._git += ["-c", f"core.hooksPath={os.devnull}"]
+
+    def patch(self) -> bytes:
+        """What differs from the commit in files that git knows."""
+        without = []
+        listed = self("config", "-z", "--name-only", "--get-regexp", r"^filter\.", may_lack=True)
+        for name in map(os.fsdecode, filter(None, listed.split(b"\0"))):
+            driver = name.rpartition(".")[0]
+            if "=" in driver:
+                raise _GitRefuses(f"the filter {printable(driver)} cannot be left out")
+            for setting in ("clean=", "process=", "required=false"):
+                without += ["-c", f"{driver}.{setting}"]
+        self._git += without
+        return self("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames",
+                    "--full-index", "--submodule=short", "--ignore-submodules=dirty",
+                    "HEAD")  # fmt: skip
+
+    def __call__(self, *words: str, may_lack: bool = False) -> bytes:
+        """What git prints; nothing where there is nothing and `may_lack` allows that."""
+        done = subprocess.run(
+            [*self._git, *words],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode == 0 or (may_lack and done.returncode == 1):
+            return done.stdout
+        said = done.stderr.decode("utf-8", "replace").partition("\n")[0]
+        raise _GitRefuses(printable(said))
 
 
 def _code_file_digest(path: Path) -> str | None:

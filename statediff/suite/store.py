@@ -4,144 +4,104 @@ The folders stay the truth. A trial's row is keyed by its run and the name of it
 that indexing again changes nothing, and a writer that is killed leaves rows that the next one
 completes. Every write is one short transaction.
 
-SQLite keeps a write-ahead log; a writer takes its lock when it begins (a transaction that reads
-first and writes later could not wait for another writer) and waits for up to 30 seconds.
+`rows` and `at_once` take plain SQL, in which `?` stands for each value.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import time
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-)
-
-from statediff.errors import StorageError, UsageError
+from statediff.errors import UsageError
+from statediff.suite.databases import Database, Values, connect, shown, unusable
 from statediff.suite.records import Ended, Loose, Run, Trial
 
-HEAD: Final = "0001"
-"""The newest migration."""
-METADATA: Final = MetaData()
-
-RUNS: Final = Table(
-    "runs",
-    METADATA,
-    Column("id", String(32), primary_key=True),
-    Column("location", Text, nullable=False, unique=True),
-    Column("name", Text, nullable=False),
-    Column("statediff", Text, nullable=False),
-    Column("kernel", Text, nullable=False),
-    Column("facts", Text, nullable=False),
-)
-
-TRIALS: Final = Table(
-    "trials",
-    METADATA,
-    Column("run", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("ended", Text, nullable=False),
-    Column("domain", Text, nullable=False),
-    Column("contract", Text, nullable=False),
-    Column("version", Text, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("kernel", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("number", Integer),
-    Column("seed", BigInteger),
-    Column("tool", Text),
-    Column("task", Text),
-    Column("outcome", Text),
-    Column("started_at", Text),
-    Column("agent_microseconds", BigInteger),
-    Column("cost_nano", BigInteger),
-    Column("attempts", Integer, nullable=False),
-    Column("is_retried", Boolean, nullable=False),
-    Column("cause", Text, nullable=False),
-    Column("bundle", Text, nullable=False),
-    Column("why", Text, nullable=False),
-    Column("stamp", Text, nullable=False),
-    Column("turns", Integer, nullable=False, server_default="0"),
-    Column("turns_first", Integer, nullable=False, server_default="0"),
-    Column("turns_after", Integer, nullable=False, server_default="0"),
-    Column("turns_failed", Integer, nullable=False, server_default="0"),
-    Column("precision_nano", BigInteger),
-    Column("recall_nano", BigInteger),
-    Column("forbidden_nano", BigInteger),
-    Column("along", Text),
-    Column("whole", Text),
-    Column("calls", Integer, nullable=False, server_default="0"),
-    Column("calls_wrong", Integer, nullable=False, server_default="0"),
-    Column("calls_unknown", Integer, nullable=False, server_default="0"),
-    Index("trials_ended", "run", "ended"),
-    Index("trials_number", "run", "contract", "number"),
+FORM: Final = 1
+"""Of the tables below; a store of another form is refused."""
+TABLES: Final = (
+    """
+    CREATE TABLE runs (
+        id TEXT NOT NULL PRIMARY KEY, location TEXT NOT NULL UNIQUE, name TEXT NOT NULL,
+        statediff TEXT NOT NULL, kernel TEXT NOT NULL, facts TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE trials (
+        run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, name TEXT NOT NULL,
+        ended TEXT NOT NULL, domain TEXT NOT NULL, contract TEXT NOT NULL, version TEXT NOT NULL,
+        digest TEXT NOT NULL, kernel TEXT NOT NULL, agent TEXT NOT NULL, number INTEGER,
+        seed BIGINT, tool TEXT, task TEXT, outcome TEXT, started_at TEXT,
+        agent_microseconds BIGINT, cost_nano BIGINT,
+        attempts INTEGER NOT NULL, is_retried INTEGER NOT NULL,
+        cause TEXT NOT NULL, bundle TEXT NOT NULL, why TEXT NOT NULL, stamp TEXT NOT NULL,
+        turns INTEGER NOT NULL, turns_first INTEGER NOT NULL, turns_after INTEGER NOT NULL,
+        turns_failed INTEGER NOT NULL,
+        precision_nano BIGINT, recall_nano BIGINT, forbidden_nano BIGINT, along TEXT, whole TEXT,
+        calls INTEGER NOT NULL, calls_wrong INTEGER NOT NULL, calls_unknown INTEGER NOT NULL,
+        PRIMARY KEY (run, name)
+    )
+    """,
+    "CREATE INDEX trials_ended ON trials (run, ended)",
+    "CREATE INDEX trials_number ON trials (run, contract, number)",
     # In the order in which `overview.groups` asks: nothing is sorted for it.
-    Index(
-        "trials_case",
-        *("run", "contract", "version", "digest", "kernel", "agent", "ended"),
-        *("tool", "task", "outcome", "along", "whole"),
-    ),
+    """
+    CREATE INDEX trials_case ON trials (
+        run, contract, version, digest, kernel, agent, ended, tool, task, outcome, along, whole
+    )
+    """,
+    """
+    CREATE TABLE findings (
+        run TEXT NOT NULL, trial TEXT NOT NULL, at INTEGER NOT NULL, clause TEXT NOT NULL,
+        code TEXT NOT NULL, stage TEXT NOT NULL, truth TEXT NOT NULL,
+        PRIMARY KEY (run, trial, at),
+        FOREIGN KEY (run, trial) REFERENCES trials (run, name) ON DELETE CASCADE
+    )
+    """,
+    "CREATE INDEX findings_clause ON findings (run, clause, code)",
+    # Below which URLs a run's folder is copied; no URL in here holds a credential.
+    """
+    CREATE TABLE copies (
+        run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, url TEXT NOT NULL,
+        PRIMARY KEY (run, url)
+    )
+    """,
+    # What reviewers signed, file by file as it lies beside bundles; who asks checks by whom.
+    """
+    CREATE TABLE opinions (
+        run TEXT NOT NULL, trial TEXT NOT NULL, name TEXT NOT NULL, content TEXT NOT NULL,
+        PRIMARY KEY (run, trial, name),
+        FOREIGN KEY (run, trial) REFERENCES trials (run, name) ON DELETE CASCADE
+    )
+    """,
+    # What `measures` adds up. 2pr is an integer below 2**62; 0 and 0 would divide by 0.
+    """
+    CREATE VIEW measured AS SELECT *,
+        CASE WHEN precision_nano + recall_nano > 0
+            THEN 2 * precision_nano * recall_nano / (precision_nano + recall_nano)
+            ELSE precision_nano + recall_nano END AS f1_nano,
+        CASE WHEN calls_wrong > 0 AND outcome = 'MATCH' THEN 1 ELSE 0 END AS only_calls,
+        CASE WHEN calls > 0 AND calls_unknown = 0 AND calls_wrong = 0 AND outcome = 'DIVERGE'
+            THEN 1 ELSE 0 END AS only_end,
+        CASE WHEN attempts > 1 THEN 1 ELSE 0 END AS is_repeated
+    FROM trials
+    """,
 )
 
-FINDINGS: Final = Table(
-    "findings",
-    METADATA,
-    Column("run", String(32), primary_key=True),
-    Column("trial", Text, primary_key=True),
-    Column("at", Integer, primary_key=True),
-    Column("clause", Text, nullable=False),
-    Column("code", Text, nullable=False),
-    Column("stage", Text, nullable=False),
-    Column("truth", Text, nullable=False),
-    ForeignKeyConstraint(["run", "trial"], ["trials.run", "trials.name"], ondelete="CASCADE"),
-    Index("findings_clause", "run", "clause", "code"),
-)
-
-COPIES: Final = Table(
-    "copies",
-    METADATA,
-    Column("run", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("url", Text, primary_key=True),
-)
-"""Below which URLs a run's folder is copied; no URL in here holds a credential."""
-
-OPINIONS: Final = Table(
-    "opinions",
-    METADATA,
-    Column("run", String(32), primary_key=True),
-    Column("trial", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("content", Text, nullable=False),
-    ForeignKeyConstraint(["run", "trial"], ["trials.run", "trials.name"], ondelete="CASCADE"),
-)
-"""What reviewers signed, file by file as it lies beside bundles; the caller checks by whom."""
-
-
-BUSY_SECONDS: Final = 30
-_MIGRATIONS: Final = Path(__file__).with_name("migrations")
-_MIGRATING: Final = 7_366_244_102  # the advisory lock for migrating a store on PostgreSQL
-_SLICE: Final = 500
-KEPT: Final = tuple(TRIALS.c[each.name] for each in fields(Trial) if each.name != "loose")
-"""The columns of a trial, in the order of its fields; the others follow from these."""
+KEPT: Final = tuple(each.name for each in fields(Trial) if each.name != "loose")
+"""The columns of a trial, in the order of its fields; the other, `domain`, follows from them."""
+FOUND: Final = "run, trial, at, clause, code, stage, truth"
+"""The columns of a finding, in the order of `Loose`."""
 ENDS: Final = {each.value: each for each in Ended}
-_NAME: Final = [column.name for column in KEPT].index("name")
-_ENDED: Final = [column.name for column in KEPT].index("ended")
+_NAME, _ENDED, _RETRIED = map(KEPT.index, ("name", "ended", "is_retried"))
+_ROW: Final = (*KEPT, "domain")
+_PUT: Final = f"INSERT INTO trials ({', '.join(_ROW)}) VALUES ({', '.join('?' * len(_ROW))})"
+_REPLACED: Final = ", ".join(f"{n} = excluded.{n}" for n in _ROW if n not in ("run", "name"))
+Query = tuple[str, Values]
+"""SQL and its values."""
 
 
 @dataclass(frozen=True)
@@ -157,42 +117,50 @@ class RunCounts:
 
 
 class Store:
-    """An open store. Any number of processes may have it open; see `opened`."""
+    """An open store. Any number of processes may have it open, and threads take turns."""
 
-    def __init__(self, engine: sa.Engine, name: str) -> None:
-        self.name = name
-        # PostgreSQL would show every statement of a reader another moment.
-        self._reading = (
-            engine.execution_options(isolation_level="REPEATABLE READ")
-            if engine.dialect.name == "postgresql"
-            else engine
-        )
-        self._writing = engine.execution_options(statediff_writes=True)
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.name = shown(url)
+        self._turn = threading.Lock()
+        self._database = connect(url)
+
+    def close(self) -> None:
+        """It is no longer used."""
+        self._database.close()
+
+    def prepare(self) -> None:
+        """The tables are there; `UsageError` where there are others."""
+        database = self._database
+        try:
+            if database.form() is None:
+                database.make(TABLES, FORM)
+            found = database.form()
+        except database.errors as error:
+            raise unusable(self._url, error) from error
+        if found != FORM:
+            raise UsageError(
+                f"{self.name}: expected a store of form {FORM}, found "
+                f"{f'form {found}' if found else 'tables that are none of ours'}: another "
+                "statediff made it, or another program; use that one, or move the store away and "
+                "index again"
+            )
 
     def put_run(self, run: Run) -> None:
         """The run is known.
 
         Another run that was kept at the same location is forgotten.
         """
-        row = {
-            "id": run.id,
-            "location": run.location,
-            "name": run.name,
-            "statediff": run.statediff,
-            "kernel": run.kernel,
-            "facts": run.facts,
-        }
-        with self._write() as connection:
-            connection.execute(
-                sa.delete(RUNS).where(RUNS.c.location == run.location, RUNS.c.id != run.id)
-            )
-            insert = self._insert(connection, RUNS)
+        row = (run.id, run.location, run.name, run.statediff, run.kernel, run.facts)
+        with self._transaction(writes=True) as database:
+            gone = "DELETE FROM runs WHERE location = ? AND id <> ?"
+            database.put(gone, [(run.location, run.id)])
             # The update takes the row's lock: writers of one run come one after the other.
-            connection.execute(
-                insert.on_conflict_do_update(
-                    index_elements=["id"], set_={"location": insert.excluded.location}
-                ),
-                row,
+            database.put(
+                "INSERT INTO runs (id, location, name, statediff, kernel, facts)"
+                " VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET location = excluded.location",
+                [row],
             )
 
     def put_opinions(
@@ -201,306 +169,164 @@ class Store:
         """The files (trial, name, content) are known, and those (trial, name) are not."""
         if not new and not gone:
             return
-        with self._write() as connection:
-            for trial, name in gone:
-                connection.execute(
-                    sa.delete(OPINIONS).where(
-                        OPINIONS.c.run == run, OPINIONS.c.trial == trial, OPINIONS.c.name == name
-                    )
-                )
-            insert = self._insert(connection, OPINIONS).on_conflict_do_nothing()
-            names = ("run", "trial", "name", "content")
-            for part in _slices([dict(zip(names, (run, *each), strict=True)) for each in new]):
-                connection.execute(insert, part)
+        with self._transaction(writes=True) as database:
+            deleted = "DELETE FROM opinions WHERE run = ? AND trial = ? AND name = ?"
+            database.put(deleted, [(run, *each) for each in gone])
+            database.put(
+                "INSERT INTO opinions (run, trial, name, content) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                [(run, *each) for each in new],
+            )
 
     def put_copy(self, run: str, url: str) -> None:
         """A copy of the run is known to lie below the URL, which holds no credential."""
-        with self._write() as connection:
-            insert = self._insert(connection, COPIES).on_conflict_do_nothing()
-            connection.execute(insert, {"run": run, "url": url})
+        known = "INSERT INTO copies (run, url) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        with self._transaction(writes=True) as database:
+            database.put(known, [(run, url)])
 
     def copies_of(self, location: str) -> tuple[str, ...]:
         """Below which URLs the run at the location is copied."""
-        wanted = (
-            sa.select(COPIES.c.url)
-            .join(RUNS)
-            .where(RUNS.c.location == location)
-            .order_by(COPIES.c.url)
-        )
-        return tuple(url for (url,) in self.rows(wanted))
+        wanted = "SELECT url FROM copies JOIN runs ON runs.id = run WHERE location = ? ORDER BY url"
+        return tuple(url for (url,) in self.rows(wanted, [location]))
 
     def runs_with(self, digest: str) -> tuple[str, ...]:
         """The locations of the runs in which a trial's bundle has the digest."""
         wanted = (
-            sa.select(RUNS.c.location)
-            .distinct()
-            .join(TRIALS, TRIALS.c.run == RUNS.c.id)
-            .where(TRIALS.c.bundle == digest)
-            .order_by(RUNS.c.location)
+            "SELECT DISTINCT location FROM runs JOIN trials ON run = id WHERE bundle = ?"
+            " ORDER BY location"
         )
-        return tuple(place for (place,) in self.rows(wanted))
+        return tuple(place for (place,) in self.rows(wanted, [digest]))
 
     def copied_runs(self, url: str) -> tuple[tuple[str, str], ...]:
         """(id, location) of every run that is copied below the URL."""
-        wanted = sa.select(RUNS.c.id, RUNS.c.location).join(COPIES).where(COPIES.c.url == url)
-        return tuple((found, place) for found, place in self.rows(wanted))
+        wanted = "SELECT id, location FROM runs JOIN copies ON run = id WHERE url = ?"
+        return tuple((found, place) for found, place in self.rows(wanted, [url]))
 
     def put_new(self, trials: Sequence[Trial]) -> None:
         """The trials are known; those that somebody put before stay as they are."""
         if not trials:
             return
-        with self._write() as connection:
-            insert = self._insert(connection, TRIALS).on_conflict_do_nothing()
-            for part in _slices([_row(trial) for trial in trials]):
-                connection.execute(insert, part)
+        with self._transaction(writes=True) as database:
+            database.put(f"{_PUT} ON CONFLICT DO NOTHING", map(_row, trials))
 
     def put_trials(self, trials: Sequence[Trial]) -> None:
         """The trials are as given, whatever was known of them; their runs are known."""
         if not trials:
             return
-        keys = [(trial.run, trial.name) for trial in trials]
+        # In one order everywhere, so that two writers never wait for each other's rows.
+        rows = map(_row, sorted(trials, key=lambda trial: trial.name))
         loose = [
-            {"run": trial.run, "trial": trial.name, "at": at, **found._asdict()}
+            (trial.run, trial.name, at, *found)
             for trial in trials
             for at, found in enumerate(trial.loose)
         ]
-        with self._write() as connection:
-            insert = self._insert(connection, TRIALS)
-            replaced = {
-                column.name: insert.excluded[column.name]
-                for column in TRIALS.c
-                if not column.primary_key
-            }
-            upsert = insert.on_conflict_do_update(index_elements=["run", "name"], set_=replaced)
-            # In one order everywhere, so that two writers never wait for each other's rows.
-            connection.execute(upsert, [_row(t) for t in sorted(trials, key=lambda t: t.name)])
-            connection.execute(
-                sa.delete(FINDINGS).where(
-                    FINDINGS.c.run == sa.bindparam("r"), FINDINGS.c.trial == sa.bindparam("t")
-                ),
-                [{"r": run, "t": name} for run, name in keys],
-            )
-            if loose:
-                connection.execute(sa.insert(FINDINGS), loose)
+        with self._transaction(writes=True) as database:
+            database.put(f"{_PUT} ON CONFLICT (run, name) DO UPDATE SET {_REPLACED}", rows)
+            keys = [(trial.run, trial.name) for trial in trials]
+            database.put("DELETE FROM findings WHERE run = ? AND trial = ?", keys)
+            database.put(f"INSERT INTO findings ({FOUND}) VALUES (?, ?, ?, ?, ?, ?, ?)", loose)
 
     def forget(self, run: str, names: Iterable[str]) -> None:
         """The trials of the run by these names are not known."""
-        with self._write() as connection:
-            for name in names:
-                connection.execute(
-                    sa.delete(TRIALS).where(TRIALS.c.run == run, TRIALS.c.name == name)
-                )
+        with self._transaction(writes=True) as database:
+            deleted = "DELETE FROM trials WHERE run = ? AND name = ?"
+            database.put(deleted, [(run, name) for name in names])
 
-    def rows(self, wanted: sa.Select[Any]) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """What the query finds, read at one moment."""
-        with self._read() as connection:
-            return [tuple(row) for row in connection.execute(wanted)]
+        return self.at_once((sql, values))[0]
 
-    def at_once(self, *wanted: sa.Select[Any]) -> list[list[tuple[Any, ...]]]:
-        """What each query finds, all at one moment.
-
-        For plain text and numbers, past the library's own rows: there are many.
-        """
-        with self._read() as connection:
-            return [list(connection.execute(each).cursor.fetchall()) for each in wanted]
-
-    def in_order(self, column: sa.Column[str]) -> sa.ColumnElement[str]:
-        """The column, by which rows come as Python orders text."""
-        return sa.collate(column, "C" if self._reading.dialect.name == "postgresql" else "BINARY")
+    def at_once(self, *wanted: Query) -> list[list[tuple[Any, ...]]]:
+        """What each query finds, all at one moment."""
+        with self._transaction(writes=False) as database:
+            return [database.rows(*each) for each in wanted]
 
     @staticmethod
-    def trial_of(row: Sequence[Any]) -> Trial:
+    def trial_of(row: Sequence[Any], loose: tuple[Loose, ...] = ()) -> Trial:
         """The trial in a row of `KEPT`."""
-        return _trial(row)
+        values = [*row, loose]
+        values[_ENDED], values[_RETRIED] = ENDS[row[_ENDED]], bool(row[_RETRIED])
+        return Trial(*values)
 
     def stamps(self, run: str) -> tuple[dict[str, str], set[str]]:
         """What every known trial of the run was read from, by name; and those that were not run."""
-        known = sa.select(TRIALS.c.name, TRIALS.c.stamp).where(TRIALS.c.run == run)
-        unrun = sa.select(TRIALS.c.name).where(
-            TRIALS.c.run == run, TRIALS.c.ended == Ended.NOT_RUN.value
+        stamps, names = self.at_once(
+            ("SELECT name, stamp FROM trials WHERE run = ?", [run]),
+            ("SELECT name FROM trials WHERE run = ? AND ended = ?", [run, Ended.NOT_RUN.value]),
         )
-        stamps, names = self.at_once(known, unrun)
         return dict(stamps), {name for (name,) in names}
 
     def runs(self) -> tuple[RunCounts, ...]:
         """Every run that is known, by location."""
-        wanted = sa.select(TRIALS.c.run, TRIALS.c.ended, sa.func.count()).group_by(
-            TRIALS.c.run, TRIALS.c.ended
+        ends, runs = self.at_once(
+            ("SELECT run, ended, count(*) FROM trials GROUP BY run, ended", ()),
+            ("SELECT id, name, location, statediff, kernel FROM runs ORDER BY location", ()),
         )
-        runs = sa.select(
-            RUNS.c.id, RUNS.c.name, RUNS.c.location, RUNS.c.statediff, RUNS.c.kernel
-        ).order_by(RUNS.c.location)
-        counts: dict[str, dict[Ended, int]] = {}
-        with self._read() as connection:
-            for run, ended, number in connection.execute(wanted):
-                counts.setdefault(run, {})[Ended(ended)] = number
-            return tuple(
-                RunCounts(*row, {each: counts.get(row[0], {}).get(each, 0) for each in Ended})
-                for row in connection.execute(runs)
+        counts = {(run, ended): number for run, ended, number in ends}
+        return tuple(
+            RunCounts(
+                *(run, name, location, made, kernel),
+                {each: counts.get((run, each.value), 0) for each in Ended},
             )
+            for run, name, location, made, kernel in runs
+        )
 
     def trials(self, run: str, *, with_findings: bool = False) -> tuple[Trial, ...]:
         """Every trial of the run, by contract, version, number and name."""
-        order = (TRIALS.c.contract, TRIALS.c.version, TRIALS.c.number, TRIALS.c.name)
-        wanted = sa.select(*KEPT).where(TRIALS.c.run == run).order_by(*order)
-        findings = (
-            sa.select(*FINDINGS.c)
-            .where(FINDINGS.c.run == run)
-            .order_by(FINDINGS.c.trial, FINDINGS.c.at)
-        )
-        with self._read() as connection:
-            rows = connection.execute(wanted).all()
-            loose = loose_by_trial(connection.execute(findings).all() if with_findings else ())
-        return tuple(_trial(row, loose.get(row[_NAME], ())) for row in rows)
-
-    def _insert(self, connection: sa.Connection, table: sa.Table) -> Any:
-        """An `INSERT` that can say what a conflict does; both dialects say it alike."""
-        # Imported where they are needed: one takes a while, and nobody needs both.
-        if connection.dialect.name == "postgresql":
-            from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - as above
-
-            return insert(table)
-        from sqlalchemy.dialects.sqlite import insert as lite  # noqa: PLC0415 - as above
-
-        return lite(table)
+        order = "contract, version, number IS NOT NULL, number, name"
+        wanted = f"SELECT {', '.join(KEPT)} FROM trials WHERE run = ? ORDER BY {order}"
+        findings = [(f"SELECT {FOUND} FROM findings WHERE run = ? ORDER BY trial, at", [run])]
+        rows, *found = self.at_once((wanted, [run]), *(findings if with_findings else ()))
+        loose = loose_by_trial(*found) if found else {}
+        return tuple(self.trial_of(row, loose.get(row[_NAME], ())) for row in rows)
 
     @contextmanager
-    def _read(self) -> Iterator[sa.Connection]:
-        with _storage_errors(self.name), self._reading.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def _write(self) -> Iterator[sa.Connection]:
-        with _storage_errors(self.name), self._writing.begin() as connection:
-            yield connection
+    def _transaction(self, *, writes: bool) -> Iterator[Database]:
+        with self._turn:
+            if not self._database.is_open():
+                self._database = connect(self._url)  # the server was started anew
+            database = self._database
+            try:
+                database.begin(writes=writes)
+                try:
+                    yield database
+                    database.commit()
+                except BaseException:
+                    with suppress(database.errors):
+                        database.rollback()
+                    raise
+            except database.errors as error:
+                raise unusable(self._url, error) from error
 
 
 @contextmanager
-def open_store(url: str | sa.URL) -> Iterator[Store]:
-    """The store at the URL, with the newest tables; an SQLite file is made where there is none.
+def open_store(url: str) -> Iterator[Store]:
+    """The store at the URL, with its tables; an SQLite file is made where there is none.
 
     `UsageError` where the URL names no store, `StorageError` where it cannot be used.
     """
-    address = _address(url)
-    name = address.render_as_string(hide_password=True)
-    engine = _engine(address, name)
+    store = Store(url)
     try:
-        with _storage_errors(name):
-            _migrate(engine, name)
-        yield Store(engine, name)
+        store.prepare()
+        yield store
     finally:
-        engine.dispose()
+        store.close()
 
 
-def file_url(path: Path) -> sa.URL:
+def file_url(path: Path) -> str:
     """The URL of the store in an SQLite file."""
-    return sa.URL.create("sqlite", database=str(path))
+    return f"sqlite:///{path}"
 
 
-def _address(url: str | sa.URL) -> sa.URL:
-    try:
-        address = sa.make_url(url)
-        kind = address.get_backend_name()
-    except sa.exc.ArgumentError:
-        raise UsageError(
-            "the store: expected an SQLAlchemy URL such as sqlite:///store.sqlite or "
-            "postgresql://user@host/name, found something else"
-        ) from None
-    if kind == "postgresql":
-        return address.set(drivername="postgresql+psycopg")
-    if address.drivername in ("sqlite", "sqlite+pysqlite"):
-        return address
-    raise UsageError(
-        f"the store: expected SQLite or PostgreSQL, found {address.drivername!r}; say "
-        "sqlite:///FILE or postgresql://user@host/name"
-    )
-
-
-def _engine(address: sa.URL, name: str) -> sa.Engine:
-    if address.get_backend_name() == "postgresql":
-        try:
-            return sa.create_engine(address)
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"{name}: PostgreSQL needs {error.name}: pip install 'statediff[docker]'"
-            ) from error
-    engine = sa.create_engine(address, connect_args={"timeout": BUSY_SECONDS})
-    sa.event.listen(engine, "connect", _prepare_connection)
-    sa.event.listen(engine, "begin", _begin_transaction)
-    return engine
-
-
-def _prepare_connection(connection: sqlite3.Connection, _record: object) -> None:
-    # The driver would begin transactions only before some statements, and never before a CREATE.
-    connection.isolation_level = None
-    connection.execute("PRAGMA foreign_keys=ON")
-    connection.execute("PRAGMA trusted_schema=OFF")
-    connection.execute("PRAGMA synchronous=FULL")
-    until = time.monotonic() + BUSY_SECONDS
-    # Two who switch at once would wait for each other; SQLite tells one of them without waiting.
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.01)
-
-
-def _begin_transaction(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("statediff_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _migrate(engine: sa.Engine, name: str) -> None:
-    """The tables are those of the newest migration, by one transaction; one writer at a time."""
-    with engine.connect() as connection:
-        if _version(connection) == HEAD:
-            return
-    # Imported where it is needed, which is once in the life of a store: it takes a while.
-    from alembic import command  # noqa: PLC0415 - slow, and only to migrate
-    from alembic.config import Config  # noqa: PLC0415 - as above
-    from alembic.script import ScriptDirectory  # noqa: PLC0415 - as above
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    scripts = ScriptDirectory.from_config(config)
-    with engine.execution_options(statediff_writes=True).begin() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
-        found = _version(connection)
-        if found is not None and found not in {each.revision for each in scripts.walk_revisions()}:
-            raise UsageError(
-                f"{name}: the store was made by another statediff (its tables are {found!r}); "
-                "use that one, or move the store away and index again"
-            )
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-
-def _version(connection: sa.Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
-        return None
-    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-    return None if found is None else str(found)
-
-
-@contextmanager
-def _storage_errors(name: str) -> Iterator[None]:
-    """Within it, what a database refuses is a `StorageError` that names the store."""
-    try:
-        yield
-    except sa.exc.SQLAlchemyError as error:
-        cause = str(getattr(error, "orig", None) or error).strip().splitlines()
-        raise StorageError(
-            f"{name}: the store cannot be used: {cause[0] if cause else type(error).__name__}; "
-            "it is only an index of run folders: name another, or move it away and index again"
-        ) from error
+def within(runs: Sequence[str] | None, column: str = "run") -> Query:
+    """The condition that the column names one of the runs (None: any)."""
+    if runs is None:
+        return "1 = 1", ()
+    return f"{column} IN ({', '.join('?' * len(runs))})" if runs else "1 = 0", runs
 
 
 def loose_by_trial(findings: Iterable[Sequence[Any]]) -> dict[str, tuple[Loose, ...]]:
-    """What does not hold in each trial, by its name; the rows are all columns, in order."""
+    """What does not hold in each trial, by its name; the rows are `FOUND`, in order."""
     kinds: dict[tuple[str, ...], Loose] = {}
     found: dict[str, tuple[Loose, ...]] = {}
     for _, trial, _, *rest in findings:
@@ -511,14 +337,7 @@ def loose_by_trial(findings: Iterable[Sequence[Any]]) -> dict[str, tuple[Loose, 
     return found
 
 
-def _row(trial: Trial) -> Mapping[str, Any]:
-    return {column.name: getattr(trial, column.name) for column in TRIALS.c}
-
-
-def _trial(row: Sequence[Any], loose: tuple[Loose, ...] = ()) -> Trial:
-    values: tuple[Any, ...] = (*row[:_ENDED], ENDS[row[_ENDED]], *row[_ENDED + 1 :], loose)
-    return Trial(*values)
-
-
-def _slices(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    yield from (rows[at : at + _SLICE] for at in range(0, len(rows), _SLICE))
+def _row(trial: Trial) -> Values:
+    row = [getattr(trial, name) for name in _ROW]
+    row[_ENDED], row[_RETRIED] = trial.ended.value, int(trial.is_retried)
+    return row

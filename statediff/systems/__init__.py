@@ -1,1 +1,1 @@
-"""The systems that statediff reads, resets and gives agents access to: a folder a system."""
+"""The systems that statediff lab reads, resets and gives agents access to: a folder a system."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statediff.agents.commandline import CommandLine, named_apart
 from statediff.errors import UsageError
+from statediff.extras import require_extra
 
 if TYPE_CHECKING:
     from statediff.agents.chat import Endpoint
@@ -153,6 +154,7 @@ class AgentOptions:
         own = self._own(contract)
         if not self.record_http:
             return own
+        require_extra("http", "h11", "--record-http")
         from statediff.agents.native import NativeAgent
 
         return NativeAgent(own)
@@ -190,14 +192,8 @@ class AgentOptions:
         if self.named is not None:
             raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
         try:
-            from statediff.agents.image import ImageAgent
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"--agent-image needs {error.name}; get it with `pip install statediff[docker]`"
-            ) from error
-        try:
             words = tuple(shlex.split(self.command or ""))
-            return ImageAgent(image, words, limit, self.title or "")
+            return _image_agent()(image, words, limit, self.title or "")
         except ValueError as error:
             raise UsageError(
                 f"the agent command {self.command!r} cannot be split: {error}"
@@ -206,7 +202,7 @@ class AgentOptions:
     def _mcp(self) -> Agent:
         from statediff.agents.command import CommandAgent
 
-        require_agents_extra("mcp", "--agent-mcp")
+        require_extra("agents", "mcp", "--agent-mcp")
         from statediff.agents.mcp_agent import McpAgent
 
         limit = self.timeout_seconds or SECONDS
@@ -280,7 +276,7 @@ def endpoint_of(
     """The model at the address, with the key that the environment holds; else `UsageError`."""
     if not base_url.startswith(("http://", "https://")):
         raise UsageError(f"--base-url {base_url!r}: expected http:// or https://")
-    require_agents_extra("openai", "--base-url")
+    require_extra("agents", "openai", "--base-url")
     from statediff.agents.chat import Endpoint
 
     variable = key_env or "OPENAI_API_KEY"
@@ -302,12 +298,21 @@ def budget_of(
     return Budget(prices, most, left_undone) if left_undone else Budget(prices, most)
 
 
-def require_agents_extra(package: str, wanted: str) -> None:
-    """The package is installed; else `UsageError` says what brings it."""
-    from importlib.util import find_spec
+def _image_agent() -> Callable[[str, tuple[str, ...], float, str], Agent]:
+    """What runs an agent that is an image; `UsageError` says what brings it."""
+    from statediff.entrypoints import plug_ins
 
-    if find_spec(package) is None:
-        raise UsageError(f"{wanted} needs {package}; get it with `pip install statediff[agents]`")
+    get = "get it with `pip install statediff[docker]`"
+    found = plug_ins("statediff.agents").get("image")
+    if found is None:
+        raise UsageError(f"--agent-image needs containers; {get}")
+    try:
+        made: Callable[[str, tuple[str, ...], float, str], Agent] = found.load()  # type: ignore[assignment]  # as the group says
+    except UsageError as error:
+        if isinstance(lacking := error.__cause__, ModuleNotFoundError):
+            raise UsageError(f"--agent-image needs {lacking.name}; {get}") from error
+        raise
+    return made
 
 
 def _price(option: str, text: str | None) -> Decimal | None:

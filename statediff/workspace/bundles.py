@@ -136,8 +136,9 @@ def unseal(found: Verified, identity: Path | None) -> Bundle:
     from dataclasses import replace
 
     from statediff.errors import UsageError
-    from statediff.evidence.raw import UNDISCLOSED, decrypted
+    from statediff.evidence.raw import decrypted
     from statediff.evidence.seal import opened
+    from statediff.evidence.verify import UNDISCLOSED
 
     bundle = opened(found)
     if identity is None:

@@ -18,6 +18,7 @@ from statediff.contract.authoring.versions import FILE, Release, Releases, ident
 from statediff.contract.document.load import read_bytes
 from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import ContractError, InputError, Problem, UsageError
+from statediff.extras import brought
 from statediff.model.values import printable
 from statediff.packs import (
     CONTRACT_FILE,
@@ -60,6 +61,9 @@ def _paths(named: str) -> Iterator[Path]:
         # A file that does not exist is reported when it is opened, unless a pack has the name.
         known = {entry.name: entry.contract for entry in contract_folders()}
         of_pack = [file for name, file in known.items() if name.startswith(f"{named}/")]
+        hint = "" if exists or of_pack or named in known else brought(named.partition("/")[0])
+        if hint:
+            raise UsageError(f"{printable(named)}: no such contract is installed{hint}")
         yield from [path] if exists else of_pack or [known.get(named, path)]
         return
     found = sorted({*path.rglob(CONTRACT_FILE), *path.rglob(f"*.{CONTRACT_FILE}")})

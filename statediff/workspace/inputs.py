@@ -42,6 +42,7 @@ from statediff.model.values import Value, printable
 from statediff.packs import sandbox_pack
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
 from statediff.systems.base.registry import (
+    assumed_types,
     object_types,
     open_state,
     other_reading,
@@ -200,8 +201,6 @@ def schema_of_file(path: Path) -> Schema:
 
     Types are open: a field that the file does not list may exist, so it is no error to name one.
     """
-    from statediff.systems.mail.source import TYPES
-
     file = load_schema_file(path)
     named = {e.source for e in file.content.entities.values() if e.source is not None}
     sources = sorted(named) or ["state"]
@@ -212,10 +211,11 @@ def schema_of_file(path: Path) -> Schema:
     if listed:
         names = tuple(t.name for t in listed)
         delivered.append(Schema("objects", "0", listed, ((sources[0], names),)))
-    # Mail has one form everywhere, so a schema file need not describe it.
-    if not any(mail.name in schema.by_name for mail in TYPES for schema in delivered):
-        mail = (replace(each, is_assumed=True) for each in TYPES)
-        delivered.append(source_schema("mail", mail))
+    # What has one form everywhere, as mail has, a schema file need not describe.
+    for source, types in assumed_types().items():
+        if not any(each.name in schema.by_name for each in types for schema in delivered):
+            one_form = (replace(each, is_assumed=True) for each in types)
+            delivered.append(source_schema(source, one_form))
     return merge_schemas(tuple(delivered))
 
 

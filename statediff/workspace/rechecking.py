@@ -34,7 +34,7 @@ def unbound(found: Verified) -> list[str]:
     from statediff.errors import StatediffError
     from statediff.evidence.canonical import write
     from statediff.evidence.documents import schema_from
-    from statediff.evidence.package import LIBRARIES
+    from statediff.evidence.verify import LIBRARIES
     from statediff.kernel import compile_contract, contract_in
 
     if found.states is None:
@@ -66,8 +66,8 @@ def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None
     from statediff.errors import BundleError, UsageError
     from statediff.evidence import documents as doc
     from statediff.evidence.disclosure.undisclosed import whole
+    from statediff.evidence.documents import trace_from
     from statediff.evidence.roots import Roots
-    from statediff.evidence.traces import trace_from
     from statediff.evidence.vault import Vault
     from statediff.kernel import TrialFacts, contract_in, evaluate
     from statediff.trial_folder import vault_of

@@ -346,10 +346,10 @@ def damaged_references(
     variant: str = EMBEDDED,
 ) -> Iterator[tuple[Damage, Reference]]:
     """The right agent's trial, once for each fault below the rows of a system of its sandbox."""
-    from statediff.meta.structure_faults import BELOW, Damage
+    from statediff.meta.structure_faults import Damage, faults_below
 
     without: set[str] = set()
-    for operator, below in BELOW.items() if agents else ():
+    for operator, below in faults_below().items() if agents else ():
         if below.scheme in without:
             continue
         damage = Damage(operator)

@@ -290,7 +290,7 @@ from pathlib import Path
 from statediff.parallel import Processes, Start
 from statediff.systems.base.reaper import Reaper
 from statediff.systems.base.folders import clear
-from statediff.systems.mail import sinks
+from statediff_office.mail import sinks
 
 def shown(pid):
     return b"SECRET_KEY" in Path(f"/proc/{pid}/environ").read_bytes()

@@ -17,7 +17,7 @@ import pytest
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, read_calls, recording
 from statediff.errors import InputError, StorageError
 from statediff.evidence.canonical import write
-from statediff.evidence.traces import trace_document, trace_from
+from statediff.evidence.documents import trace_document, trace_from
 from statediff.model.trace import (
     MAX_EXCERPT,
     Action,

@@ -12,7 +12,7 @@ from statediff.agents.otel import IMPORTED
 from statediff.agents.recorder import Recorder
 from statediff.agents.tracefile import read_trace_file
 from statediff.errors import InputError
-from statediff.evidence.traces import trace_lines
+from statediff.evidence.documents import trace_lines
 from statediff.model.trace import Action, Trace
 from statediff.model.values import Map, Unobserved
 from tests.agents.test_otel import SESSION, protobuf

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_trackers.roundup.sandbox import EmbeddedTracker
 
 from statediff.agents.trial import Agent
 from statediff.contract.file import load_contract
@@ -19,7 +20,6 @@ from statediff.model.state import MemoryChunks
 from statediff.model.trace import Action, ActionClass
 from statediff.packs import contract_folder
 from statediff.systems.base.sandbox import EmbeddedSandbox
-from statediff.systems.roundup.sandbox import EmbeddedTracker
 from tests.agents.by_tools import Toolsmith
 from tests.agents.two_ways.by_mcp import Tooled
 from tests.agents.two_ways.native import CLIENTS, native

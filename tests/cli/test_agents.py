@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from statediff import extras
 from tests.agents.chat_server import Step, speaking
 from tests.agents.test_otel import spans, tool
 from tests.cli.conftest import Call, Files
@@ -96,12 +97,8 @@ def test_what_does_not_name_one_agent_is_refused(
 def test_a_missing_extra_is_named(
     package: str, arguments: tuple[str, ...], statediff: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import importlib.util  # noqa: PLC0415
-
-    real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == package else real(name)
-    )
+    real = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else real(name))
     said = statediff(*arguments)
     assert said.code == 2
     assert f"needs {package}; get it with `pip install statediff[agents]`" in said.err + said.out
@@ -194,7 +191,9 @@ def test_imported_spans_are_judged_and_missing_arguments_decide_nothing(
     files.write("untold.json", spans(close("a", None)))
     verdicts = {}
     for name in ("told", "other", "untold"):
-        done = statediff("import", "otel", f"{name}.json", "--out", f"{name}.jsonl", "--json")
+        done = statediff(
+            "lab", "import", "otel", f"{name}.json", "--out", f"{name}.jsonl", "--json"
+        )
         assert done.code == 0, done.err
         for trace in (f"{name}.jsonl", f"{name}.json"):
             said = statediff(
@@ -207,12 +206,12 @@ def test_imported_spans_are_judged_and_missing_arguments_decide_nothing(
         "other.jsonl": "DIVERGE", "other.json": "DIVERGE",
         "untold.jsonl": "INCONCLUSIVE", "untold.json": "INCONCLUSIVE",
     }  # fmt: skip
-    assert statediff("import", "otel", "told.json", "--out", "told.jsonl").code == 2
-    said = statediff("import", "otel", "c.yaml", "--out", "x.jsonl")
+    assert statediff("lab", "import", "otel", "told.json", "--out", "told.jsonl").code == 2
+    said = statediff("lab", "import", "otel", "c.yaml", "--out", "x.jsonl")
     assert said.code == 2
     assert "neither OTLP in JSON nor in protobuf" in said.err
-    assert statediff("import", "otel").code == 2
-    assert statediff("import", "tau2", "told.json").code == 2
+    assert statediff("lab", "import", "otel").code == 2
+    assert statediff("lab", "import", "tau2", "told.json").code == 2
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_a_judgement_of_files_loads_no_system_that_it_does_not_read(tmp_path: Pa
     names = loaded(tmp_path, "judge", "c.yaml", "--before", "a.json", "--after", "a.json")
     assert names >= COLUMNS
     others = (
-        "aiosmtpd alembic asyncio cryptography fsspec h11 httpx networkx pandas pygit2 roundup "
+        "aiosmtpd asyncio cryptography fsspec h11 httpx networkx pandas pygit2 roundup "
         "sqlalchemy sqlglot"
     )
     assert not names & set(others.split())

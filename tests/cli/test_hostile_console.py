@@ -10,10 +10,10 @@ import pytest
 
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import generate, trust_entry
-from statediff.evidence.package import ROOTS, WITHOUT_ROOTS, Bundle, save
+from statediff.evidence.package import Bundle, save
 from statediff.evidence.seal import at_tier, redact, seal
 from statediff.evidence.seal import save as save_sealed
-from statediff.evidence.verify import read_trust, verify
+from statediff.evidence.verify import STATE_ROOTS, UNBOUND, read_trust, verify
 from tests.cli.conftest import Call
 from tests.evidence.test_seal import NOON, SEED
 from tests.judging import TIMELINE, item, run, user
@@ -36,13 +36,13 @@ def plain() -> Bundle:
 
 def hostile(bundle: Bundle) -> Bundle:
     """The trial with an attack in every string that a run or a foreign signer can choose."""
-    files = {name: data for name, data in bundle.files.items() if name != ROOTS}
+    files = {name: data for name, data in bundle.files.items() if name != STATE_ROOTS}
     for name in ("trace.json", "answer.json", "fragments.json", "judgement.json", "trial.json",
                  "captures.json"):  # fmt: skip
         files[name] = write(attacked(bundle.document(name)))
     names = ("trial", "contract", "contract_version", "statediff", "kernel")
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-    changed = {**dict.fromkeys(names, ATTACK), "files": digests, "format": WITHOUT_ROOTS}
+    changed = {**dict.fromkeys(names, ATTACK), "files": digests, "format": UNBOUND}
     return Bundle({**bundle.manifest, **changed}, files)
 
 
@@ -100,7 +100,7 @@ def test_json_escapes_what_a_terminal_would_obey(statediff: Call) -> None:
 
 
 def test_the_dossier_of_a_blind_reviewer_is_text_too(there: Path) -> None:
-    from tests.cli.test_adjudicating import at_a_terminal  # noqa: PLC0415
+    from lab.tests.cli.test_adjudicating import at_a_terminal  # noqa: PLC0415
 
     shown = at_a_terminal(
         there, "correct\nfine\n", "adjudicate", "r/trials/t", "--key", "eve", "--blind"

@@ -138,13 +138,23 @@ def test_what_does_not_go_together_is_told(statediff: Call) -> None:
     assert (gone.code, "no vault" in gone.err) == (4, True)
 
 
-@pytest.mark.parametrize(("disclose", "code"), [("auditor", 2), ("reviewer", 0)])
+@pytest.mark.parametrize(
+    ("disclosed", "excluded", "code"),
+    [
+        ("disclose: auditor", "", 2),
+        ("disclose: reviewer", "", 0),
+        ("disclose: reviewer, fields: {ticket.status: auditor}", "", 2),
+        ("disclose: reviewer, fields: {ticket.status: reviewer}", "", 0),
+        ("disclose: reviewer", "what: user.name, because: noise", 2),
+        ("disclose: reviewer", "what: user.name, because: noise, disclose: reviewer", 0),
+    ],
+)
 def test_a_copy_that_the_contract_promises_is_kept_or_nothing_is_signed(
-    statediff: Call, files: Files, disclose: str, code: int
+    statediff: Call, files: Files, disclosed: str, excluded: str, code: int
 ) -> None:
     text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
-    more = f"evidence: {{tables: {{disclose: {disclose}}}}}\nreplayable: {{MATCH: reviewer}}\n"
-    files.write("p.yaml", text + more)
+    more = f"evidence: {{tables: {{{disclosed}}}}}\nreplayable: {{MATCH: reviewer}}\n"
+    files.write("p.yaml", text + more + (f"exclude: [{{{excluded}}}]\n" if excluded else ""))
     linted = statediff("lint", "p.yaml", "--before", "a.json", "--json").json
     assert ("not-replayable" in str(linted)) == (code == 2)
     states = ("--before", "a.json", "--after", "b.json")

@@ -116,10 +116,10 @@ def test_reviews_and_releases_are_recorded_beside_verdicts(
         assert statediff("keygen", name, "--name", name, "--role", "reviewer").code == 0
     files.write("b.json", after(status="closed", other="closed"))
     assert statediff(*JUDGE, "--out", "t/bundle").code == 1
-    assert statediff("adjudicate", "t", "--key", "bo", "--label", "correct").code == 0
-    assert statediff("adjudicate", "t", "--key", "cy", "--label", "incorrect").code == 0
+    assert statediff("lab", "adjudicate", "t", "--key", "bo", "--label", "correct").code == 0
+    assert statediff("lab", "adjudicate", "t", "--key", "cy", "--label", "incorrect").code == 0
     settle = ("--label", "incorrect", "--because", "8 was not asked for", "--key", "bo")
-    assert statediff("resolve", "t", *settle, "--trust", "trust.json").code == 0
+    assert statediff("lab", "resolve", "t", *settle, "--trust", "trust.json").code == 0
     by = ("--by", "Ada", "--on", "2026-01-31")
     assert statediff("contract", "release", "c.yaml", *by).code == 0
     believed = ("released.yaml", "--trust", "trust.json")
@@ -255,7 +255,7 @@ def test_a_trial_that_is_left_out_of_the_log_shows(statediff: Call, kept: Path) 
 def test_a_label_by_a_stranger_is_not_recorded(statediff: Call, kept: Path) -> None:
     options = ("--name", "Eve", "--role", "reviewer", "--trust", "hers.json")
     assert statediff("keygen", "eve", *options).code == 0
-    assert statediff("adjudicate", "kept0", "--key", "eve", "--label", "correct").code == 0
+    assert statediff("lab", "adjudicate", "kept0", "--key", "eve", "--label", "correct").code == 0
     (label,) = (kept / "labels").iterdir()
     said = statediff("log", "add", "log", f"labels/{label.name}", "--trust", "trust.json")
     assert (said.code, "not trusted" in said.err) == (4, True)

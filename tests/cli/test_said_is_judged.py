@@ -68,7 +68,7 @@ def test_a_trace_in_a_file_is_judged_as_it_is(
 
 def test_an_imported_trace_says_what_the_spans_said(statediff: Call, states: Path) -> None:
     otel(SAID[0], states / "spans.json")
-    assert statediff("import", "otel", "spans.json", "--out", "imported.jsonl").code == 0
+    assert statediff("lab", "import", "otel", "spans.json", "--out", "imported.jsonl").code == 0
     (call,) = read_trace_file(states / "imported.jsonl").actions
     assert call.arguments.get("sql") == SAID[0]  # type: ignore[union-attr]
     assert stat.S_IMODE((states / "imported.jsonl").stat().st_mode) == 0o600

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from statediff_trackers.roundup.sandbox import EmbeddedTracker
 
 from statediff.errors import SandboxError
-from statediff.systems.roundup.sandbox import EmbeddedTracker
 from tests.cli.conftest import Call
 
 CONTRACT = """\
@@ -81,7 +81,7 @@ def test_audit_has_the_figures_of_the_tasks_that_it_can_audit(
         "  - {task: two, before: before.sqlite, after: none.sqlite, verifier: 'sql:one.sql'}\n"
         "  - {task: one, before: before.sqlite, after: one.sqlite, verifier: 'sql:one.sql'}\n"
     )
-    said = statediff("audit", "tasks.yaml", "--each", "1")
+    said = statediff("lab", "audit", "tasks.yaml", "--each", "1")
     assert said.code == 4, said.out + said.err
     assert "one  1 of 1 task audited" in " ".join(said.out.split("\n")).replace("   ", "  ")
     assert "none.sqlite" in said.out

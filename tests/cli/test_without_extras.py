@@ -9,12 +9,12 @@ import pytest
 from tests.cli.conftest import CHECKOUT, Call, environment
 
 BLOCK = """
-import sys
+import os, sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in (
             "docker", "psycopg", "pymysql", "pymysqlreplication", "duckdb", "duckdb_engine",
-            "s3fs", "openpyxl", "icalendar",
+            "s3fs", "openpyxl", "icalendar", *os.environ.get("WITHOUT", "").split(),
         ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
@@ -82,6 +82,17 @@ from statediff.cli.main import run
 for state in sys.argv[1:]:
     print(run(["watch", "--state", f"own={state}", "--", "touch", "started"]), file=sys.stderr)
 """
+
+
+@pytest.mark.parametrize(
+    ("state", "lacks"), [("duckdb:///app.duckdb", "sqlalchemy"), ("s3://bucket/folder", "fsspec")]
+)
+def test_what_reads_urls_of_other_kinds_is_an_extra(
+    statediff: Call, core: dict[str, str], state: str, lacks: str
+) -> None:
+    said = statediff("capture", f"own={state}", env=core | {"WITHOUT": "sqlalchemy fsspec"})
+    assert said.code == 2
+    assert said.err.endswith(f"need {lacks}; get it with `pip install statediff[data]`\n")
 
 
 def test_a_system_whose_driver_is_missing_is_no_verdict_and_nothing_starts(

@@ -275,6 +275,20 @@ def test_the_witness_is_the_first_entity_that_fails_by_key() -> None:
     assert [entry[3][0][2] for entry in seen if entry[2] == FALSE] == [(6,), (6,)]
 
 
+@pytest.mark.parametrize(
+    "text", ["all(x.n == x.m for x in after.item)", "count(x.n for x in after.item) == 3"]
+)
+def test_a_chunk_without_the_field_is_asked_of_the_rows(text: str) -> None:
+    """A migration may have added the field later; another chunk may have another form."""
+    old, new = table_of(ROWS[:2], 2), table_of(ROWS[2:5], 2)
+    pairs = [((r["id"],), {f.name: r.get(f.name) for f in ITEM.fields}) for r in ROWS[:2]]
+    without = new.store.put(encode_rows(ITEM, pairs, without=("n",)))  # type: ignore[arg-type]
+    cut = (ROWS[2]["id"],)
+    chunks = (without, *new.chunks)
+    table = Table(ITEM, chunks, (cut, *new.partition), new.store, old.enumeration)  # type: ignore[arg-type]
+    assert looked(text, table, by_columns=True) == looked(text, table, by_columns=False)
+
+
 def test_what_is_certain_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [*ROWS, {"id": 40, "n": None}, {"id": 41, "n": 0}, {"id": 42, "n": 0}]
     decoded: list[Key] = []

@@ -1,12 +1,13 @@
 """Mutants of sealed bundles before three verifiers: ours, that in JavaScript, the independent one.
 
-    python -m tests.evidence.agreement [BYTES] [STRUCTURES] [SIGNED] [SEED] [RECORD]
+    python -m tests.evidence.agreement [BYTES] [STRUCTURES] [SIGNED] [BESIDE] [SEED] [RECORD]
 
-changes so many bundles in their bytes, in the structure of a document, and in the structure of what
-is then signed again by a key that is trusted. The first two kinds are refused by each verifier. Of
-what is signed again much is genuine, since its owner may say what he likes: of these the three must
-say the same. The independent one, which is the slowest, sees each of what is signed again and every
-tenth of the other kinds.
+changes so many bundles in their bytes, in the structure of a document, in the structure of what is
+then signed again by a key that is trusted, and in which leaves there are, signed again too: rows
+beside the fragments, arrays of other lengths than the files say. Each verifier refuses the first
+two kinds and the last. Of what is signed again much is genuine, since its owner may say what he
+likes: of these the three must say the same. The independent one, which is the slowest, sees each of
+what is signed again and every tenth of the other kinds.
 
 Mutants come in portions of 2,000, each drawn from a seed of its own. RECORD is a file with a line
 for each portion that was judged: what it has is not judged again, so that a run may be interrupted.
@@ -30,8 +31,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from statediff_lab.commands.conforming import read_vectors
 
-from statediff.cli.validity.conforming import read_vectors
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey
@@ -142,6 +143,134 @@ def of_signed(draw: random.Random, known: tuple[Seed, ...]) -> Iterator[Mutant]:
                 continue
 
 
+def of_beside(draw: random.Random, known: tuple[Seed, ...]) -> Iterator[Mutant]:
+    """Without end: leaves that no file has, or files that have no such leaves, signed anew."""
+    while True:
+        of = draw.randrange(len(known))
+        files = known[of].files
+        copy = Copy(json.loads(files["manifest.json"])["tree"]["tags"], files["leaves.json"])
+        if copy.rests and draw.choice(BESIDE)(copy, draw):
+            leaves = {"disclosed": copy.leaves, "withheld": sorted(copy.withheld)}
+            yield Mutant(of, _sealed_again(files, leaves, copy.tags))
+
+
+class Copy:
+    """The leaves of a copy, to be changed, and how many of each tag there are."""
+
+    def __init__(self, tags: dict[str, int], data: bytes) -> None:
+        document = json.loads(data)
+        self.tags, self.withheld = tags, document["withheld"]
+        self.leaves: list[Any] = document["disclosed"]
+        self.at = {leaf[2][0]: leaf for leaf in self.leaves}
+        self.rests = [name for name, cut in v.PIECES.items() if cut and f"{name}#" in self.at]
+
+    def cut(self, draw: random.Random) -> tuple[str, list[Any]]:
+        """A file whose rest is there, and one of its [pointer, length]."""
+        name = draw.choice(self.rests)
+        return name, draw.choice(self.at[f"{name}#"][2][1][1])
+
+    def add(self, path: str, draw: random.Random, tag: str = "") -> None:
+        """One leaf more, like one of its file, which the copy discloses or withholds."""
+        name = path.partition("#")[0]
+        like = draw.choice([leaf for at, leaf in self.at.items() if at.startswith(f"{name}#")])
+        leaf = [tag or like[0], f"{draw.getrandbits(128):032x}", [path, like[2][1]]]
+        self.tags[leaf[0]] = self.tags.get(leaf[0], 0) + 1
+        if draw.randrange(3):
+            self.leaves.append(leaf)
+        else:
+            self.withheld.append(v.leaf_hash(v.canonical(leaf)).hex())
+
+
+def _behind(copy: Copy, draw: random.Random) -> bool:
+    name, (pointer, length) = copy.cut(draw)
+    copy.add(f"{name}#{pointer}/{length + draw.choice((0, 0, 1, 7, 1000))}", draw)
+    return True
+
+
+def _moved(copy: Copy, draw: random.Random) -> bool:
+    name, (pointer, length) = copy.cut(draw)
+    found = copy.at.get(f"{name}#{pointer}/{draw.randrange(length)}") if length else None
+    if found is not None:
+        number = draw.choice((length, length + 3, f"0{length - 1}", "-1", "x", ""))
+        found[2][0] = f"{name}#{pointer}/{number}"
+    return found is not None
+
+
+def _in_no_array(copy: Copy, draw: random.Random) -> bool:
+    name, (pointer, _) = copy.cut(draw)
+    other = draw.choice(("/7/rows", "/00/rows", "/0", "", "/0/scans", f"{pointer}/0", "/more"))
+    copy.add(f"{name}#{other}/{draw.randrange(3)}", draw)
+    return True
+
+
+def _of_no_file(copy: Copy, draw: random.Random) -> bool:
+    name, _ = copy.cut(draw)
+    leaf = copy.at[f"{name}#"]
+    other = draw.choice(("notes.json", f"{name}.bak", "libraries.yaml", "counterexample.json"))
+    kind = other.partition(".")[0]
+    path = draw.choice((f"{other}#", f"{other}#/0/rows/0"))
+    tag = f"{draw.choice(v.TIERS)}/{kind}"
+    if path == "libraries.yaml#" and "manifest.json#" not in copy.at:
+        return False  # what it names is not to be seen
+    copy.leaves.append([tag, f"{draw.getrandbits(128):032x}", [path, leaf[2][1]]])
+    copy.tags[tag] = copy.tags.get(tag, 0) + 1
+    return True
+
+
+def _of_another_length(copy: Copy, draw: random.Random) -> bool:
+    _, cut = copy.cut(draw)
+    cut[1] += draw.choice((1, 2, -1)) if cut[1] else 1
+    return True
+
+
+def _in_the_rest(copy: Copy, draw: random.Random) -> bool:
+    name, (pointer, length) = copy.cut(draw)
+    array: Any = copy.at[f"{name}#"][2][1][0]
+    for step in pointer.split("/")[1:]:
+        array = (
+            array[int(step)]
+            if isinstance(array, list) and int(step) < len(array)
+            else (array.get(step) if isinstance(array, dict) else None)
+        )
+    if not isinstance(array, list):
+        return False  # it is in a piece
+    found = copy.at.get(f"{name}#{pointer}/{length - 1}")
+    array.append({} if found is None else found[2][1])
+    if found is not None and draw.randrange(2):  # counted anew, as somebody does who covers it up
+        copy.leaves.remove(found)
+        copy.tags[found[0]] -= 1
+        if not copy.tags[found[0]]:
+            del copy.tags[found[0]]
+        next(cut for cut in copy.at[f"{name}#"][2][1][1] if cut[0] == pointer)[1] -= 1
+    return True
+
+
+def _cut_elsewhere(copy: Copy, draw: random.Random) -> bool:
+    name, _ = copy.cut(draw)
+    document, cuts = copy.at[f"{name}#"][2][1]
+    known = {pointer for pointer, _ in cuts}
+    empty = ["/" + "/".join(map(str, path)) for path in places(document) if path]
+    cuts.insert(0, [draw.choice([each for each in empty if each not in known] or ["/more"]), 0])
+    return True
+
+
+def _of_another_matching(copy: Copy, draw: random.Random) -> bool:
+    if copy.withheld or not {"index.json#", "captures.json#", "resolution.json#"} <= copy.at.keys():
+        return False
+    index, captures, resolution = (
+        copy.at[f"{name}.json#"][2][1][0] for name in ("index", "captures", "resolution")
+    )
+    array = draw.choice((index, captures["enumerations"], resolution["mappings"]))
+    array.append([] if array is not index else copy.at["index.json#"][2][1][0][0])
+    return True
+
+
+BESIDE: Final = (
+    _behind, _behind, _moved, _in_no_array, _of_no_file, _of_another_length, _in_the_rest,
+    _cut_elsewhere, _of_another_matching,
+)  # fmt: skip
+
+
 def _mutated(data: bytes, draw: random.Random) -> bytes | None:
     document = json.loads(data)
     where = list(places(document))
@@ -153,9 +282,13 @@ def _mutated(data: bytes, draw: random.Random) -> bytes | None:
         return None
 
 
-def _sealed_again(files: Files, leaves: dict[str, Any]) -> Files:
-    """The bundle of these leaves, in order, under their own root."""
+def _sealed_again(
+    files: Files, leaves: dict[str, Any], tags: dict[str, int] | None = None
+) -> Files:
+    """The bundle of these leaves, in order, under their own root; with other tags, if any."""
     manifest = json.loads(files["manifest.json"])
+    if tags is not None:
+        manifest["tree"].update(tags=tags, leaves=sum(tags.values()))
     disclosed = sorted(map(v.canonical, leaves["disclosed"]), key=v.leaf_hash)
     hashes = [*map(v.leaf_hash, disclosed), *map(bytes.fromhex, leaves["withheld"])]
     manifest["tree"]["root"] = v.root(hashes)
@@ -340,7 +473,7 @@ def run(
 ) -> Outcome:
     """What became of `count` mutants of one kind, portion by portion."""
     outcome = Outcome()
-    every = 1 if make is of_signed else THIRD_SEES
+    every = 1 if make in (of_signed, of_beside) else THIRD_SEES
     with JavaScript(known) as second:
         panel = Panel(known, second)
         for portion, first in enumerate(range(0, count, PORTION)):
@@ -358,6 +491,7 @@ def run_all(
     bytes_: int,
     structures: int,
     signed: int,
+    beside: int,
     seed: int,
     say: Callable[[str], None],
     path: Path | None = None,
@@ -365,6 +499,7 @@ def run_all(
     """What became of each kind."""
     plain, own, record = seeds(), signed_seeds(), Record.of(path)
     return {
+        "beside": run("beside", of_beside, own, beside, seed, record, say),
         "signed again": run("signed again", of_signed, own, signed, seed, record, say),
         "structure": run("structure", of_structure, plain, structures, seed, record, say),
         "bytes": run("bytes", of_bytes, plain, bytes_, seed, record, say),
@@ -375,6 +510,7 @@ def main(
     bytes_: int = 1_000_000,
     structures: int = 100_000,
     signed: int = 30_000,
+    beside: int = 100_000,
     seed: int = 7,
     record: Path | None = None,
 ) -> int:
@@ -383,7 +519,7 @@ def main(
     def say(line: str) -> None:
         sys.stderr.write(f"{line}\n")
 
-    found = run_all(bytes_, structures, signed, seed, say, record)
+    found = run_all(bytes_, structures, signed, beside, seed, say, record)
     failed = False
     for name, outcome in found.items():
         failed |= bool(outcome.differences)
@@ -395,4 +531,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:5]), *map(Path, sys.argv[5:6])))
+    sys.exit(main(*map(int, sys.argv[1:6]), *map(Path, sys.argv[6:7])))

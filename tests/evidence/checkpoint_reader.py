@@ -18,8 +18,8 @@ from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from statediff_lab.commands.conforming import read_vectors
 
-from statediff.cli.validity.conforming import read_vectors
 from statediff.evidence import verify as v
 
 IS_WRONG_ON_PURPOSE = "log-proof-with-a-line-of-another-evaluator-that-does-not-fit"

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from statediff.cli.validity.conforming import read_vectors
+from statediff_lab.commands.conforming import read_vectors
+
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
-from statediff.evidence.seal import Sealed, from_archive
+from statediff.evidence.seal import Sealed
 
 Files = Mapping[str, bytes]
 
@@ -65,7 +66,7 @@ class Outcome:
 def judged(what: Files | bytes, trust: tuple[v.Signer, ...]) -> str:
     """The status of a copy, given as its files or as a zip."""
     try:
-        files = from_archive(what).files if isinstance(what, bytes) else what
+        files = v.unzipped(what) if isinstance(what, bytes) else what
         return v.verify(files, trust).status
     except (v.Rejected, BundleError):
         return "INVALID"

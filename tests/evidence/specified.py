@@ -19,7 +19,7 @@ from statediff.evidence.checkpoints import (
 )
 from statediff.evidence.demands import Demands
 from statediff.evidence.log import read_log, roots_entries
-from statediff.evidence.seal import from_archive, opened
+from statediff.evidence.seal import opened
 from statediff.evidence.vault import Vault, read_expiry, read_kept, restored
 from statediff.kernel import replay
 from statediff.suite.labels import Flagged, Labelled, read_signed
@@ -60,7 +60,7 @@ def _bundle(files: Files, trust: Trust, options: Options) -> Answer:
 
 
 def _zip(files: Files, trust: Trust, options: Options) -> Answer:
-    return _bundle(from_archive(files["sealed.zip"]).files, trust, options)
+    return _bundle(v.unzipped(files["sealed.zip"]), trust, options)
 
 
 def _kept(files: Files, trust: Trust, options: Options) -> Answer:

@@ -9,7 +9,7 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
-from statediff.evidence.counterexample import COUNTEREXAMPLE, MAX_DELTAS, counterexample
+from statediff.evidence.counterexample import MAX_DELTAS, counterexample
 from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.seal import Sealed, at_tier, opened, redact, seal
 from statediff.model.explanation import Reason
@@ -32,7 +32,7 @@ def trial(after: Any = GONE, body: str = BODY, tier: str = "auditor") -> Any:
 
 
 def leaf(found: Any) -> Any:
-    return next((piece for piece in pieces(found) if piece.path == COUNTEREXAMPLE), None)
+    return next((piece for piece in pieces(found) if piece.path == v.COUNTEREXAMPLE), None)
 
 
 def copy(found: Any, tier: str) -> v.Verified:
@@ -77,7 +77,7 @@ def test_it_is_seen_by_whom_the_contract_opens_its_sources_to(tier: str) -> None
     found = trial(tier=tier)
     for reader in v.TIERS:
         shown = {each.path for each in copy(found, reader).leaves}
-        assert (COUNTEREXAMPLE in shown) == (v.TIERS.index(reader) >= v.TIERS.index(tier))
+        assert (v.COUNTEREXAMPLE in shown) == (v.TIERS.index(reader) >= v.TIERS.index(tier))
 
 
 TWO = """\
@@ -150,5 +150,5 @@ def test_a_bundle_that_was_sealed_before_there_were_any_still_opens(
         patched.setattr(cuts, "counterexample", lambda _judgement: None)
         sealed: Sealed = seal(bundle(4), SEED, NOON, KEY.public, KEY.sign)
     verified = v.verify(sealed.files, TRUST)
-    assert COUNTEREXAMPLE not in {each.path for each in verified.leaves}
+    assert v.COUNTEREXAMPLE not in {each.path for each in verified.leaves}
     assert opened(verified).digest == bundle(4).digest

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
+from statediff_lab.commands.conforming import read_vectors
 
-from statediff.cli.validity.conforming import read_vectors
 from statediff.evidence import verify as v
 
 VECTORS = {name: (files, trust) for name, files, trust, _ in read_vectors()}

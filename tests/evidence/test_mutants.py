@@ -33,10 +33,11 @@ def test_no_mutant_of_the_structure_is_accepted() -> None:
 @pytest.mark.node
 def test_three_verifiers_say_the_same_of_every_mutant() -> None:
     said: list[str] = []
-    found = run_all(1_200, 400, 400, 3, said.append)
+    found = run_all(1_200, 400, 400, 900, 3, said.append)
     assert said == []
     assert found["bytes"].statuses == {"INVALID": 1_200}
     assert found["structure"].statuses == {"INVALID": 400}
+    assert found["beside"].statuses == {"INVALID": 900}
     signed = found["signed again"].statuses
     assert signed.total() == 400
     assert signed["INVALID"] > 200

@@ -16,9 +16,10 @@ from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import fields_document, key_document
-from statediff.evidence.package import WITHOUT_ROOTS, Bundle, make
+from statediff.evidence.package import Bundle, make
 from statediff.evidence.roots import Roots
 from statediff.evidence.state_trees import Leaf, Tree, key_texts, row_texts
+from statediff.evidence.verify import UNBOUND
 from statediff.kernel import replay
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType, Field, Kind
@@ -89,8 +90,20 @@ def test_what_is_left_out_of_the_fragments_breaks_the_proof(what: str) -> None:
     assert replay(true).verdict is DIVERGE
     assert replay(lie).verdict is MATCH
     for kept in ((), ("roots",)):
-        with pytest.raises(BundleError, match=r"roots|captured|there|that were"):
+        with pytest.raises(BundleError, match=r"roots|captured|there|that were|members than rows"):
             replay(forged(true, lie, *kept))
+
+
+@pytest.mark.parametrize("side", ["before", "after", "elsewhere"])
+def test_a_type_that_is_also_said_to_be_unobserved_hides_no_change(side: str) -> None:
+    body = "\n".join(line for line in BODY.splitlines() if "positive" not in line)
+    true = run(body, BEFORE, after(MADE, gone=4)).bundle
+    lie = run(body, BEFORE, after(MADE)).bundle
+    assert [each.manifest["verdict"] for each in (true, lie)] == [DIVERGE.value, MATCH.value]
+    captures = json.loads(true.files["captures.json"])
+    captures["enumerations"][0].insert(0, [side, "item", ["unobserved", "no"]])
+    with pytest.raises(BundleError, match=r"enumerated twice|not all there"):
+        replay(remade(lie, captures=captures, roots=true.document("roots.json")))
 
 
 def test_a_bundle_that_drops_its_roots_is_of_no_format() -> None:
@@ -99,7 +112,7 @@ def test_a_bundle_that_drops_its_roots_is_of_no_format() -> None:
     for bare in (captures, {k: x for k, x in captures.items() if k != "roots"}):
         made = forged(true, lie)
         files = {**made.files, "captures.json": write(bare)}
-        found = Bundle({**made.manifest, "format": WITHOUT_ROOTS}, files)
+        found = Bundle({**made.manifest, "format": UNBOUND}, files)
         with pytest.raises(BundleError, match=r"format statediff/bundle/1\.1"):
             replay(found)
 
@@ -109,7 +122,7 @@ def test_an_older_bundle_is_replayed_and_binds_no_states() -> None:
     captures = {k: x for k, x in made.document("captures.json").items() if k != "roots"}
     files = {name: data for name, data in made.files.items() if name != "roots.json"}
     older = Bundle(
-        {**made.manifest, "format": WITHOUT_ROOTS}, {**files, "captures.json": write(captures)}
+        {**made.manifest, "format": UNBOUND}, {**files, "captures.json": write(captures)}
     )
     assert replay(older).verdict is MATCH
 

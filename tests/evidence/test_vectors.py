@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_lab.commands.conforming import read_vectors
 
 from statediff.cli.main import run
-from statediff.cli.validity.conforming import read_vectors
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import check_extends, check_proof, read_checkpoint
@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "statediff" / "evidence" / "verify.mjs"
 VECTORS = {name: rest for name, *rest in read_vectors()}
 BATCH = """
-import { readTrust, Rejected, verify } from SCRIPT;
+import { readTrust, Rejected, unzipped, verify } from SCRIPT;
 import { readFileSync } from "node:fs";
 const cases = JSON.parse(readFileSync(0));
 const found = [];
@@ -31,7 +31,8 @@ for (const { files, trust } of cases) {
   const bytes = Object.fromEntries(
     Object.entries(files).map(([name, data]) => [name, Buffer.from(data, "base64")]));
   try {
-    found.push((await verify(bytes, await readTrust(Buffer.from(trust, "base64")))).status);
+    const copy = "sealed.zip" in bytes ? unzipped(bytes["sealed.zip"]) : bytes;
+    found.push((await verify(copy, await readTrust(Buffer.from(trust, "base64")))).status);
   } catch (error) {
     found.push(error instanceof Rejected ? "INVALID" : `uncaught: ${error}`);
   }

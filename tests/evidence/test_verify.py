@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_lab.commands.conforming import read_vectors
 
-from statediff.cli.validity.conforming import read_vectors
 from statediff.evidence import verify as v
 
 VECTORS = {name: (files, trust, expect) for name, files, trust, expect in read_vectors()}
@@ -119,7 +119,6 @@ WHY = {
     "trust file: the key of 'Zoe' is of small order, or encoded otherwise":
         "trusting-a-key-of-small-order trusting-a-key-of-order-8 "
         "trusting-a-key-of-small-order-with-a-sign trusting-a-key-encoded-otherwise",
-    "'judgement.json#/clauses/01': not what the summary says of it": "says-a-judged-clause-at-01",
     "log.tlog-proof: '\u2014 x AAAAAA==' has no signature":
         "log-proof-with-a-signature-line-of-a-hash-alone",
     "manifest.json: not canonical JSON: ": "manifest-cut-short manifest-with-a-mark manifest-empty",
@@ -178,8 +177,10 @@ WHY = {
     "leaves.json: the leaves do not give the signed root":
         "manifest-with-another-root leaf-with-another-value leaf-at-another-place "
         "leaf-with-another-salt leaf-with-another-tag",
-    "leaves.json: more leaves of 'public/y' than were signed": "with-a-leaf-for-one-of-another-tag",
-    "leaves.json: more leaves of 'public/x' than were signed": "with-two-leaves-for-one-of-a-tag",
+    "leaves.json: more leaves of 'auditor/undisclosed' than were signed":
+        "with-a-leaf-for-one-of-another-tag",
+    "leaves.json: more leaves of 'auditor/raw' than were signed":
+        "with-two-leaves-for-one-of-a-tag",
     "summary#: its clauses do not make the manifest's MATCH":
         "says-a-clause-that-fails says-a-clause-that-is-unknown says-no-clause "
         "says-a-clause-that-fails-in-the-older-format says-no-clause-in-the-older-format "
@@ -200,7 +201,8 @@ WHY = {
         "says-a-clause-of-another-name says-a-judged-clause-that-fails "
         "says-a-judged-clause-that-is-none",
     "judgement.json: it does not say the manifest's MATCH":
-        "says-a-judgement-of-another-verdict says-a-judgement-that-is-none",
+        "says-a-judgement-of-another-verdict",
+    "judgement.json: no array of its pieces at '/clauses'": "says-a-judgement-that-is-none",
     "judgement.json: its clauses are not those of the summary": "says-a-clause-too-few",
     "judgement.json: its results are not those of the summary": "says-a-judgement-of-other-results",
     "manifest.json: `contract` is not what the sealed bundle says":
@@ -219,10 +221,10 @@ WHY = {
         "with-a-piece-of-fragments-as-raw with-a-fragment-as-a-trace",
     "leaves.json: a leaf at 'judgement.json#/clauses/0' has the tag 'auditor/raw'":
         "with-a-piece-of-judgement-as-raw",
-    "leaves.json: nothing but raw captures is withheld; fragments.json is incomplete":
+    "leaves.json: fragments.json has another number of leaves than it says":
         "says-a-piece-too-few with-a-piece-of-fragments-withheld-as-raw",
-    "leaves.json: nothing but raw captures is withheld; judgement.json is incomplete":
-        "with-a-piece-of-judgement-withheld-as-raw",
+    "leaves.json: judgement.json has another number of leaves than it says":
+        "says-a-judged-clause-at-01 with-a-piece-of-judgement-withheld-as-raw",
     "manifest.json: tree: expected one summary, for the public":
         "without-any-summary with-two-summaries with-the-summary-for-reviewers "
         "with-the-summary-as-another-kind with-a-fragment-as-a-public-summary",
@@ -230,7 +232,7 @@ WHY = {
         "without-any-answer with-all-evidence-as-raw with-all-evidence-withheld-as-raw",
     **{f"manifest.json: tree: no leaf of {part} was sealed": f"without-any-{part.split('.')[0]}"
        for part in v.PARTS if part != "answer.json"},
-    "manifest.json: tree: raw captures are for auditors": "with-a-raw-capture-for-everybody",
+    "manifest.json: tree: 'public/raw' is for auditors": "with-a-raw-capture-for-everybody",
     "trust file: a name has 1 to 200 characters, and no control character":
         "trusting-a-name-with-a-newline trusting-a-name-with-an-escape "
         "trusting-a-name-with-another-end-of-line trusting-a-name-with-half-a-character "
@@ -242,6 +244,8 @@ WHY = {
     "trust file: key: name is not of its kind": "trusting-a-name-that-is-none",
     "trust file: key: roles is not of its kind":
         "trusting-roles-that-are-a-word trusting-roles-that-are-an-object",
+    "trust file: not canonical JSON: the number 1":
+        "trusting-a-threshold-with-a-point trusting-a-threshold-with-an-exponent",
     "trust file: not canonical JSON: ":
         "trusting-a-file-in-utf-16 trusting-a-file-with-a-comma-too-many "
         "trusting-a-file-with-a-mark trusting-an-empty-file trusting-a-file-with-more-after-it "
@@ -260,8 +264,8 @@ WHY = {
         "trusting-a-time-that-is-false trusting-a-time-that-is-empty",
     "trust file: until: ": "trusting-a-time-that-is-none trusting-a-time-in-the-year-0",
     "leaves.json: roots.json# is not [document, [[pointer, length], ...]]":
-        "states-with-roots-without-their-cuts "
-        "states-with-no-roots",
+        "states-with-roots-without-their-cuts",
+    "manifest.json: its files are not those that there are leaves of": "states-with-no-roots",
     "leaves.json: nothing but raw captures is withheld, and captures.json is missing":
         "states-with-no-captures",
     "fragments.json: what changed of 'item' is not all there":
@@ -282,7 +286,7 @@ WHY = {
         "states-with-no-roots-in-the-captures roots-with-other-paths "
         "roots-with-a-type-left-out roots-with-a-type-twice roots-with-another-rows-root "
         "roots-with-another-coverage",
-    "captures.json: no enumerations":
+    "captures.json: no array of its pieces at '/enumerations/*'":
         "states-with-enumerations-of-another-kind",
     "roots.json: not of form statediff/roots/1":
         "roots-of-another-form",
@@ -333,6 +337,8 @@ WHY = {
         "trusting-no-threshold",
     "trust file: 0 is no number of its keys that are trusted as evaluator":
         "trusting-a-threshold-of-none",
+    "trust file: -1 is no number of its keys that are trusted as evaluator":
+        "trusting-a-threshold-below-none",
     "trust file: 2 is no number of its keys that are trusted as evaluator":
         "trusting-a-threshold-of-more-than-there-are",
     "trust file: threshold is not of its kind":
@@ -541,11 +547,15 @@ def test_a_verifier_by_any_name_does_its_work_or_ends_with_2(
         command = [*start, str(by), *map(str, arguments)]
         return subprocess.run(command, capture_output=True, cwd=tmp_path, check=False).returncode
 
-    assert ends(sealed, trust) == ends(sealed, trust, by=link) == 0
+    zipped = tmp_path / "sealed.zip"
+    zipped.write_bytes(v.zipped(FILES))
+    assert ends(sealed, trust) == ends(sealed, trust, by=link) == ends(zipped, trust) == 0
     assert {
         ends(), ends(sealed), ends(sealed, trust, trust), ends("x", "y"), ends(sealed, "y"),
-        ends("x", trust), ends(trust, trust),
+        ends("x", trust),
     } == {2}  # fmt: skip
+    zipped.write_bytes(v.zipped(FILES) + b"\n")
+    assert ends(zipped, trust) == ends(trust, trust) == 4
     (sealed / "notes.txt").write_text("more")
     assert ends(sealed, trust) == 4
 

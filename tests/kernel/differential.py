@@ -6,7 +6,7 @@
 
 `corpus` judges the stored corpora again (EACH cases of a class, all of them without), `random`
 makes expressions, states and completions, and `tests` runs any other tests with each of their
-judgements held against the specification, too: `tests/importers` has the recorded runs,
+judgements held against the specification, too: `lab/tests/importers` has the recorded runs,
 `tests/test_tasks.py` every shipped contract whose servers are installed, live.
 """
 
@@ -30,14 +30,13 @@ from statediff.contract.language.context import (
     Undefined,
     Unknown,
 )
-from statediff.kernel.policy.history.states_after_calls import with_states_after_calls
+from statediff.kernel.policy.history import with_states_after_calls
 from statediff.kernel.spec import values as spec
-from statediff.kernel.spec.changes import Case, changes_of, crowds_of
+from statediff.kernel.spec.changes import Case, changes_of, crowds_of, operations
 from statediff.kernel.spec.clauses import all_of, verdict
 from statediff.kernel.spec.expressions import outcomes as spec_outcomes
 from statediff.kernel.spec.history import Changed, Run, state_at
 from statediff.kernel.spec.judgement import judge as spec_judge
-from statediff.kernel.spec.operations import operations
 from statediff.meta.corpus import corpus_files, replay_corpus
 from statediff.model.codes import FindingCode
 from statediff.model.state import Coverage

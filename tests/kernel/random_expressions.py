@@ -21,8 +21,8 @@ from statediff.contract.language.parser import parse
 from statediff.contract.language.syntax import Call, Node, Reaches, footprint, walk
 from statediff.kernel.diff import diff
 from statediff.kernel.policy.matching import JudgingContext
-from statediff.kernel.spec.by_run import is_by_run as spec_is_by_run
 from statediff.kernel.spec.changes import Case, changes_of, crowds_of
+from statediff.kernel.spec.expressions import is_by_run as spec_is_by_run
 from statediff.kernel.spec.expressions import outcomes as spec_outcomes
 from statediff.kernel.spec.values import World
 from statediff.model.delta import Diff

@@ -7,6 +7,7 @@ judged from a bundle, which holds no more than the judge read. Tests of the boun
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from statediff.contract.document.contract import KINDS
 from statediff.contract.evaluation import joins
+from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.language.parser import parse
 from statediff.kernel.spec.expressions import outcomes as spec_outcomes
@@ -100,6 +102,25 @@ def test_many_random_expressions_have_them(seed: int, monkeypatch: pytest.Monkey
     assert not figures.unsound, figures.unsound[:1]
     # Of the two readers of instants, which have one rule, `date` is tried.
     assert FUNCTIONS.keys() - figures.functions == {"timestamp"}
+
+
+@pytest.mark.usefixtures("_joined")
+@pytest.mark.parametrize("far", [math.inf, -math.inf, math.nan, 2.5, None, "b"])
+@pytest.mark.parametrize("op", ["<", ">="])
+def test_an_index_orders_infinite_numbers_with_others(far: Any, op: str) -> None:
+    """Of several infinite values only the first was looked at, as if they had no order."""
+    rows = {
+        "order": [
+            {"id": n, "user": 1, "agent": 1, "total": 1, "status": status, "data": far, "tags": ()}
+            for n, status in enumerate(["closed", "open"])
+        ],
+        "user": [],
+    }
+    paid = f'x.user == o.user and x.data {op} o.total and x.status == "open"'
+    node = parse(f"any(any({paid} for x in before.order) for o in after.order)", SCOPE)
+    sides = Sides.of((rows, rows), [], UNCLEAR)
+    expected = spec_outcomes(node, sides.world(), {})
+    assert outcomes(node, sides.context(node, lambda view: view), {}) == expected
 
 
 def test_an_unseen_item_that_may_be_undefined_leaves_a_multiset_undefined() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from statediff.contract.file import load_contract
 from statediff.meta.metatest import MetaCase, Part
-from statediff.meta.structure_faults import BELOW, Damage, structure_cases
+from statediff.meta.structure_faults import Damage, faults_below, structure_cases
 from statediff.packs import EMBEDDED, contract_folder
 from statediff.suite.campaign import SandboxPool
 from statediff.workspace.references import damaged_references, live_references
@@ -25,7 +25,7 @@ def cases(task: str, operators: list[str], variant: str = EMBEDDED) -> Iterator[
 
 
 def of(*kinds: str) -> list[str]:
-    return [name for name in BELOW if name.startswith(kinds)]
+    return [name for name in faults_below() if name.startswith(kinds)]
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_what_has_no_place_is_counted_as_untried() -> None:
     path = contract_folder("accounts/access-review").contract
     with closing(SandboxPool()) as pool, pytest.MonkeyPatch.context() as patch:
         for name in of("structure", "files", "tracker", "git:", "mail:part"):
-            patch.delitem(BELOW, name)
+            patch.delitem(faults_below(), name)
         damaged = damaged_references(load_contract(path), path, ["careful"], pool)
         [case] = structure_cases(damaged)
     assert (case.part, case.sentence[:11]) == (Part.UNTRIED, "mail:header")

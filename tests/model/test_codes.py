@@ -11,18 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from statediff_lab.reads.verdict import CODES
 
 from statediff.evidence import canonical, documents
 from statediff.model.codes import FindingCode, meaning_of, origin_of
 from statediff.model.explanation import Reason
 from statediff.model.verdict import Finding, Stage, Truth
-from statediff.reads.verdict import CODES
+from tests.code import CHECKOUT, CORE, PACKAGES
 
-CODE = Path(__file__).resolve().parents[2] / "statediff"
 EMITTERS = (
-    *sorted((CODE / "kernel" / "policy").rglob("*.py")),
-    CODE / "model" / "explanation.py",
-    CODE / "reads" / "verdict.py",
+    *sorted((CORE / "kernel" / "policy").rglob("*.py")),
+    CORE / "model" / "explanation.py",
+    CHECKOUT / "lab" / "statediff_lab" / "reads" / "verdict.py",
 )
 """Only these make findings, the causes of findings, and rulings; everything else reads them."""
 TEXTS = {code.value for code in FindingCode}
@@ -82,10 +82,11 @@ def test_a_code_that_is_only_compared_with_is_not_emitted() -> None:
 
 
 def test_no_source_spells_a_code_out() -> None:
-    registry = CODE / "model" / "codes.py"
+    registry = CORE / "model" / "codes.py"
     found = {
-        path.relative_to(CODE).as_posix(): texts
-        for path in CODE.rglob("*.py")
+        path.relative_to(CORE if path.is_relative_to(CORE) else CHECKOUT).as_posix(): texts
+        for package in PACKAGES
+        for path in package.rglob("*.py")
         if path != registry and (texts := hyphenated(parsed(path)))
     }
     assert found == ELSEWHERE

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from statediff_erp.base import base_of
 
-from statediff.packs import packs_folder, sandbox_names
-from statediff.systems.tryton.base import base_of
+from statediff.packs import sandbox_folders, sandbox_names
 from tests.tasks import packs_of_the_core
 from tests.test_docs import README, check, make_program
 
@@ -28,7 +28,7 @@ def test_the_command_of_the_readme_starts_each_sandbox_of_an_extra(
     pack: str, tmp_path: Path, forked: Path
 ) -> None:
     if pack == "erp":
-        base_of(packs_folder("sandboxes") / "erp" / "build.py")
+        base_of(sandbox_folders()["erp"] / "build.py")
     make_program(tmp_path, forked)
     (block,) = SHOWN.findall(README.read_text(encoding="utf-8"))
     task = FIRST[pack]

@@ -8,7 +8,7 @@ import pytest
 
 from statediff.contract.clauses.patterns import Condition
 from statediff.kernel.policy.clauses import condition
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import NoAnswer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statediff.kernel import replay
-from statediff.kernel.policy.fold import combine
+from statediff.kernel.policy.findings import combine
 from statediff.model.trace import Turn
 from statediff.model.verdict import ClauseTruth, Judgement, Stage, Truth
 from tests.judging import (

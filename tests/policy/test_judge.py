@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statediff.kernel.policy.fold import fold, report_order
+from statediff.kernel.policy.findings import fold, report_order
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Label
 from statediff.model.explanation import Reason

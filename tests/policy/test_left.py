@@ -9,9 +9,8 @@ import pytest
 
 from statediff.evidence.documents import judgement_document
 from statediff.kernel import Evaluated, replay
-from statediff.kernel.policy.attribution.claims import Claim
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
-from statediff.kernel.policy.history.states_after_calls import Left
+from statediff.kernel.policy.attribution import Claim
+from statediff.kernel.policy.history import IntermediateStates, WhenAsked, states_left
 from statediff.model.sentences import sentence
 from statediff.model.state import COMPLETE
 from statediff.model.timelines import SourceTimeline, Step, Timelines
@@ -129,9 +128,9 @@ KINDS = frozenset({"item"})
 
 def lefts(
     trace: Trace, *lines: SourceTimeline, claims: dict[tuple[str, int], Claim] = CLAIMS
-) -> Left:
+) -> WhenAsked:
     views = {"before": VIEW, "after": VIEW, "moment 1 of db": VIEW}
-    return Left(trace, IntermediateStates(Timelines(lines), views), claims)
+    return states_left(trace, IntermediateStates(Timelines(lines), views), claims)
 
 
 def test_what_calls_and_turns_left_is_there_by_name_where_anything_is_known() -> None:

@@ -13,8 +13,7 @@ from statediff.contract.file import parse_contract
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.evidence.documents import judgement_document
 from statediff.kernel import Evaluated, evaluate, replay
-from statediff.kernel.policy.attribution.changes import NOBODY, Attribution, Touch, is_marked
-from statediff.kernel.policy.attribution.claims import Claim, claims
+from statediff.kernel.policy.attribution import NOBODY, Attribution, Claim, Touch, claims, is_marked
 from statediff.model.delta import Delta, Op
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Action, ActionClass, Mark, Trace

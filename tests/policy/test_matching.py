@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statediff.contract.clauses.patterns import Pattern
-from statediff.contract.evaluation.relations import both
+from statediff.contract.evaluation.operations import both
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Result, Unknown
 from statediff.contract.language.syntax import Read
 from statediff.kernel.policy.matching import JudgingContext

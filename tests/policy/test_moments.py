@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statediff.kernel.policy.history.intermediate_states import Commit, IntermediateStates
+from statediff.kernel.policy.history import Commit, IntermediateStates
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.kernel.policy.run import CallContext, Unseen
 from statediff.kernel.policy.steps import step, turn

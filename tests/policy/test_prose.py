@@ -12,7 +12,7 @@ from statediff.contract.clauses.answer import Answer, Extractor
 from statediff.contract.file import parse_contract
 from statediff.errors import ContractError
 from statediff.kernel import TrialFacts, evaluate, replay
-from statediff.kernel.policy.answers import read_answer
+from statediff.kernel.policy.admission import read_answer
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, Unobserved, Value
 from statediff.model.verdict import Judgement

@@ -41,7 +41,7 @@ from tests.policy.test_access import (
     page,
     world,
 )  # fmt: skip
-from tests.reads.conftest import CONFIG, DAY, artifact
+from tests.reads.office import CONFIG, DAY, artifact
 
 
 def gate(config: EvaluationConfig, corpus: Corpus, actor: str, as_of: int = 5 * DAY) -> Gate:

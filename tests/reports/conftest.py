@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import chromium_path
+from tests.needs import chromium_path
 
 QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",

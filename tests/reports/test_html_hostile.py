@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_lab.dashboard.comparing import JudgedSide, Pair, case_page, comparison_page
+from statediff_lab.dashboard.parts import address
 
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle
 from statediff.model.trace import Action, Trace
 from statediff.model.values import Map, decode, encode
-from statediff.reports.dashboard.comparing import JudgedSide, Pair, case_page, comparison_page
-from statediff.reports.dashboard.parts import address
 from statediff.reports.ending import agent_record
 from statediff.reports.html import fault, outcome, run_html, trial_html
 from statediff.reports.html.beside import Beside, run_neighbor, trial_neighbor
@@ -107,7 +107,7 @@ def forged(kind: str) -> Bundle:
     bundle = real(kind)
     trace = Trace((Action("a", "t", arguments=Map.of({"x": ATTACK}), result=ATTACK, error="e",
                           principal="p"),), cause="c")  # fmt: skip
-    from statediff.evidence.traces import trace_document  # noqa: PLC0415
+    from statediff.evidence.documents import trace_document  # noqa: PLC0415
 
     documents = {n: bundle.document(n) for n in bundle.files if n.endswith(".json")}
     documents["trace.json"] = trace_document(trace)

@@ -6,6 +6,7 @@ import io
 import re
 
 from rich.console import Console
+from statediff_lab.review.desk import Unjudged, unjudged
 
 from statediff.contract.file import parse_contract
 from statediff.kernel import Evaluated, evaluate
@@ -14,7 +15,6 @@ from statediff.model.values import Map
 from statediff.reports.html import trial_html
 from statediff.reports.html.trial import trial_view
 from statediff.reports.readside import MAX_CALLS, MAX_CITED, ReadSide
-from statediff.reports.review.desk import Unjudged, unjudged
 from statediff.reports.text import trial_report
 from tests.judging import capture, contract, part
 from tests.policy.test_access import CONTRACT, COVERED, NO, NOTES, fetch, search, world

@@ -1,6 +1,7 @@
 """Copies of runs at a URL: whole, checked when they are read, and without anybody's secrets."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,21 @@ def test_what_a_driver_says_is_told_without_what_the_environment_keeps(
 def test_an_unknown_kind_of_place_says_what_is_missing() -> None:
     with pytest.raises(UsageError, match="nowhere"):
         CopyPlace("nowhere://bucket/x")
+
+
+def test_a_folder_needs_no_fsspec_and_what_brings_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, folders: Folders, tmp_path: Path
+) -> None:
+    run = folders.run("r", ENDS)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "fsspec"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    place = CopyPlace(f"file://{tmp_path}/copies")
+    place.push(run)
+    place.fetch("r", tmp_path / "back")
+    assert tree(tmp_path / "back") == tree(run)
+    with pytest.raises(UsageError, match=r"pip install statediff\[data\]"):
+        CopyPlace("s3://bucket/runs")
 
 
 def test_only_what_begins_like_a_url_is_taken_for_one() -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +20,9 @@ from statediff.suite.comparison import (
     difference_interval,
     unlike_trials,
 )
+from statediff.suite.databases import SQLite
 from statediff.suite.records import Ended, Loose, Run, Trial
-from statediff.suite.store import RUNS, Store, open_store
+from statediff.suite.store import Store, open_store
 from tests.suite.test_overview import trials
 
 FATES = {
@@ -151,8 +151,8 @@ def store() -> Iterator[Store]:
 
 def kept(store: Store, every: list[Trial]) -> None:
     """The store knows these trials and no others."""
-    with store._write() as connection:
-        connection.execute(sa.delete(RUNS))
+    with store._transaction(writes=True) as database:
+        database.put("DELETE FROM runs", [()])
     for run in "ab":
         store.put_run(
             Run(
@@ -241,21 +241,17 @@ def test_a_comparison_with_cases_left_out_is_not_listed_case_by_case() -> None:
 
 def test_a_case_is_looked_up_and_not_sought_among_all_of_its_contract(store: Store) -> None:
     told: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        told.append(statement)
-
-    with store._read() as connection:
-        engine = connection.engine
-        sa.event.listen(engine, "before_cursor_execute", note)
-        unlike_trials(store, RunPart("a"), RunPart("b"), 1)
-        sa.event.remove(engine, "before_cursor_execute", note)
+    with store._transaction(writes=False) as database:
+        assert isinstance(database, SQLite)
+        database._connection.set_trace_callback(told.append)
+    unlike_trials(store, RunPart("a"), RunPart("b"), 1)
+    with store._transaction(writes=False) as database:
+        assert isinstance(database, SQLite)
+        database._connection.set_trace_callback(None)
         joined = [query for query in told if "AS one" in query and "AS other" in query]
         assert len(joined) == 3
         for query in joined:
-            plan = connection.exec_driver_sql(
-                f"EXPLAIN QUERY PLAN {query}", tuple("?" * query.count("?"))
-            ).all()
+            plan = database.rows(f"EXPLAIN QUERY PLAN {query}")
             assert any("(run=? AND contract=? AND number=?)" in str(step) for step in plan), plan
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from statediff_lab.dashboard.page import board_page
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import load
 from statediff.evidence.verify import Signer
-from statediff.reports.dashboard.page import board_page
 from statediff.suite.indexing import index_run
 from statediff.suite.labels import (
     Flagged,
@@ -120,7 +120,7 @@ def test_flagged_cases_are_told_apart_by_every_command_and_still_counted(
     a = folders.run("a", {"notes/close": ["MATCH", "MATCH"]})
     b = folders.run("b", {"notes/close": ["DIVERGE", "MATCH"]})
     assert statediff("keygen", "ada.pem", "--name", "Ada", "--role", "reviewer").code == 0
-    flagged = statediff("flag", str(b / "trials" / "notes-close-1"), "--because", WHY,
+    flagged = statediff("lab", "flag", str(b / "trials" / "notes-close-1"), "--because", WHY,
                         "--key", "ada.pem", "--json")  # fmt: skip
     assert (flagged.code, flagged.json["unreliable"]) == (0, True), flagged.err
     plain = statediff("stats", "runs/b", "--json").json
@@ -137,13 +137,16 @@ def test_flagged_cases_are_told_apart_by_every_command_and_still_counted(
     found = statediff("compare", str(a), str(b), "--trust", "trust.json", "--json").json
     assert [(c["change"], len(c["b"])) for c in found["unreliable"]] == [("regressed", 1)]
 
-    made = statediff("open", "runs/b", "--trust", "trust.json", "--out", "page.html", "--no-open")
+    given = ("--trust", "trust.json", "--out", "page.html", "--no-open")
+    made = statediff("lab", "dashboard", "runs/b", *given)
     page = (tmp_path / "page.html").read_text()
     assert (made.code, "Not to be relied on" in page) == (0, True)
     assert "two &lt;b&gt;readings" in page
-    none = statediff("flag", str(b), "--contract", "shop/*", "--because", WHY, "--key", "ada.pem")
+    none = statediff(
+        "lab", "flag", str(b), "--contract", "shop/*", "--because", WHY, "--key", "ada.pem"
+    )
     assert (none.code, "no trial" in none.err) == (2, True)
-    json.loads(statediff("agreement", "runs/b", "--trust", "trust.json", "--json").out)
+    json.loads(statediff("lab", "agreement", "runs/b", "--trust", "trust.json", "--json").out)
 
 
 CRITERIA = {"polite": "The message is polite.", "brief": "The message is brief."}

@@ -4,17 +4,19 @@ import json
 import multiprocessing
 import os
 import signal
+import sqlite3
+import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.package import save
 from statediff.suite.indexing import index_run
 from statediff.suite.records import Ended, Trial
-from statediff.suite.store import HEAD, METADATA, Store, file_url, open_store
+from statediff.suite.store import FORM, Store, file_url, open_store
 from statediff.workspace.runfolders import run_facts
 from statediff.workspace.stores import look
 from tests.suite.folders import Folders, reissued
@@ -139,47 +141,67 @@ def test_another_run_at_the_same_place_takes_the_place_of_the_first(
     assert listed.kernel == "0"
 
 
-def test_the_tables_are_those_that_the_migrations_make(tmp_path: Path) -> None:
-    url = file_url(tmp_path / "s.db")
-    with open_store(url):
-        pass
-    engine = sa.create_engine(url)
-    with engine.connect() as connection:
-        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).all() == [
-            (HEAD,)
-        ]
-    made = sa.inspect(engine)
-    for table in METADATA.sorted_tables:
-        columns = {c["name"]: (c["nullable"], str(c["type"])) for c in made.get_columns(table.name)}
-        assert columns == {c.name: (c.nullable, str(c.type)) for c in table.c}
-        assert made.get_pk_constraint(table.name)["constrained_columns"] == [
-            c.name for c in table.primary_key
-        ]
-        assert len(made.get_foreign_keys(table.name)) == len(table.foreign_key_constraints)
-        assert {i["name"] for i in made.get_indexes(table.name)} == {i.name for i in table.indexes}
-
-
 def test_what_is_no_store_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
+    other, theirs = tmp_path / "other.db", tmp_path / "theirs.db"
     other.write_bytes(b"not a database, but somebody's\n" * 100)
-    before = other.read_bytes()
-    with pytest.raises(StorageError, match=r"other\.db"), open_store(file_url(other)):
-        pass
-    assert other.read_bytes() == before
-    for url in ("mysql://root:secret@host/x", "nonsense", "sqlite+aiosqlite:///x"):
-        with pytest.raises(UsageError, match="expected") as refused, open_store(url):
+    with closing(sqlite3.connect(theirs)) as connection:
+        connection.execute("CREATE TABLE runs (id TEXT)")
+    for path, kind in ((other, StorageError), (theirs, UsageError)):
+        before = path.read_bytes()
+        with pytest.raises(kind, match=path.name), open_store(file_url(path)):
             pass
-        assert "secret" not in str(refused.value)
+        assert path.read_bytes() == before
 
 
-def test_a_store_of_another_statediff_is_refused(tmp_path: Path) -> None:
-    url = file_url(tmp_path / "s.db")
-    with open_store(url):
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://root:secret@host/x", "nonsense", "sqlite+aiosqlite:///x", "sqlite+pysqlite:///x",
+        "sqlite:x", "sqlite://secret/x", "postgresql+psycopg://ada:secret@host/x", "postgres://x",
+    ],
+)  # fmt: skip
+def test_no_other_url_names_a_store(url: str) -> None:
+    with pytest.raises(UsageError, match="expected sqlite:///FILE") as refused, open_store(url):
         pass
-    with sa.create_engine(url).begin() as connection:
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(UsageError, match="another statediff"), open_store(url):
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://ada:secret@127.0.0.1:1/x", "postgresql://a:secret@[x"]
+)
+def test_a_server_that_cannot_be_reached_is_named_without_the_password(url: str) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StorageError, match="cannot be used") as refused, open_store(url):
         pass
+    assert "postgresql://a" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_without_the_driver_of_postgresql_it_is_said_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with (
+        pytest.raises(UsageError, match=r"pip install statediff\[postgres\]") as refused,
+        open_store("postgresql://ada:secret@host/x"),
+    ):
+        pass
+    assert "secret" not in str(refused.value)
+
+
+def test_a_store_of_another_form_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with open_store(file_url(path)):
+        pass
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version={FORM + 1}")
+    before = path.read_bytes()
+    with (
+        pytest.raises(UsageError, match=f"form {FORM}, found form {FORM + 1}"),
+        open_store(file_url(path)),
+    ):
+        pass
+    assert path.read_bytes() == before
 
 
 def writer(database: Path, folder: Path) -> None:
@@ -208,8 +230,8 @@ def killed(database: Path, folder: Path) -> None:
     with open_store(file_url(database)) as store:
         run = index_run(store, folder, run_facts(folder), look)
         trials = store.trials(run.id)
-        with store._write() as connection:
-            connection.execute(sa.text("UPDATE trials SET ended = 'MATCH'"))
+        with store._transaction(writes=True) as connection:
+            connection.put("UPDATE trials SET ended = 'MATCH'", [()])
             os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError(trials)
 

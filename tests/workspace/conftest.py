@@ -3,10 +3,7 @@
 import tempfile
 from pathlib import Path
 
-# Inner sessions of pytest forget what they import, and parts of these cannot be imported twice.
-import alembic.command  # noqa: F401 - as above
 import pytest
-import sqlalchemy.dialects.sqlite  # noqa: F401 - as above
 
 import statediff.workspace.campaigns
 import statediff.workspace.episodes

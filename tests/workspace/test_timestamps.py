@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from statediff_lab.commands.conforming import read_vectors
 
 from statediff.cli.main import run
-from statediff.cli.validity.conforming import read_vectors
 from statediff.errors import BundleError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import Checkpoint

@@ -12,6 +12,7 @@ import typer
 from statediff.cli.options import JsonFlag, TrustOption
 from statediff.cli.output import print_result, shown
 from statediff.errors import BundleError, UsageError
+from statediff.extras import require_extra
 from statediff.model.values import printable
 from statediff.workspace.bundles import load_copy, read_file
 
@@ -164,6 +165,8 @@ def attach(
             files[v.PROOF] = _proof(copy, found, log, read_file(checkpoint))
         if authority is not None:
             from statediff.evidence.timestamps import request
+
+            require_extra("http", "httpx", "what answers over HTTP")
             from statediff.workspace.logs.witnesses import ask_time
 
             files[v.STAMP] = ask_time(authority, request(files["envelope.json"]))

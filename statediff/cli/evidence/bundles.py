@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -240,8 +240,12 @@ def _export_seal(
 
 
 def _export_tasks(target: Path, out: Path, *, as_json: bool) -> None:
-    from statediff.workspace.harbor_tasks import export_tasks
+    from statediff.entrypoints import plug_ins
 
+    found = plug_ins("statediff.exports").get(HARBOR)
+    if found is None:
+        raise UsageError(f"--as {HARBOR} comes with `pip install statediff[{HARBOR}]`")
+    export_tasks: Callable[[str, Path], Iterable[Path]] = found.load()  # type: ignore[assignment]  # as the group says
     places = [shown(folder) for folder in export_tasks(str(target), out)]
     written = {"schema": EXPORT, "export": shown(out), "as": HARBOR, "tasks": places}
     print_result(written, "\n".join(places), as_json=as_json)

@@ -16,6 +16,7 @@ import typer
 from statediff.cli.options import JsonFlag, KeyOption, TrustOption
 from statediff.cli.output import emit, print_result, progress, results, shown
 from statediff.errors import BundleError, UsageError
+from statediff.extras import require_extra
 from statediff.reports.said import said
 from statediff.workspace.bundles import read_file
 from statediff.workspace.logs.files import append, load_log, secret_of
@@ -218,6 +219,8 @@ def checkpoint(
     from statediff.evidence.checkpoints import checkpoint as signed
     from statediff.evidence.keys import load_key
     from statediff.workspace.folders import write_file
+
+    require_extra("http", "httpx", "what answers over HTTP")
     from statediff.workspace.logs.witnesses import ask, require_next
 
     kept, secret = load_log(log), load_key(key)
@@ -278,6 +281,8 @@ def stamp(
     """
     from statediff.evidence.timestamps import request
     from statediff.workspace.folders import write_file
+
+    require_extra("http", "httpx", "what answers over HTTP")
     from statediff.workspace.logs.witnesses import ask_time
 
     seen = by.read(checkpoint)
@@ -435,6 +440,8 @@ def witness(
     It speaks C2SP's tlog-witness: POST /add-checkpoint.
     """
     from statediff.evidence.keys import load_key, load_trust
+
+    require_extra("http", "httpx", "what answers over HTTP")
     from statediff.workspace.logs.witnesses import Witness, serve
 
     kept = Witness(state, name, load_key(key), load_trust(logs), frozenset(origin or (ORIGIN,)))

@@ -180,9 +180,9 @@ def _seal(bundle: Path, signing: SigningKey, raw: list[Path], recipients: list[s
     import secrets
 
     from statediff.evidence.package import UNDISCLOSED as MEMBER
-    from statediff.evidence.raw import UNDISCLOSED
     from statediff.evidence.seal import SEED_BYTES, check_promise, seal
     from statediff.evidence.seal import redact as redact_leaves
+    from statediff.evidence.verify import UNDISCLOSED
     from statediff.kernel import contract_in, replay
     from statediff.workspace.bundles import load_bundle
 
@@ -350,7 +350,7 @@ def verify(
 
 def _sealed_lines(found: Verified) -> Iterator[str]:
     """Who sealed what verdict of which trial, and how much of the copy is withheld."""
-    from statediff.evidence.raw import UNDISCLOSED
+    from statediff.evidence.verify import UNDISCLOSED
 
     manifest = found.manifest
     yield f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}"
@@ -467,9 +467,9 @@ def raw(
     Each is checked against the signature.
     """
     from statediff.evidence.keys import load_trust
-    from statediff.evidence.raw import UNDISCLOSED, decrypted
+    from statediff.evidence.raw import decrypted
     from statediff.evidence.verify import RAW as TAG
-    from statediff.evidence.verify import Rejected, verify
+    from statediff.evidence.verify import UNDISCLOSED, Rejected, verify
     from statediff.workspace.bundles import load_copy, read_file
 
     try:

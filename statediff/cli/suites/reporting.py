@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from statediff.cli.faults import FAULT
-from statediff.cli.options import CopyTrustOption, JsonFlag, PageOptions, StoreOption, Tier
-from statediff.cli.output import emit, print_result, progress, results, shown
+from statediff.cli.options import CopyTrustOption, JsonFlag, Tier
+from statediff.cli.output import print_result, progress, shown
 from statediff.errors import BundleError, UsageError
 from statediff.reports.said import said
 from statediff.workspace.pages import Page, beside_of, page_of, run_page, write_page
-from statediff.workspace.stores import bundle_at
-
-if TYPE_CHECKING:
-    from statediff.reports.loopback import LoopbackServer
-    from statediff.suite.store import Store
 
 REPORT: Final = "statediff/report/1"
 DASHBOARD: Final = "statediff/dashboard/1"
@@ -65,15 +57,6 @@ def report(
     for trial in () if as_json else made.unreadable[:20]:
         progress().print(f"{said(trial)}: its bundle cannot be read; the report says why")
     return FAULT if made.unreadable else 0
-
-
-def _open_report(target: Path, view: CopyView, *, as_json: bool) -> int:
-    """The HTML report of a bundle is written, and open in the browser."""
-    made = _make(target, None, view)
-    if not webbrowser.open(made.path.absolute().as_uri()):
-        raise UsageError(f"no browser could be started; open {shown(made.path)} in one")
-    print_result(_document(made), f"opened {shown(made.path)}", as_json=as_json)
-    return 0
 
 
 def _make(target: Path, out: Path | None, view: CopyView) -> Page:
@@ -139,124 +122,10 @@ def _document(made: Page) -> dict[str, Any]:
     }
 
 
-def open_pages(
-    targets: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[BUNDLE|RUN...]",
-            help="One bundle, trial or sealed copy; or runs, or folders of runs "
-            "[default: every run of the store].",
-        ),
-    ] = None,
-    store: StoreOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Of runs: write one page, and serve nothing."),
-    ] = None,
-    *,
-    page: PageOptions,
-    view: CopyView,
-    as_json: JsonFlag = False,
-) -> int:
-    """Open a bundle's report in the browser, or serve the dashboard of runs until Ctrl-C."""
-    require_port(page.port)
-    given = list(targets or [])
-    runs = _runs(given)
-    if runs is None:
-        if len(given) > 1:
-            raise UsageError(f"{given[0]}: is no run; of other things one is opened at a time")
-        if out is not None or store is not None:
-            raise UsageError("--out and --store are for runs; `report --out` writes a report")
-        return _open_report(given[0], view, as_json=as_json)
-    if view.tier is not None:
-        raise UsageError("--tier is for a sealed copy; these are runs")
-    return _dashboard(runs, store, out, page, view.trust, as_json=as_json)
-
-
-def _runs(targets: Sequence[Path]) -> list[Path] | None:
-    """The folders of runs that are meant, each once; None if something else is meant."""
-    from statediff.workspace.runfolders import is_run
-
-    found: dict[Path, None] = {}
-    for target in targets:
-        inside = sorted(target.iterdir()) if target.is_dir() else []
-        own = [target] if is_run(target) else [each for each in inside if is_run(each)]
-        if not own:
-            return None
-        found.update(dict.fromkeys(own))
-    return list(found)
-
-
-def _dashboard(
-    folders: Sequence[Path],
-    url: str | None,
-    out: Path | None,
-    page: PageOptions,
-    trust: Path | None,
-    *,
-    as_json: bool,
-) -> int:
-    from statediff.evidence.keys import load_trust
-    from statediff.reports.dashboard.page import board_page
-    from statediff.reports.dashboard.server import DashboardServer
-    from statediff.workspace.folders import write_file
-    from statediff.workspace.stores import find_run, open_store, signed_opinions
-
-    with ExitStack() as stack:
-        index: Store = stack.enter_context(open_store(url))
-        every = {run.id: run for run in (find_run(index, folder) for folder in folders)}
-        ids = list(every) or None
-        signed_opinions(index, list(every.values()), trust)  # as of now
-        keys = () if trust is None else load_trust(trust)
-        title = folders[0].absolute().name if len(folders) == 1 else _title(index, ids)
-        if out is None:
-
-            def start_server(at: int) -> DashboardServer:
-                return DashboardServer(index, ids, title, partial(bundle_at, index), at, keys)
-
-            serve(start_server, page, "it", DASHBOARD, {}, as_json=as_json)
-            return 0
-        content = board_page(index, ids, title, trust=keys).encode("utf-8")
-        write_file(out, content)
-        document = {"schema": DASHBOARD, "page": shown(out), "bytes": len(content)}
-        print_result(document, shown(out), as_json=as_json)
-    return 0
-
-
-def _title(index: Store, ids: Sequence[str] | None) -> str:
-    return f"{len(ids)} runs" if ids is not None else f"every run of {index.name}"
-
-
-def require_port(port: int) -> None:
-    """The number can be a port's; else `UsageError`."""
-    if not 0 <= port < PORTS:
-        raise UsageError(f"--port {port}: expected a number up to {PORTS - 1}")
-
-
-def serve(
-    start: Callable[[int], LoopbackServer],
-    page: PageOptions,
-    what: str,
-    schema: str,
-    facts: Mapping[str, object],
-    *,
-    as_json: bool,
-) -> None:
-    """Shows the page's link and serves the page until Ctrl-C."""
-    try:
-        server = start(page.port)
-    except OSError as error:
-        raise UsageError(f"--port {page.port}: cannot be used: {error.strerror}") from error
-    try:
-        if as_json:
-            emit({"schema": schema, "link": server.link, **facts})
-        else:
-            results().print(server.link, soft_wrap=True)
-            progress().print(f"this link works once; Ctrl-C ends {what}", soft_wrap=True)
-        if page.start:
-            webbrowser.open(server.link)  # where there is none, the link was shown
-        server.serve_forever(poll_interval=0.2)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.server_close()
+def open_page(target: Target, *, view: CopyView, as_json: JsonFlag = False) -> int:
+    """Write the HTML report of a bundle or a run, and open it in the browser."""
+    made = _make(target, None, view)
+    if not webbrowser.open(made.path.absolute().as_uri()):
+        raise UsageError(f"no browser could be started; open {shown(made.path)} in one")
+    print_result(_document(made), f"opened {shown(made.path)}", as_json=as_json)
+    return FAULT if made.unreadable else 0

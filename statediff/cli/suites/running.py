@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -515,18 +516,13 @@ def _images(variant: str, agent_image: str | None) -> dict[str, str]:
 
     if variant == EMBEDDED and agent_image is None:
         return {}
-    from statediff.cli.systems.sandboxes import docker_parts
+    from statediff.systems.base.registry import plugins
 
-    try:
-        containers, images = docker_parts()
-        engine = containers.connect()
-    except StatediffError:
-        if agent_image is not None:
-            raise
-        return {}  # its servers, which run already, are in none
-    found: dict[str, str] = images.in_use(engine)
-    if agent_image is not None:
-        found[agent_image] = str(engine.client.images.get(agent_image).id)
+    found: dict[str, str] = {}
+    for plugin in plugins().values():
+        if plugin.images is not None:
+            with contextlib.suppress(ModuleNotFoundError):  # servers that run already need none
+                found |= plugin.images(agent_image)
     return found
 
 

@@ -1,28 +1,26 @@
-"""`doctor` and `bench`: what this machine offers, and what statediff costs on it."""
+"""`doctor`: what this machine offers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag
-from statediff.cli.output import emit, progress, results
-from statediff.errors import SandboxError, UsageError
+from statediff.cli.output import emit, results
+from statediff.errors import UsageError
 from statediff.reports.said import said
+from statediff.systems.base.plugin import Check
 
 DOCTOR: Final = "statediff/doctor/1"
-BENCH: Final = "statediff/bench/1"
 FREE_BYTES: Final = 200 * 1024 * 1024
 SQLITE: Final = (3, 37, 0)
 EXTRAS: Final = (
     ("agents", "tools by MCP and the loop around a model"),
     ("age", "raw captures encrypted to an auditor"),
     ("cluster", "trials over several machines"),
+    ("data", "states and copies by URL of other databases and object stores"),
     ("docker", "real servers in containers"),
     ("otel", "spans in protobuf"),
     ("postgres", "PostgreSQL servers without Docker"),
@@ -31,21 +29,6 @@ EXTRAS: Final = (
     ("tuf", "trust that is published"),
 )
 """Extra → what it is for; those for tests and development are not asked about."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at: what was found, and the next step where it is not enough."""
-
-    name: str
-    found: str
-    todo: str = ""
-    is_optional: bool = False
-    """Not everybody needs it: an extra, or real servers in containers."""
-
-    @property
-    def ok(self) -> bool:
-        return not self.todo
 
 
 def doctor(as_json: JsonFlag = False) -> int:
@@ -195,100 +178,11 @@ def _packs() -> Iterator[Check]:
         yield Check(name, "its server is not installed", f"pip install {extra}", is_optional=True)
 
 
-def _docker() -> Iterator[Check]:
-    from statediff.cli.systems.sandboxes import docker_parts
-    from statediff.packs import packs_folder
+def _systems() -> Iterator[Check]:
+    from statediff.systems.base.registry import plugins
 
-    try:
-        containers, images = docker_parts()
-        engine = containers.connect()
-        missing = images.missing_images(engine)
-        version = engine.client.version()["Version"]
-    except UsageError as error:
-        todo = "for real servers in containers: pip install statediff[docker]"
-        yield Check("docker", str(error).partition(";")[0], todo, is_optional=True)
-        return
-    except SandboxError as error:
-        script = packs_folder("sandboxes") / "engine.sh"
-        todo = (
-            f"for real servers in containers install and start Docker; on Debian: bash {script} up"
-        )
-        yield Check("docker", str(error).partition(";")[0], todo, is_optional=True)
-        return
-    yield Check("docker", f"engine {version}")
-    todo = f"statediff sandbox build {' '.join(missing)}" if missing else ""
-    found = f"without {', '.join(missing)}" if missing else f"all {len(images.image_names())}"
-    yield Check("docker images", found, todo, is_optional=True)
+    for plugin in plugins().values():
+        yield from () if plugin.checks is None else plugin.checks()
 
 
-def _postgres() -> Iterator[Check]:
-    try:
-        from statediff.systems.postgres.machines import chosen
-
-        yield Check("postgres", chosen().title)
-        return
-    except ModuleNotFoundError as error:
-        found = f"without {error.name}"
-    except SandboxError as error:
-        found = str(error).partition(";")[0]
-    todo = "for PostgreSQL servers without Docker: pip install statediff[postgres]"
-    yield Check("postgres", found, todo, is_optional=True)
-
-
-_CHECKS: Final = (_python, _packages, _sqlite, _disk, _loopback, _packs, _docker, _postgres)
-
-
-def bench(
-    only: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[WHAT]...",
-            help="capture, delta, diff, reset, reward, verify, or a measure's name; else all.",
-        ),
-    ] = None,
-    rows: Annotated[int, typer.Option("--rows", help="Rows of a state.")] = 1_000_000,
-    slow_rows: Annotated[
-        int, typer.Option("--slow-rows", help="Rows for peers that are slow.")
-    ] = 100_000,
-    large_rows: Annotated[
-        int, typer.Option("--large-rows", help="Rows of the table for peak memory.")
-    ] = 10_000_000,
-    changes: Annotated[int, typer.Option("--changes", help="Changes between the states.")] = 10,
-    repeats: Annotated[int, typer.Option("--repeats", help="Interleaved runs of each.")] = 5,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="A folder for bench.md and the plots, made if need be."),
-    ] = None,
-    as_json: JsonFlag = False,
-) -> int:
-    """Measure capture, delta, diff, reset, reward and verify here; 4 if a target is missed.
-
-    Peers are measured where they are installed (`pip install 'statediff[bench]'`). What needs
-    Docker says so where there is none.
-    """
-    import tempfile
-
-    from statediff.api import judge
-    from statediff.meta.bench import BenchPlan, Judging, machine, run
-    from statediff.reports.benchmarks import markdown, plots
-    from statediff.scoring import Judge
-    from statediff.workspace.folders import require_writable, write_file
-
-    if out is not None:
-        require_writable(out)
-    here = machine()
-    with tempfile.TemporaryDirectory(prefix="statediff-bench-") as folder:
-        doors = Judging(Judge, judge)
-        plan = BenchPlan(rows, slow_rows, large_rows, changes, repeats, Path(folder), doors)
-        said = progress()
-        found = tuple(run(plan, only or (), lambda name: said.print(f"measuring {name} …")))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        write_file(out / "bench.md", markdown(here, found).encode())
-        for name, chart in plots(found).items():
-            write_file(out / f"{name}.svg", chart.standalone().encode())
-    if as_json:
-        emit({"schema": BENCH, "machine": here, "rows": [row.document() for row in found]})
-    else:
-        results().print(markdown(here, found), soft_wrap=True, end="")
-    return FAULT if any(row.ok is False for row in found) else 0
+_CHECKS: Final = (_python, _packages, _sqlite, _disk, _loopback, _packs, _systems)

@@ -1,4 +1,4 @@
-"""`sandbox build | up | reset | verify | down`: a sandbox that stays.
+"""`sandbox up | reset | verify | down`: a sandbox that stays.
 
 A sandbox lives in the process of `up`: only there are the pristine images and the outbox's token,
 out of an agent's reach. The other commands ask that process, by a file under
@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -42,50 +41,6 @@ ALIVE: Final = "alive"
 """The file that the process of `up` holds locked."""
 POLL_SECONDS: Final = 0.05
 ANSWER_SECONDS: Final = 15.0
-
-
-def build(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[IMAGE...]", help="Which [default: all].")
-    ] = None,
-    base: Annotated[
-        str,
-        typer.Option(
-            "--base",
-            metavar="IMAGE",
-            help="Stand on it [default: statediff-base:bookworm if that is here, else Debian's].",
-        ),
-    ] = "",
-    as_json: JsonFlag = False,
-) -> int:
-    """Build the images of sandboxes' servers; those of older versions of them are removed."""
-    containers, images = docker_parts()
-    chosen = list(dict.fromkeys(names or images.image_names()))
-    for name in chosen:
-        images.image_tag(name)  # an unknown name needs no engine to be refused
-    engine = containers.connect()
-    built = images.build(
-        engine,
-        chosen,
-        lambda name, line: progress().print(f"{name}: {said(line, 200)}", soft_wrap=True),
-        base,
-    )
-    for image in built:
-        removed = images.remove_older(engine, image.name)
-        state = "built" if image.is_new else "as it was"
-        print_result(
-            {
-                "image": image.name,
-                "tag": image.tag,
-                "built": image.is_new,
-                "removed": list(removed),
-            },
-            f"{image.name:<10} {image.tag}  {state}",
-            as_json=as_json,
-        )
-        for tag in () if as_json else removed:
-            progress().print(f"{tag}: removed, an older one", soft_wrap=True)
-    return 0
 
 
 def up(
@@ -215,27 +170,11 @@ def pin(
 COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("init", init),
     ("pin", pin),
-    ("build", build),
     ("up", up),
     ("reset", reset),
     ("verify", verify),
     ("down", down),
 )
-
-
-def docker_parts() -> tuple[ModuleType, ModuleType]:
-    """The modules `containers` and `images`; `UsageError` if what they need is not installed."""
-    from importlib import import_module
-
-    try:
-        return (
-            import_module("statediff.systems.containers.engine"),
-            import_module("statediff.systems.containers.images"),
-        )
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"containers need {error.name}; get it with `pip install statediff[docker]`"
-        ) from error
 
 
 # ---------------------------------------------------------------- the process of `up`

@@ -20,7 +20,7 @@ import typer
 from statediff.cli.options import JsonFlag, SandboxArgument, VariantOption
 from statediff.cli.output import emit, progress, results, shown
 from statediff.errors import StorageError, UsageError
-from statediff.workspace.agents import require_agents_extra
+from statediff.extras import require_extra
 
 if TYPE_CHECKING:
     from statediff.agents.own_secrets import OwnSecrets
@@ -77,7 +77,7 @@ def mcp(
 ) -> int:
     """Serve a sandbox's tools to any MCP client, and record every call, until the client goes."""
     server.require_http(as_json=as_json)
-    require_agents_extra("mcp", "statediff mcp")
+    require_extra("agents", "mcp", "statediff mcp")
     from statediff.agents.mcp_server import mcp_server
     from statediff.agents.own_secrets import OwnSecrets
     from statediff.agents.tools import tool_table
@@ -117,7 +117,7 @@ def mcp_proxy(
 ) -> int:
     """Stand in front of MCP servers, pass on what they offer, and record every call."""
     server.require_http(as_json=as_json)
-    require_agents_extra("mcp", "statediff mcp-proxy")
+    require_extra("agents", "mcp", "statediff mcp-proxy")
     from statediff.agents.mcp_proxy import Proxy, read_mcp_config
     from statediff.agents.own_secrets import OwnSecrets, entrusted_in
 

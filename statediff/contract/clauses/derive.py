@@ -110,7 +110,9 @@ def _derived_field(binder: Binder, path: Path, raw: Derive, name: str) -> Derive
     held = type_of_field(kind, spec.reference)
     wrong = _not_of_one_state(node)
     if wrong is not None:
-        hint = "write `it.FIELD` and `after.TYPE`; for the state before, statediff reads the same"
+        hint = (
+            "write `it.FIELD` and `after.TYPE`; for the state before, statediff lab reads the same"
+        )
         binder.problem((*path, "is"), wrong, hint)
     elif kind is Kind.FLOAT:
         binder.problem(

@@ -16,8 +16,7 @@ from typing import Final
 from statediff.contract.evaluation.evaluate import EVALUATOR, evaluate, outcomes
 from statediff.contract.evaluation.gathering import items_of
 from statediff.contract.evaluation.joins import narrowed
-from statediff.contract.evaluation.operations import look
-from statediff.contract.evaluation.relations import finite, plain
+from statediff.contract.evaluation.operations import finite, look, plain
 from statediff.contract.language.context import (
     FALSE,
     TRUE,

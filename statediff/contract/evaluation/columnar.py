@@ -16,11 +16,12 @@ cell) raises `NotForColumns`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from itertools import groupby, islice
 from typing import Any, Final, TypeAlias, TypeGuard
 
@@ -47,7 +48,7 @@ from statediff.contract.language.syntax import (
     free_variables,
     walk,
 )
-from statediff.model.batches import Row, batch_rows, form_of
+from statediff.model.batches import NATIVE, Row, batch_rows, form_of
 from statediff.model.schema import Kind
 from statediff.model.values import Absent, Key, Value
 from statediff.model.view import Columns
@@ -84,123 +85,6 @@ class Operand:
     is_literal: bool = False
 
 
-class Kernels:
-    """Conditions and values over the columns of consecutive chunks, a row an element.
-
-    In a column of truths null stands for "ask the row evaluator", never for false.
-    """
-
-    def __init__(
-        self,
-        batches: list[pa.RecordBatch],
-        forms: Mapping[str, str],
-        table: pa.Table | None,
-        of: Plan,
-    ) -> None:
-        self._of = of
-        self._batches = batches
-        self._forms = forms
-        self._table = table
-        self._columns: dict[str, Operand] = {}
-
-    def all_of(self, conditions: tuple[Node, ...]) -> pa.ChunkedArray | None:
-        """The truth of all the conditions, left to right; None where there are none."""
-        truths: pa.ChunkedArray | None = None
-        for test in conditions:
-            found = self.truth(test)
-            truths = found if truths is None else pc.if_else(truths, found, False)
-        return truths
-
-    def truth(self, node: Node) -> pa.ChunkedArray:
-        """The truth of a condition per row; a null left of `and`/`or` is left to the rows."""
-        match node:
-            case And(parts=(first, *rest)):
-                truths = self.truth(first)
-                for part in rest:
-                    truths = pc.if_else(truths, self.truth(part), False)
-                return truths
-            case Or(parts=(first, *rest)):
-                truths = self.truth(first)
-                for part in rest:
-                    truths = pc.if_else(truths, True, self.truth(part))
-                return truths
-            case Not(child=child):
-                return pc.invert(self.truth(child))
-            case Compare():
-                return self._compare(node)
-            case FieldOf():
-                operand = self.value(node)
-                if operand.kind is Kind.BOOL:
-                    return operand.array
-            case _:
-                pass
-        raise NotForColumns
-
-    def _compare(self, node: Compare) -> pa.ChunkedArray:
-        left = self.value(node.left)
-        if node.op in ("in", "not in"):
-            truths = _is_in(left, node.right)
-        else:
-            right = self.value(node.right)
-            if left.is_literal and right.is_literal:
-                raise NotForColumns
-            known = right if left.is_literal else left
-            left, right = _as(left, known), _as(right, known)
-            if node.op in ("==", "!="):
-                truths = _equal(left, right)
-            else:
-                if known.kind is Kind.BOOL:
-                    raise NotForColumns
-                truths = _ORDER[node.op](left.array, right.array)
-        return pc.invert(truths) if node.op in ("!=", "not in") else truths
-
-    def value(self, node: Node) -> Operand:
-        """The value of an expression per row, or a literal."""
-        match node:
-            case AnswerOf() | FieldOf(entity=Variable()) if not is_own(node, self._of.variable):
-                return self._from_outside(node)
-            case FieldOf(field=name):
-                if name not in self._columns:
-                    self._columns[name] = self._column(name)
-                return self._columns[name]
-            case Const(value=value) | InputOf(value=value):
-                return Operand(value, None, is_literal=True)
-            case Arithmetic(op=op):
-                integers = Operand(None, Kind.INT)
-                sides = [_as(self.value(side), integers) for side in (node.left, node.right)]
-                if all(side.is_literal for side in sides):
-                    raise NotForColumns
-                array = _EXACT[op](sides[0].array, sides[1].array)
-                return Operand(array, Kind.INT, is_plain=False)
-            case _:
-                pass
-        raise NotForColumns
-
-    def _from_outside(self, node: Node) -> Operand:
-        value = self._of.outside(node)
-        if isinstance(value, (Absent, EntityRef, EntitySet, Undefined, Unknown)):
-            raise NotForColumns
-        return Operand(value, None, is_literal=True)
-
-    def _column(self, name: str) -> Operand:
-        kind = _NATIVE.get(self._forms[name])
-        if kind is None:
-            raise NotForColumns
-        if self._table is None:
-            return Operand(pa.chunked_array([b.column(name) for b in self._batches]), kind)
-        return Operand(self._table.column(name), kind)
-
-
-_ARROW: Final = {
-    Kind.BOOL: pa.bool_(),
-    Kind.INT: pa.int64(),
-    Kind.TEXT: pa.string(),
-    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    Kind.LOCAL_TIMESTAMP: pa.timestamp("us"),
-    Kind.DATE: pa.date32(),
-}
-
-
 def _as(operand: Operand, other: Operand) -> Operand:
     """The operand in the form of the other, which is a column."""
     if not operand.is_literal:
@@ -209,24 +93,18 @@ def _as(operand: Operand, other: Operand) -> Operand:
         return operand
     if operand.array is None or other.kind is None:
         return operand
-    return Operand(_scalar(operand.array, other.kind), other.kind, is_literal=True)
+    cell = pa.scalar(_native(operand.array, other.kind), other.array.type)
+    return Operand(cell, other.kind, is_literal=True)
 
 
-def _scalar(value: Value, kind: Kind) -> pa.Scalar:
-    """The literal as a cell of a column of that kind."""
+def _native(value: Value, kind: Kind) -> Value:
+    """The literal as a cell of a column of that kind holds it."""
     if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
         value = int(value)
-    is_of_kind = {
-        Kind.BOOL: isinstance(value, bool),
-        Kind.INT: isinstance(value, int) and not isinstance(value, bool),
-        Kind.TEXT: isinstance(value, str),
-        Kind.TIMESTAMP: isinstance(value, datetime) and value.tzinfo is not None,
-        Kind.LOCAL_TIMESTAMP: isinstance(value, datetime) and value.tzinfo is None,
-        Kind.DATE: isinstance(value, date) and not isinstance(value, datetime),
-    }
-    if not is_of_kind[kind]:
+    is_zoned = isinstance(value, datetime) and value.tzinfo is not None
+    if type(value) is not NATIVE[kind] or is_zoned is not (kind is Kind.TIMESTAMP):
         raise NotForColumns
-    return pa.scalar(value, _ARROW[kind])
+    return value
 
 
 def _equal(left: Operand, right: Operand) -> pa.ChunkedArray:
@@ -258,8 +136,8 @@ def _is_in(left: Operand, listed: Node) -> pa.ChunkedArray:
                 raise NotForColumns
         case _:
             raise NotForColumns
-    cells = [_scalar(item, left.kind).as_py() for item in items]
-    return pc.is_in(left.array, value_set=pa.array(cells, _ARROW[left.kind]))
+    cells = [_native(item, left.kind) for item in items]
+    return pc.is_in(left.array, value_set=pa.array(cells, left.array.type))
 
 
 Indexes: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -366,11 +244,12 @@ def screened(
     """
     is_stopped = False
     for segment in _segments(of, columns):
-        truths = segment.truths(of, neutral)
+        truths = segment.truths(neutral)
         if truths is None:
-            yield from segment.all_rows(columns, fields)
+            yield from segment.rows(None, fields)
             continue
-        if not truths.null_count and _is_all(truths, neutral):
+        is_neutral = pc.all(truths).as_py() if neutral else not pc.any(truths).as_py()
+        if is_neutral and not truths.null_count:
             continue
         wanted = _mask(truths.is_null())
         if not is_stopped:
@@ -378,7 +257,7 @@ def screened(
             if stops.any():
                 wanted[int(stops.argmax())] = True
                 is_stopped = True
-        yield from segment.rows(np.flatnonzero(wanted), columns, fields)
+        yield from segment.rows(np.flatnonzero(wanted), fields)
 
 
 def summarized(of: Plan, columns: Columns, fields: tuple[str, ...], name: str) -> Partial | None:
@@ -388,12 +267,12 @@ def summarized(of: Plan, columns: Columns, fields: tuple[str, ...], name: str) -
     found = NOTHING
     rows: list[tuple[Key, Row]] = []
     for segment in _segments(of, columns):
-        part = segment.number(of) if name == "count" else segment.sum(of)
-        if part is None:
-            rows += segment.all_rows(columns, fields)
-            continue
-        known, asked = part
-        rows += segment.rows(asked, columns, fields)
+        elements = segment.elements()
+        part = None
+        if elements is not None:
+            part = (_number if name == "count" else _sum)(len(segment), *elements)
+        known, asked = (NOTHING, None) if part is None else part
+        rows += segment.rows(asked, fields)
         found = _joined(found, known)
     if name in ("min", "max") and rows:
         return None
@@ -411,35 +290,73 @@ def _joined(a: Partial, b: Partial) -> Partial:
     return Partial(a.count + b.count, a.total + b.total, least, greatest)
 
 
+def _number(
+    size: int, kept: pa.ChunkedArray | None, element: Operand | None
+) -> tuple[Partial, Indexes] | None:
+    """How many rows count, and those that the row evaluator must look at."""
+    if element is not None and not element.is_plain:
+        return None
+    if kept is None:
+        return Partial(size), _NO_ROWS
+    asked = np.flatnonzero(_mask(kept.is_null())) if kept.null_count else _NO_ROWS
+    return Partial(pc.sum(kept, min_count=0).as_py()), asked
+
+
+def _sum(
+    _size: int, kept: pa.ChunkedArray | None, element: Operand | None
+) -> tuple[Partial, Indexes] | None:
+    """Number, sum and bounds of the integers, and the rows that others must look at."""
+    if element is None or element.kind is not Kind.INT or element.is_literal:
+        return None
+    array = element.array
+    asked = array.is_null() if array.null_count else None
+    if kept is not None:
+        asked = pc.if_else(kept, False if asked is None else asked, False)
+        asked = pc.fill_null(asked, True) if asked.null_count else asked
+        array = pc.if_else(kept, array, pa.scalar(None, pa.int64()))
+    rows = _NO_ROWS if asked is None else np.flatnonzero(_mask(asked))
+    count = len(array) - array.null_count
+    if not count:
+        return NOTHING, rows
+    least, greatest = pc.min_max(array).as_py().values()
+    if max(abs(least), abs(greatest)) * count >= 1 << 63:
+        return None
+    if not element.is_plain:
+        # Arithmetic yields fractions, and so must its least and greatest.
+        least, greatest = Fraction(least), Fraction(greatest)
+    return Partial(count, pc.sum(array).as_py(), least, greatest), rows
+
+
 def _uniqueness(of: Plan, columns: Columns, fields: tuple[str, ...]) -> Partial | None:
     """Whether two elements are equal, where all of them are plain fields of one native kind.
 
     The rows are the first two that are.
     """
     chunks: list[pa.Array] = []
-    segments: list[_Segment] = []
+    places: list[tuple[_Segment, Indexes]] = []
     for segment in _segments(of, columns):
-        segments.append(segment)
-        found = segment.elements(of)
-        if found is None:
+        kept, element = segment.elements() or (None, None)
+        if element is None or element.is_literal or not element.is_plain:
             return None
-        chunks += found.chunks
+        if kept is not None and kept.null_count:
+            return None
+        chunks += (element.array if kept is None else element.array.filter(kept)).chunks
+        counting = np.arange(len(segment)) if kept is None else np.flatnonzero(_mask(kept))
+        places.append((segment, counting))
     if len({chunk.type for chunk in chunks}) > 1:
         return None
     if not chunks:
         return NOTHING
     values = pa.chunked_array(chunks)
-    kinds = pc.count_distinct(values, mode="all").as_py()
-    if kinds == len(values):
+    if pc.count_distinct(values, mode="all").as_py() == len(values):
         return Partial(len(values))
     equals = _first_equals(values)
     rows: list[tuple[Key, Row]] = []
     start = 0
-    for segment in segments:
-        kept = segment.kept(of)
-        own = [at - start for at in equals if start <= at < start + len(kept)]
-        rows += segment.rows(kept[own], columns, fields)
-        start += len(kept)
+    for segment, counting in places:
+        end = start + len(counting)
+        rows += segment.rows(counting[[at - start for at in equals if start <= at < end]], fields)
+        start = end
     return Partial(len(values), has_equals=True, rows=tuple(rows))
 
 
@@ -451,12 +368,6 @@ def _first_equals(values: pa.ChunkedArray) -> tuple[int, int]:
     return int(firsts[places[repeated]]), repeated
 
 
-def _is_all(truths: pa.ChunkedArray, value: bool) -> bool:
-    if value:
-        return bool(pc.all(truths).as_py())
-    return not pc.any(truths).as_py()
-
-
 def _mask(array: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
     # A copy: Arrow's own memory is read-only.
     return np.array(array.to_numpy(), dtype=np.bool_)
@@ -466,15 +377,22 @@ def _segments(of: Plan, columns: Columns) -> Iterator[_Segment]:
     """Runs of chunks that store the fields in the same forms, in key order."""
     batches = iter(columns.batches)
     while group := list(islice(batches, GROUP)):
-        try:
-            # Arrow compares the types of all columns at once; a field's type tells its form.
-            table = pa.Table.from_batches(group)
-        except pa.ArrowInvalid:
-            for forms, run in groupby(group, lambda batch: _forms(batch, of.fields)):
-                yield _Segment(of, list(run), dict(zip(of.fields, forms, strict=True)))
-            continue
-        forms = _forms(group[0], of.fields)
-        yield _Segment(of, group, dict(zip(of.fields, forms, strict=True)), table)
+        for run, table in _alike(group, of.fields):
+            yield _Segment(of, run, table, columns)
+
+
+def _alike(
+    group: list[pa.RecordBatch], fields: tuple[str, ...]
+) -> list[tuple[list[pa.RecordBatch], pa.Table]]:
+    try:
+        # Arrow compares the types of all columns at once; a field's type tells its form.
+        return [(group, pa.Table.from_batches(group))]
+    except pa.ArrowInvalid:
+        found = []
+        for forms, each in groupby(group, lambda batch: _forms(batch, fields)):
+            run, there = list(each), [n for n, form in zip(fields, forms, strict=True) if form]
+            found.append((run, pa.Table.from_batches([batch.select(there) for batch in run])))
+        return found
 
 
 def _forms(batch: pa.RecordBatch, fields: tuple[str, ...]) -> tuple[str, ...]:
@@ -483,110 +401,139 @@ def _forms(batch: pa.RecordBatch, fields: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class _Segment:
-    """Consecutive chunks whose columns can be read as one."""
+    """Conditions and values over the columns of consecutive chunks, a row an element.
+
+    In a column of truths null stands for "ask the row evaluator", never for false.
+    """
 
     def __init__(
-        self,
-        of: Plan,
-        batches: list[pa.RecordBatch],
-        forms: dict[str, str],
-        table: pa.Table | None = None,
+        self, of: Plan, batches: list[pa.RecordBatch], table: pa.Table, columns: Columns
     ) -> None:
+        self._of = of
         self._batches = batches
-        self._kernels = Kernels(batches, forms, table, of)
+        self._table = table
+        forms = _forms(batches[0], of.fields)
+        self._forms = dict(zip(of.fields, forms, strict=True))
+        self._type = columns.type
+        self._columns: dict[str, Operand] = {}
 
-    def all_rows(self, columns: Columns, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
-        """Every row."""
-        for batch in self._batches:
-            yield from batch_rows(columns.type, batch, fields)
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
 
-    def rows(
-        self, wanted: Indexes, columns: Columns, fields: tuple[str, ...]
-    ) -> Iterator[tuple[Key, Row]]:
-        """The rows at the sorted indexes."""
-        if not len(wanted):
-            return
+    def rows(self, wanted: Indexes | None, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        """The rows at the sorted indexes; every row where there are none."""
         start = 0
-        ends = np.cumsum([batch.num_rows for batch in self._batches])
-        cuts = np.searchsorted(wanted, ends)
-        first = 0
-        for batch, end, cut in zip(self._batches, ends.tolist(), cuts.tolist(), strict=True):
-            if cut > first:
-                part = batch.take(pa.array(wanted[first:cut] - start))
-                yield from batch_rows(columns.type, part, fields)
-            start, first = end, cut
+        for batch in self._batches if wanted is None or len(wanted) else ():
+            part, end = batch, start + batch.num_rows
+            if wanted is not None:
+                own = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, end)]
+                part = batch.take(pa.array(own - start)) if len(own) else None
+            if part is not None:
+                yield from batch_rows(self._type, part, fields)
+            start = end
 
-    def truths(self, of: Plan, neutral: bool) -> pa.ChunkedArray | None:
+    @cached_property
+    def kept(self) -> pa.ChunkedArray | None:
+        """The truth of all the conditions, left to right; None where there are none."""
+        truths: pa.ChunkedArray | None = None
+        for test in self._of.conditions:
+            found = self.truth(test)
+            truths = found if truths is None else pc.if_else(truths, found, False)
+        return truths
+
+    def truths(self, neutral: bool) -> pa.ChunkedArray | None:
         """Per row: the element where the conditions hold, else `neutral`; null: ask the rows."""
         try:
-            truths = self._kernels.all_of(of.conditions)
-            element = self._kernels.truth(of.element)
-            if truths is None:
-                return element
-            return pc.if_else(truths, element, neutral)
+            element = (
+                None
+                if self.kept is None
+                else pc.if_else(self.kept, self.truth(self._of.element), neutral)
+            )
+            return self.truth(self._of.element) if element is None else element
         except (NotForColumns, *REFUSED):
             return None
 
-    def number(self, of: Plan) -> tuple[Partial, Indexes] | None:
-        """How many rows count, and those that the row evaluator must look at."""
+    def elements(self) -> tuple[pa.ChunkedArray | None, Operand | None] | None:
+        """What counts, and the element where it is no entity; None if rows must say."""
         try:
-            kept = self._kernels.all_of(of.conditions)
-            if (
-                not isinstance(of.element, (Variable, Entities))
-                and not self._kernels.value(of.element).is_plain
-            ):
-                return None
+            is_entity = isinstance(self._of.element, (Variable, Entities))
+            return self.kept, None if is_entity else self.value(self._of.element)
         except (NotForColumns, *REFUSED):
             return None
-        if kept is None:
-            rows = sum(batch.num_rows for batch in self._batches)
-            return Partial(rows), _NO_ROWS
-        asked = np.flatnonzero(_mask(kept.is_null())) if kept.null_count else _NO_ROWS
-        return Partial(pc.sum(kept, min_count=0).as_py()), asked
 
-    def sum(self, of: Plan) -> tuple[Partial, Indexes] | None:
-        """Number, sum and bounds of the integers, and the rows that others must look at."""
-        try:
-            kept = self._kernels.all_of(of.conditions)
-            values = self._kernels.value(of.element)
-        except (NotForColumns, *REFUSED):
-            return None
-        if values.kind is not Kind.INT or values.is_literal:
-            return None
-        array = values.array
-        asked = array.is_null() if array.null_count else None
-        if kept is not None:
-            asked = pc.if_else(kept, False if asked is None else asked, False)
-            asked = pc.fill_null(asked, True) if asked.null_count else asked
-            array = pc.if_else(kept, array, pa.scalar(None, pa.int64()))
-        rows = _NO_ROWS if asked is None else np.flatnonzero(_mask(asked))
-        bounds = pc.min_max(array).as_py()
-        count = len(array) - array.null_count
-        if not count:
-            return NOTHING, rows
-        least, greatest = bounds["min"], bounds["max"]
-        if max(abs(least), abs(greatest)) * count >= 1 << 63:
-            return None
-        total = pc.sum(array).as_py()
-        if not values.is_plain:
-            # Arithmetic yields fractions, and so must its least and greatest.
-            least, greatest = Fraction(least), Fraction(greatest)
-        return Partial(count, total, least, greatest), rows
+    def truth(self, node: Node) -> pa.ChunkedArray:
+        """The truth of a condition per row; a null left of `and`/`or` is left to the rows."""
+        match node:
+            case And(parts=(first, *rest)):
+                truths = self.truth(first)
+                for part in rest:
+                    truths = pc.if_else(truths, self.truth(part), False)
+                return truths
+            case Or(parts=(first, *rest)):
+                truths = self.truth(first)
+                for part in rest:
+                    truths = pc.if_else(truths, True, self.truth(part))
+                return truths
+            case Not(child=child):
+                return pc.invert(self.truth(child))
+            case Compare():
+                return self._compare(node)
+            case FieldOf():
+                operand = self.value(node)
+                if operand.kind is Kind.BOOL:
+                    return operand.array
+            case _:
+                pass
+        raise NotForColumns
 
-    def kept(self, of: Plan) -> Indexes:
-        """The indexes of the rows that count, where it is certain of each."""
-        kept = self._kernels.all_of(of.conditions)
-        if kept is None:
-            return np.arange(sum(batch.num_rows for batch in self._batches))
-        return np.flatnonzero(_mask(kept))
+    def _compare(self, node: Compare) -> pa.ChunkedArray:
+        left = self.value(node.left)
+        if node.op in ("in", "not in"):
+            truths = _is_in(left, node.right)
+        else:
+            right = self.value(node.right)
+            if left.is_literal and right.is_literal:
+                raise NotForColumns
+            known = right if left.is_literal else left
+            left, right = _as(left, known), _as(right, known)
+            if node.op in ("==", "!="):
+                truths = _equal(left, right)
+            else:
+                if known.kind is Kind.BOOL:
+                    raise NotForColumns
+                truths = _ORDER[node.op](left.array, right.array)
+        return pc.invert(truths) if node.op in ("!=", "not in") else truths
 
-    def elements(self, of: Plan) -> pa.ChunkedArray | None:
-        """The plain field that is the element, of the rows that count; None if rows must say."""
-        try:
-            kept = self._kernels.all_of(of.conditions)
-            values = self._kernels.value(of.element)
-        except (NotForColumns, *REFUSED):
-            return None
-        if values.is_literal or not values.is_plain or (kept is not None and kept.null_count):
-            return None
-        return values.array if kept is None else values.array.filter(kept)
+    def value(self, node: Node) -> Operand:
+        """The value of an expression per row, or a literal."""
+        match node:
+            case AnswerOf() | FieldOf(entity=Variable()) if not is_own(node, self._of.variable):
+                return self._from_outside(node)
+            case FieldOf(field=name):
+                if name not in self._columns:
+                    self._columns[name] = self._column(name)
+                return self._columns[name]
+            case Const(value=value) | InputOf(value=value):
+                return Operand(value, None, is_literal=True)
+            case Arithmetic(op=op):
+                integers = Operand(pa.chunked_array([], pa.int64()), Kind.INT)
+                sides = [_as(self.value(side), integers) for side in (node.left, node.right)]
+                if all(side.is_literal for side in sides):
+                    raise NotForColumns
+                array = _EXACT[op](sides[0].array, sides[1].array)
+                return Operand(array, Kind.INT, is_plain=False)
+            case _:
+                pass
+        raise NotForColumns
+
+    def _from_outside(self, node: Node) -> Operand:
+        value = self._of.outside(node)
+        if isinstance(value, (Absent, EntityRef, EntitySet, Undefined, Unknown)):
+            raise NotForColumns
+        return Operand(value, None, is_literal=True)
+
+    def _column(self, name: str) -> Operand:
+        kind = _NATIVE.get(self._forms[name])
+        if kind is None:
+            raise NotForColumns
+        return Operand(self._table.column(name), kind)

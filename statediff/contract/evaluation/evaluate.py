@@ -26,23 +26,20 @@ from statediff.contract.evaluation.operations import (
     captured_key,
     compared,
     field_value,
+    finite,
     length,
     look,
     member_by_key,
-)
-from statediff.contract.evaluation.reaching import reaching
-from statediff.contract.evaluation.relations import (
-    apply_test,
-    finite,
-    is_text,
     negate,
     plain,
     relate,
     settle,
     time_kind,
 )
+from statediff.contract.evaluation.reaching import reaching
 from statediff.contract.evaluation.texts import (
     TEXT_FUNCTIONS,
+    apply_test,
     item_at,
     joined,
     same_items,
@@ -254,7 +251,7 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
 
 
 def _texts(arguments: list[Result]) -> bool:
-    return all(isinstance(a, Unknown) or is_text(plain(a)) for a in arguments)
+    return all(isinstance(a, Unknown) or isinstance(plain(a), str) for a in arguments)
 
 
 def _measured(arguments: list[Result]) -> bool:

@@ -6,7 +6,7 @@ that one witness decides beside undefined ones, and what of them stays to be see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -19,13 +19,14 @@ from statediff.contract.evaluation.columnar import (
     screened,
     summarized,
 )
-from statediff.contract.evaluation.joins import narrowed, summed
-from statediff.contract.evaluation.operations import Collected, as_condition
-from statediff.contract.evaluation.relations import (
+from statediff.contract.evaluation.joins import indexed, narrowed
+from statediff.contract.evaluation.operations import (
     ALL,
     ALL_ITEMS,
     ANY,
     ANY_ITEM,
+    Collected,
+    as_condition,
     combine,
     comparison_key,
 )
@@ -48,12 +49,10 @@ from statediff.contract.language.context import (
     whole,
 )
 from statediff.contract.language.syntax import Call, Comprehension, Entities, Loop, Node, ScalarT
-from statediff.model.batches import Row
 from statediff.model.explanation import Cause, Reason
 from statediff.model.explanation import causes as causes_of
 from statediff.model.schema import Kind
-from statediff.model.values import Key
-from statediff.model.view import ColumnarView, Columns
+from statediff.model.view import ColumnarView
 
 MAX_LOOKED: Final = 1000
 MAX_NEAREST: Final = 3
@@ -76,12 +75,7 @@ def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
             )
         return total
     here = context.mark()
-    of, entity_set = plan(body), None
-    if of is not None and not of.is_closed:
-        entity_set = narrowed(by, body.loops[0], body.element, stop, context, env)
-    if of is not None and entity_set is None:
-        entity_set = deciding(_at(of, by, context, env), context, neutral=go_on == TRUE)
-    found = _elements(by, body.loops, context, env, body.element, go_on, entity_set)
+    found = _outcomes(by, body, stop, context, env)
     if context.trail is None:
         return _over(found, stop, go_on)
     held: list[EntityRef] = []
@@ -96,10 +90,30 @@ def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
     return mask
 
 
-def _at(of: Plan, by: Evaluator, context: EvalContext, env: Env) -> Plan:
-    """The plan with what comes from outside: other variables, and the answer."""
-    apart = context.apart()
-    return replace(of, outside=lambda node: by.evaluate(node, apart, env))
+def _outcomes(
+    by: Evaluator, body: Comprehension, stop: int, context: EvalContext, env: Env
+) -> Iterator[tuple[int, bool, Sequence[EntityRef]]]:
+    """The outcomes of each element, whether it stands for unknown further ones, and its entities.
+
+    An element whose condition may be false may be neutral; an undefined condition is undefined.
+    """
+    neutral = (TRUE | FALSE) & ~stop
+    _, entity_set = _at_hand(by, None, body, stop, context, env)
+    asked = body.element, stop
+    for inner, counts, more in bindings(by, body.loops, context, env, set(), entity_set, asked):
+        if isinstance(inner, Undefined):
+            if inner.reason is not MAYBE:
+                context.undefined_by(inner.reason)
+            yield UNDEFINED | (neutral if counts & ~UNDEFINED else 0), more, ()
+            continue
+        mask = by.outcomes(body.element, context, inner) | counts & UNDEFINED
+        mask |= neutral if counts & FALSE else 0
+        yield mask, more, _entities(body.loops, inner) if mask == stop else ()
+
+
+def _entities(loops: tuple[Loop, ...], env: Env) -> tuple[EntityRef, ...]:
+    """The entities among the items of an element."""
+    return tuple([r for loop in loops if isinstance(r := env[loop.name], EntityRef)])
 
 
 def _nearest(by: Evaluator, body: Comprehension, context: EvalContext, env: Env) -> Looked:
@@ -120,7 +134,7 @@ def _nearest(by: Evaluator, body: Comprehension, context: EvalContext, env: Env)
         if isinstance(inner, Undefined):
             continue
         by.outcomes(body.element, apart, inner)
-        refs = tuple(r for loop in body.loops if isinstance(r := inner[loop.name], EntityRef))
+        refs = _entities(body.loops, inner)
         failed = max((each.node.offset for each in trail.seen if each.mask == FALSE), default=-1)
         found.append((failed, refs, tuple(trail.seen)))
     source = body.loops[0].source
@@ -129,7 +143,7 @@ def _nearest(by: Evaluator, body: Comprehension, context: EvalContext, env: Env)
     return Looked(len(found), is_more, name, tuple((refs, seen) for _, refs, seen in near))
 
 
-def _over(found: Iterator[tuple[int, bool, Env]], stop: int, go_on: int) -> int:
+def _over(found: Iterable[tuple[int, bool, object]], stop: int, go_on: int) -> int:
     """The outcomes of a quantifier over its elements'."""
     total, ranks = go_on, ALL if stop == FALSE else ANY
     for mask, more, _ in found:
@@ -140,8 +154,11 @@ def _over(found: Iterator[tuple[int, bool, Env]], stop: int, go_on: int) -> int:
 
 
 def _watched(
-    found: Iterator[tuple[int, bool, Env]], trail: Trail, stop: int, held: list[EntityRef]
-) -> Iterator[tuple[int, bool, Env]]:
+    found: Iterable[tuple[int, bool, Sequence[EntityRef]]],
+    trail: Trail,
+    stop: int,
+    held: list[EntityRef],
+) -> Iterator[tuple[int, bool, None]]:
     """The elements as they are; of their trail only what decides is kept.
 
     Of those that are certainly undefined the first is kept, and of those that certainly decide it
@@ -149,10 +166,10 @@ def _watched(
     """
     is_shown, is_undefined = False, False
     mark, undefined = len(trail.seen), len(trail.undefined)
-    for mask, more, inner in found:
+    for mask, more, refs in found:
         if mask == stop and not held:
-            held += [each for each in inner.values() if isinstance(each, EntityRef)]
-        yield mask, more, inner
+            held += refs
+        yield mask, more, None
         is_again = (is_shown and mask == stop) or (is_undefined and mask == UNDEFINED)
         if is_again or not mask & (stop | UNDEFINED):
             del trail.seen[mark:]
@@ -161,47 +178,6 @@ def _watched(
         is_shown |= bool(mask & (stop | UNDEFINED))
         is_undefined |= mask == UNDEFINED
         mark, undefined = len(trail.seen), len(trail.undefined)
-
-
-def _elements(
-    by: Evaluator,
-    loops: tuple[Loop, ...],
-    context: EvalContext,
-    env: Env,
-    element: Node,
-    neutral: int,
-    entity_set: EntitySet | None = None,
-) -> Iterator[tuple[int, bool, Env]]:
-    """The outcomes of each element, whether it stands for unknown further ones, and its variables.
-
-    An element whose condition may be false may be `neutral`; an undefined condition is undefined.
-    `entity_set` is what the first loop ranges over, where that is known already.
-    """
-    loop, rest = loops[0], loops[1:]
-    if entity_set is None:
-        wanted = FALSE if neutral == TRUE else TRUE
-        entity_set = narrowed(by, loop, None if rest else element, wanted, context, env)
-    for item, more in items_of(by, loop.source, context, env, entity_set):
-        if isinstance(item, Undefined):
-            yield context.undefined_by(item.reason), more, {}
-            continue
-        inner = {**env, loop.name: item}
-        own = {loop.name: item}
-        condition = TRUE
-        for test in loop.conditions:
-            if not condition & TRUE:
-                break
-            condition = (condition & ~TRUE) | by.outcomes(test, context, inner)
-        spare = (neutral if condition & FALSE else 0) | (condition & UNDEFINED)
-        if not condition & TRUE:
-            yield spare, more, own
-        elif rest:
-            for mask, further, deeper in _elements(by, rest, context, inner, element, neutral):
-                yield mask | spare, more or further, {**own, **deeper}
-            if spare:
-                yield spare | neutral, more, own
-        else:
-            yield by.outcomes(element, context, inner) | spare, more, own
 
 
 def items_of(
@@ -277,13 +253,8 @@ def collected(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Coll
     What columns or an index say of elements need not be collected.
     """
     body = node.arguments[0]
-    of = plan(body, whole_entities=node.name == "count")
     mark = context.mark()
-    beside, entity_set = NOTHING, None
-    if isinstance(body, Comprehension) and (of is None or not of.is_closed):
-        beside, entity_set = summed(by, node.name, body, context, env) or (NOTHING, None)
-    if of is not None and entity_set is None:
-        beside, entity_set = elements(_at(of, by, context, env), context, node.name)
+    beside, entity_set = _at_hand(by, node.name, body, TRUE, context, env)
     if isinstance(body, Comprehension):
         found: Collected | Undefined = _of_loops(by, body, context, env, entity_set)
     else:
@@ -359,8 +330,7 @@ def _of_loops(
         if mask == TRUE and not more and not isinstance(inner, Undefined):
             found.values.append(value)
             if context.trail is not None:
-                held = [inner[loop.name] for loop in body.loops]
-                found.holders.append(tuple([each for each in held if isinstance(each, EntityRef)]))
+                found.holders.append(_entities(body.loops, inner))
         else:
             found.maybe += 1
             found.doubted.append(value)
@@ -381,14 +351,16 @@ def bindings(
     env: Env,
     causes: set[Cause],
     entity_set: EntitySet | None = None,
+    asked: tuple[Node | None, int] = (None, TRUE),
 ) -> Iterator[tuple[Env | Undefined, int, bool]]:
     """Element by element: its variables, the outcomes of its counting, if it is any number.
 
-    `Undefined` where it can only be that, and once for an outer element that may be.
+    `Undefined` where it can only be that, and once for an outer element that may be. Passed over is
+    what does not matter where the element is `asked` for an outcome.
     """
-    loop, rest = loops[0], loops[1:]
+    loop, rest, trail = loops[0], loops[1:], context.trail
     if entity_set is None:
-        entity_set = narrowed(by, loop, None, TRUE, context, env)
+        entity_set = narrowed(by, loop, None if rest else asked[0], asked[1], context, env)
     for item, more in items_of(by, loop.source, context, env, entity_set):
         if isinstance(item, Undefined):
             yield item, UNDEFINED, more
@@ -396,23 +368,28 @@ def bindings(
         if more:
             causes.update([item.cause] if isinstance(item, EntityRef) else item.causes)
         inner = {**env, loop.name: item}
-        mask = TRUE
+        mark, mask = len(trail.seen) if trail else 0, TRUE
         for test in loop.conditions:
             if mask & TRUE:
                 mask = (mask & ~TRUE) | by.outcomes(test, context, inner)
-        if not more and mask not in (TRUE, FALSE, UNDEFINED):
+        if mask == FALSE:
+            if trail:
+                del trail.seen[mark:]
+            continue
+        if not more and mask not in (TRUE, UNDEFINED):
             causes.update(context.causes, (DOUBTED,))
-        if mask & UNDEFINED and (rest or not mask & TRUE):
-            reason = context.last_undefined if mask == UNDEFINED else MAYBE
-            yield Undefined(reason), mask, more
         if mask & TRUE and rest:
-            for each, counts, further in bindings(by, rest, context, inner, causes):
+            found = bindings(by, rest, context, inner, causes, asked=asked)
+            for each, counts, further in found:
                 yield each, (mask & ~TRUE) | counts, more or further
         elif mask & TRUE:
             yield inner, mask, more
+        if mask & UNDEFINED and (rest or not mask & TRUE):
+            reason = context.last_undefined if mask == UNDEFINED else MAYBE
+            yield Undefined(reason), mask, more
 
 
-# ---------------------------------------------------------------- what columns decide
+# ---------------------------------------------------------------- what is at hand
 
 
 def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
@@ -427,36 +404,34 @@ def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
     return found
 
 
-def deciding(of: Plan, context: EvalContext, neutral: bool) -> EntitySet:
-    """The entities that can decide a quantifier over the type; the others are `neutral` to it."""
-    columns = _columns(of, context)
+def _at_hand(
+    by: Evaluator, name: str | None, body: Node, wanted: int, context: EvalContext, env: Env
+) -> tuple[Partial, EntitySet | None]:
+    """What an index or columns say of the elements, and which are to be looked at; None: all.
+
+    `name` is an aggregate's; to a quantifier an element matters whose outcome is `wanted`.
+    """
+    of = plan(body, whole_entities=name == "count")
+    is_open = name is not None if of is None else not of.is_closed
+    if is_open and isinstance(body, Comprehension):
+        found = indexed(by, body.loops, body.element, wanted, name, context, env)
+        if found is not None:
+            return found
+    if of is None:
+        return NOTHING, None
+    view, side, entity = context.view(of.side), of.side, of.type
+    every, fields = whole(side, entity, context), context.fields_of(entity)
+    columns = view.columns(entity, fields) if isinstance(view, ColumnarView) else None
     if columns is None:
-        return whole(of.side, of.type, context)
-    return _rest(of, context, lambda: screened(of, columns, context.fields_of(of.type), neutral))
-
-
-def elements(of: Plan, context: EvalContext, name: str) -> tuple[Partial, EntitySet]:
-    """What columns say of the elements of an aggregate, and the entities they cannot speak for."""
-    columns = _columns(of, context)
-    if columns is None:
-        return NOTHING, whole(of.side, of.type, context)
-    partial = summarized(of, columns, context.fields_of(of.type), name)
-    if partial is None:
-        return NOTHING, whole(of.side, of.type, context)
-    return partial, _rest(of, context, lambda: iter(partial.rows))
-
-
-def _columns(of: Plan, context: EvalContext) -> Columns | None:
-    view = context.view(of.side)
-    if not isinstance(view, ColumnarView):
-        return None
-    return view.columns(of.type, context.fields_of(of.type))
-
-
-def _rest(
-    of: Plan, context: EvalContext, rows: Callable[[], Iterator[tuple[Key, Row]]]
-) -> EntitySet:
-    return replace(
-        whole(of.side, of.type, context),
-        entity_refs=lambda: (EntityRef(of.side, of.type, key, row) for key, row in rows()),
+        return NOTHING, every
+    apart = context.apart()
+    of = replace(of, outside=lambda node: by.evaluate(node, apart, env))
+    known, rows = NOTHING, partial(screened, of, columns, fields, wanted == FALSE)
+    if name is not None:
+        summary = summarized(of, columns, fields, name)
+        if summary is None:
+            return NOTHING, every
+        known, rows = summary, partial(iter, summary.rows)
+    return known, replace(
+        every, entity_refs=lambda: (EntityRef(side, entity, key, row) for key, row in rows())
     )

@@ -18,16 +18,21 @@ that must hold (in `all`: fail) for it to matter. Each is of one kind:
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from statediff.contract.evaluation.columnar import NOTHING, Partial
-from statediff.contract.evaluation.relations import comparison_key, exact, finite, plain
+from statediff.contract.evaluation.operations import (
+    comparison_key,
+    exact,
+    finite,
+    is_known,
+    order_of,
+)
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -37,15 +42,12 @@ from statediff.contract.language.context import (
     Env,
     EvalContext,
     Evaluator,
-    Result,
     Undefined,
-    Unknown,
     crowd_of,
 )
 from statediff.contract.language.syntax import (
     And,
     Compare,
-    Comprehension,
     Entities,
     Loop,
     Node,
@@ -97,34 +99,42 @@ def narrowed(
 
     `element` matters where its outcome is `wanted`; None: the loop's conditions alone say.
     """
-    found = _found(by, loop, element, wanted, None, context, env)
-    if found is None:
-        return None
-    record, numbers, run, _ = found
-    chosen = [*numbers, *run.first()] if record.plan.is_whole and element else [*numbers, *run]
-    return record.subset(chosen)
+    found = indexed(by, (loop,), element, wanted, None, context, env)
+    return None if found is None else found[1]
 
 
-def summed(
-    by: Evaluator, name: str, body: Comprehension, context: EvalContext, env: Env
+def indexed(
+    by: Evaluator,
+    loops: tuple[Loop, ...],
+    element: Node | None,
+    wanted: int,
+    name: str | None,
+    context: EvalContext,
+    env: Env,
 ) -> tuple[Partial, EntitySet] | None:
-    """An aggregate over elements that are known to count, and the elements that are not.
+    """What an index says of the elements of an aggregate, and those that are to be looked at.
 
-    None where no index is there, or it leaves something to be asked of each element.
+    Of a quantifier (`name` None) it says nothing more. None where no index is there, or it leaves
+    something to be asked of each element.
     """
-    if len(body.loops) != 1:
+    record = _record(by, loops[0], element, wanted, name, context, env) if len(loops) == 1 else None
+    found = None
+    if record is not None and record.index is not None:
+        found = record.index.ask(by, context, env)
+    if record is None or found is None:
         return None
-    found = _found(by, body.loops[0], body.element, TRUE, name, context, env)
-    if found is None:
-        return None
-    record, numbers, run, undefined = found
-    is_known = record.plan.is_whole and record.plan.element is not None
-    if is_known and name in ("min", "max"):
-        return NOTHING, record.subset([*numbers, *run.extreme(name)])
-    if not is_known or name not in ("count", "sum"):
+    numbers, run, undefined = found
+    plan = record.plan
+    if name is None:
+        is_decided = plan.is_whole and element is not None
+        return NOTHING, record.subset([*numbers, *(run.best() if is_decided else run)])
+    is_counted = plan.is_whole and plan.element is not None
+    if is_counted and name in ("min", "max"):
+        return NOTHING, record.subset([*numbers, *run.best(min if name == "min" else max)])
+    if not is_counted or name not in ("count", "sum"):
         return Partial(undefined=undefined), record.subset([*numbers, *run])
     total = run.total() if name == "sum" else 0
-    return Partial(len(run), total, undefined=undefined), record.subset(numbers)
+    return Partial(run.high - run.low, total, undefined=undefined), record.subset(numbers)
 
 
 def is_related(loop: Loop, element: Node | None, wanted: int) -> bool:
@@ -193,82 +203,61 @@ def _test(node: Node, wanted: int, variable: str) -> _Test | None:
 # ---------------------------------------------------------------- an index and its questions
 
 
+@dataclass
+class _Group:
+    """Elements under one key, sorted by what they compare where an order is asked."""
+
+    numbers: list[int] = field(default_factory=list)
+    places: list[Any] = field(default_factory=list)
+    kept: dict[Any, list[Any]] = field(default_factory=dict)
+
+    def sort(self) -> None:
+        pairs = sorted(zip(self.places, self.numbers, strict=True))
+        self.places, self.numbers = ([pair[side] for pair in pairs] for side in (0, 1))
+
+
+@dataclass(frozen=True)
 class _Run:
-    """Elements that pass every test, in order of what they are sorted by."""
+    """Elements that pass every test: those of a group from its beginning, or to its end."""
 
-    def __init__(self, numbers: list[int], index: _Index, low: int = 0, high: int = -1) -> None:
-        self._numbers = numbers
-        self._index = index
-        self._low, self._high = low, len(numbers) if high < 0 else high
-
-    def __len__(self) -> int:
-        return self._high - self._low
+    group: _Group
+    elements: Mapping[int, Any]
+    """What is counted or added up, by the number of its element."""
+    low: int
+    high: int
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._numbers[self._low : self._high])
-
-    def first(self) -> tuple[int, ...]:
-        """The first of them as the loop has them."""
-        return self._best(min, None)
+        return iter(self.group.numbers[self.low : self.high])
 
     def total(self) -> Fraction:
         """The sum of their elements."""
-        sums = self._kept("sums", self._sums)
-        return sums[self._high] - sums[self._low] if len(self) else Fraction(0)
+        kept = self.group.kept
+        if "sums" not in kept:
+            every = map(self.elements.__getitem__, self.group.numbers)
+            kept["sums"] = list(accumulate(every, initial=Fraction(0)))
+        return kept["sums"][self.high] - kept["sums"][self.low]  # type: ignore[no-any-return]
 
-    def extreme(self, name: str) -> tuple[int, ...]:
-        """The one whose element is the least or greatest; the first of those that are equal."""
-        return self._best(min if name == "min" else max, self._index.elements)
-
-    def _sums(self) -> list[Fraction]:
-        of = self._index.elements
-        return list(accumulate((of[n] for n in self._numbers), initial=Fraction(0)))
-
-    def _best(self, choose: Any, values: dict[int, Any] | None) -> tuple[int, ...]:
-        """By accumulation from whichever end the run reaches."""
-        if not len(self):
+    def best(self, choose: Any = min) -> tuple[int, ...]:
+        """The one whose element is chosen; the first, as the loop has them, of those alike."""
+        if self.low == self.high:
             return ()
+        value, is_up, kept = self.elements.get, self.low == 0, self.group.kept
 
         def better(a: int, b: int) -> int:
-            if values is None or values[a] == values[b]:
-                return min(a, b)
-            return int(choose((a, b), key=values.__getitem__))
+            return min(a, b) if value(a) == value(b) else choose((a, b), key=value)
 
-        if self._low == 0:
-            found = self._kept(("up", choose), lambda: list(accumulate(self._numbers, better)))
-            return (found[self._high - 1],)
-        found = self._kept(
-            ("down", choose), lambda: list(accumulate(reversed(self._numbers), better))
-        )
-        return (found[len(self._numbers) - 1 - self._low],)
-
-    def _kept(self, what: Any, make: Any) -> Any:
-        place = id(self._numbers), what
-        if place not in self._index.kept:
-            self._index.kept[place] = make()
-        return self._index.kept[place]
-
-
-@dataclass
-class _Sorted:
-    """Elements of one kind of order under one key: `values[i]` is what `numbers[i]` compares."""
-
-    pairs: list[tuple[Any, int]] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-
-    def sort(self) -> None:
-        self.pairs.sort()
-        self.values = [value for value, _ in self.pairs]
-        self.numbers = [number for _, number in self.pairs]
+        if is_up not in kept:  # by accumulation from whichever end the run reaches
+            numbers = self.group.numbers if is_up else reversed(self.group.numbers)
+            kept[is_up] = list(accumulate(numbers, better))
+        return (kept[is_up][self.high - 1 if is_up else len(kept[is_up]) - 1 - self.low],)
 
 
 @dataclass
 class _Bucket:
     """The elements under one key of the equalities."""
 
-    numbers: list[int] = field(default_factory=list)
-    by_kind: dict[str, _Sorted] = field(default_factory=dict)
+    whole: _Group = field(default_factory=_Group)
+    by_kind: dict[str, _Group] = field(default_factory=dict)
     reaching: dict[str, list[int]] = field(default_factory=dict)
     """By kind of order ("" none) the elements that come to be compared, as `_note` has them."""
 
@@ -317,7 +306,7 @@ class _Index:
             value = by.evaluate(test.own, apart, env)
             is_undefined = isinstance(value, Undefined) and not apart.causes
             if not (is_undefined and test.kind == "order" and is_joined) and (
-                apart.causes or apart.undefined or not _is_known(value)
+                apart.causes or apart.undefined or not is_known(value)
             ):
                 is_first = not (is_joined or is_asked)
                 self._leave_open(number, is_undefined=is_undefined and is_first)
@@ -326,7 +315,7 @@ class _Index:
             if test.kind == "equality":
                 key.append(comparison_key(value))
                 continue
-            order = _order_of(value)
+            order = order_of(value)
             self._note(self._bucket(key).reaching, order[0], number)
             if not order[0]:
                 return  # compared with anything, it is undefined: one that is says it for all
@@ -334,10 +323,11 @@ class _Index:
             self._leave_open(number, is_undefined=False)
             return
         bucket = self._bucket(key)
-        bucket.numbers.append(number)
+        bucket.whole.numbers.append(number)
         if order is not None:
-            pairs = bucket.by_kind.setdefault(order[0], _Sorted()).pairs
-            pairs.append((order[1], number))
+            group = bucket.by_kind.setdefault(order[0], _Group())
+            group.numbers.append(number)
+            group.places.append(order[1])
 
     def _leave_open(self, number: int, *, is_undefined: bool) -> None:
         """One that is undefined whatever is asked says it for all that are."""
@@ -358,14 +348,14 @@ class _Index:
         if self.plan.element is None or not self.plan.is_whole:
             return True
         value = by.evaluate(self.plan.element, apart, env)
-        if apart.causes or apart.undefined or not _is_known(value):
+        if apart.causes or apart.undefined or not is_known(value):
             return False
         if self.name == "sum":
             if not finite(value):
                 return False
             self.elements[number] = exact(value)
         elif self.name in ("min", "max"):
-            kind, placed = _order_of(value)
+            kind, placed = order_of(value)
             self.kinds.add(kind)
             if not kind or len(self.kinds) > 1:
                 return False
@@ -391,7 +381,7 @@ class _Index:
         apart = context.apart()
         key: list[Any] = []
         order: tuple[_Test, Any] | None = None
-        nothing = _Run([], self)
+        nothing = self._run(_Group())
         for place, test in enumerate(self.plan.tests):
             if test.kind == "own":
                 continue
@@ -407,7 +397,7 @@ class _Index:
                     return numbers, nothing, undefined
                 continue
             value = by.evaluate(test.other, apart, env)
-            if apart.causes or not (isinstance(value, Undefined) or _is_known(value)):
+            if apart.causes or not (isinstance(value, Undefined) or is_known(value)):
                 return None
             if isinstance(value, Undefined):
                 numbers, undefined = self._with(there)
@@ -420,12 +410,12 @@ class _Index:
         if bucket is None:
             return self.open, nothing, self.spared
         if order is None:
-            return self.open, _Run(bucket.numbers, self), self.spared
+            return self.open, self._run(bucket.whole), self.spared
         return self._ordered(bucket, *order)
 
     def _ordered(self, bucket: _Bucket, test: _Test, value: Any) -> tuple[list[int], _Run, int]:
         """Those that compare as the test wants, and the first that has no order with the value."""
-        kind, placed = _order_of(value)
+        kind, placed = order_of(value)
         place = id(bucket), kind
         if place not in self.kept:
             others = (them for each, them in bucket.reaching.items() if each != kind or not kind)
@@ -433,11 +423,13 @@ class _Index:
         numbers, undefined = self._with(self.kept[place])
         of = bucket.by_kind.get(kind) if kind else None
         if of is None:
-            return numbers, _Run([], self), undefined
-        cut = (bisect_left if test.op in ("<", ">=") else bisect_right)(of.values, placed)
-        is_below = test.op in ("<", "<=")
-        run = _Run(of.numbers, self, 0 if is_below else cut, cut if is_below else -1)
-        return numbers, run, undefined
+            return numbers, self._run(_Group()), undefined
+        cut = (bisect_left if test.op in ("<", ">=") else bisect_right)(of.places, placed)
+        ends = (0, cut) if test.op in ("<", "<=") else (cut, len(of.numbers))
+        return numbers, _Run(of, self.elements, *ends), undefined
+
+    def _run(self, group: _Group) -> _Run:
+        return _Run(group, self.elements, 0, len(group.numbers))
 
     def _with(self, undefined: list[int]) -> tuple[list[int], int]:
         """What is always looked at with the first of these, and how many are then not."""
@@ -449,27 +441,6 @@ class _Index:
             self.kept[place] = [*self.open, undefined[0]], self.spared + rest
         found: tuple[list[int], int] = self.kept[place]
         return found
-
-
-def _is_known(value: Result) -> bool:
-    """A value that every comparison decides, by itself and all through."""
-    if isinstance(value, tuple):
-        return all(map(_is_known, value))
-    if isinstance(value, EntityRef):
-        return bool(value.key)
-    return not isinstance(value, (Unknown, Undefined))
-
-
-def _order_of(value: Result) -> tuple[str, Any]:
-    """Which values it has an order with, and its place among them; "" where with none."""
-    value = plain(value)
-    if finite(value):
-        return "number", exact(value)
-    if isinstance(value, str):
-        return "text", value
-    if isinstance(value, datetime):
-        return ("local" if value.tzinfo is None else "instant"), value
-    return ("date", value) if type(value) is date else ("", None)
 
 
 # ---------------------------------------------------------------- the index at hand
@@ -506,23 +477,6 @@ class _Record:
         return replace(self.entity_set, entity_refs=chosen)
 
 
-def _found(
-    by: Evaluator,
-    loop: Loop,
-    element: Node | None,
-    wanted: int,
-    name: str | None,
-    context: EvalContext,
-    env: Env,
-) -> tuple[_Record, list[int], _Run, int] | None:
-    """The loop's record and what its index answers; None without an index, or an answer."""
-    record = _record(by, loop, element, wanted, name, context, env)
-    found = None
-    if record is not None and record.index is not None:
-        found = record.index.ask(by, context, env)
-    return None if record is None or found is None else (record, *found)
-
-
 def _record(
     by: Evaluator,
     loop: Loop,
@@ -540,8 +494,10 @@ def _record(
     if plan is None:
         return None
     entity_set = crowd_of(loop.source, context, env)
-    if entity_set is None or entity_set.entity_refs == ():
+    if entity_set is None:
         return None
+    if isinstance(entity_set.entity_refs, tuple) and len(entity_set.entity_refs) <= INDEXED_AFTER:
+        return None  # to look at all of them costs less
     source = loop.source
     is_listed = not (isinstance(source, Entities) and source.root in ("before", "after", "now"))
     world: tuple[Any, ...] = (

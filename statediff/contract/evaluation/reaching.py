@@ -14,17 +14,16 @@ The walk goes backwards from the goal and is kept, so that asking of many entiti
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from statediff.contract.evaluation.relations import comparison_key
+from statediff.contract.evaluation.operations import comparison_key
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -194,7 +193,7 @@ class _Road:
     def _out_of(self) -> _Index:
         return _Index(self.sources)
 
-    def out_of(self, name: Name) -> Sequence[int]:
+    def out_of(self, name: Name) -> Iterable[int]:
         """The rows that lead away from the entity, in key order."""
         self._asked += 1
         if self._asked > INDEXED_AFTER:
@@ -264,39 +263,24 @@ def _field_cause(entity: str, side: str, field: str, unknown: Unknown) -> Cause:
 
 
 class _Index:
-    """Where each name is in a column, in order."""
+    """Where each name is in a column: its first place, and after each place the next one."""
 
     def __init__(self, names: list[Name]) -> None:
-        self._places: list[int]
-        self._spans: dict[Name, tuple[int, int]]
-        codes, keys = _coded(names)
-        order = np.argsort(codes, kind="stable")
-        sizes = np.bincount(codes, minlength=len(keys))
-        ends = np.cumsum(sizes)
-        self._places = order.tolist()
-        self._spans = dict(
-            zip(keys, zip((ends - sizes).tolist(), ends.tolist(), strict=True), strict=True)
-        )
+        first: dict[Name, int] = {}
+        last = len(names)
+        following = [last] * last
+        for at in range(last - 1, -1, -1):
+            name = names[at]
+            following[at] = first.get(name, last)
+            first[name] = at
+        self._first, self._following, self._last = first, following, last
 
-    def rows(self, name: Name) -> Sequence[int]:
-        """The places of the name."""
-        begin, end = self._spans.get(name, (0, 0))
-        return self._places[begin:end]
-
-
-def _coded(names: list[Name]) -> tuple[Any, list[Name]]:
-    """The column as numbers from 0, and the name that each number stands for."""
-    kinds = set(map(type, names))
-    if kinds in ({int}, {str}):
-        try:
-            column = pa.array(names, pa.int64() if kinds == {int} else pa.string())
-            coded = column.dictionary_encode()
-            return coded.indices.to_numpy(), coded.dictionary.to_pylist()
-        except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
-            pass  # beyond what Arrow holds
-    codes: dict[Name, int] = {}
-    numbers = [codes.setdefault(name, len(codes)) for name in names]
-    return np.array(numbers, dtype=np.int64), list(codes)
+    def rows(self, name: Name) -> Iterator[int]:
+        """The places of the name, in order."""
+        at = self._first.get(name, self._last)
+        while at < self._last:
+            yield at
+            at = self._following[at]
 
 
 # ---------------------------------------------------------------- walks

@@ -1,4 +1,4 @@
-"""Texts, lists and instants made of other values, and lists compared as multisets."""
+"""Texts, lists and instants made of other values, tests on texts, lists compared as multisets."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
+import re2
+
 from statediff.contract.evaluation.gathering import MAYBE, bindings
-from statediff.contract.evaluation.relations import comparison_key, exact, finite
+from statediff.contract.evaluation.operations import comparison_key, distance, exact, finite
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -24,6 +27,7 @@ from statediff.contract.language.context import (
     Undefined,
     Unknown,
 )
+from statediff.contract.language.kinds import compile_regex
 from statediff.contract.language.syntax import Call, Comprehension, Node
 from statediff.model.explanation import Cause, Reason
 from statediff.model.values import ABSENT
@@ -108,6 +112,50 @@ def _instant(name: str, text: str) -> Result:
         except ValueError:
             pass  # a 31st of February, an hour 25
     return Undefined(Reason.NO_INSTANT(function=name))
+
+
+@lru_cache(256)
+def _regex(pattern: str) -> re2._Regexp[str]:
+    return compile_regex(pattern)
+
+
+def apply_test(name: str, arguments: list[Any]) -> bool:
+    """The truth of a test on known values of the right kinds."""
+    a, b = arguments[0], arguments[1]
+    match name:
+        case "contains":
+            return b in a
+        case "mentions":
+            return mentions(a, b)
+        case "starts_with":
+            return bool(a.startswith(b))
+        case "ends_with":
+            return bool(a.endswith(b))
+        case "matches":
+            return _regex(b).fullmatch(a) is not None
+        case "search":
+            return _regex(b).search(a) is not None
+        case "within":
+            return abs(distance(a, b)) <= exact(arguments[2])
+        case _:
+            pass
+    raise ValueError(f"not a test: {name}")
+
+
+def joins(text: str, at: int) -> bool:
+    """Whether a word goes on across the place."""
+    return 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum()
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether the text names it, as it is written and not within a longer word."""
+    at = text.find(name) if name else -1
+    while at >= 0:
+        end = at + len(name)
+        if not joins(text, at) and not joins(text, end):
+            return True
+        at = text.find(name, at + 1)
+    return False
 
 
 # ---------------------------------------------------------------- multisets

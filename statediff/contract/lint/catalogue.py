@@ -338,8 +338,8 @@ _ALL: Final = (
         ),
         (
             "not-replayable",
-            "a copy must suffice that does not show what some source delivers",
-            "write `disclose: reviewer` for the source, or ask for the auditor's copy",
+            "a copy must suffice that does not show what some source delivers, or a field",
+            "write `disclose: reviewer` for the source or field, or ask for the auditor's copy",
         ),
         (
             "opaque-comparison",

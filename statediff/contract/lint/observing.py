@@ -200,21 +200,24 @@ def _history(subject: Subject) -> Iterator[Problem]:
 
 
 def _copies(subject: Subject) -> Iterator[Problem]:
-    """A copy replays only if it shows what every source delivered; unsaid, that is auditors'."""
+    """A copy replays only if it shows all that each source delivered; unsaid, that is auditors'."""
     document = subject.contract.document
     rules = document.evidence
     closed = [
-        source
+        f"what {source} delivers"
         for source in _delivering(subject)
         if source not in rules or rules[source].disclose == "auditor"
     ]
+    closed += [each.what for each in document.exclude if each.disclose == "auditor"]
+    for rule in rules.values():
+        closed += [what for what, tier in rule.fields.items() if tier == "auditor"]
     for verdict, tier in document.replayable.items():
         if tier == "reviewer" and closed:
             yield subject.remark(
                 "not-replayable",
                 ("replayable", verdict),
-                f"a reviewer's copy must suffice for {verdict}, and only auditors see what "
-                f"{', '.join(closed)} delivers",
+                f"a reviewer's copy must suffice for {verdict}, and only auditors see "
+                f"{', '.join(closed)}",
             )
 
 

@@ -24,9 +24,8 @@ from typing import Any, Final
 from statediff.errors import BundleError, InputError, NotReplayable
 from statediff.evidence.canonical import read, write
 from statediff.evidence.disclosure.rules import Disclosure
-from statediff.evidence.documents import answer_document, judgement_document
+from statediff.evidence.documents import answer_document, judgement_document, trace_document
 from statediff.evidence.package import UNDISCLOSED, Bundle
-from statediff.evidence.traces import trace_document
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Finding, Judgement

@@ -19,12 +19,10 @@ from statediff.contract.clauses.alternatives import Alternatives, Branch
 from statediff.contract.clauses.patterns import Pattern
 from statediff.kernel.policy.clauses import ClauseRunner
 from statediff.kernel.policy.derived import may_show
-from statediff.kernel.policy.findings import WHOLE
-from statediff.kernel.policy.fold import kleene
+from statediff.kernel.policy.findings import WHOLE, kleene
 from statediff.kernel.policy.frame import (
     ExplainedDelta,
     ExplanationVote,
-    FrameCoverage,
     explain,
     frame,
     frame_within,
@@ -85,11 +83,12 @@ def _judged(
     bench.begin(f"{branch.name}/frame")
     explanations = explain(explaining, bench.context, more)
     if not contract.frame_is_open:
-        net = FrameCoverage(explaining, explanations)
         kept = partial(may_show, bench.context, bench.moments)
         framed = list(frame(explanations, explaining, bench.context))
         if contract.at_end is None:
-            framed += frame_within(contract, net, bench.context, bench.moments, kept)
+            framed += frame_within(
+                contract, explaining, explanations, bench.context, bench.moments, kept
+            )
         findings += [replace(f, clause=f"{branch.name}/frame") for f in framed]
     findings += bench.findings(branch.require)
     return Judged(branch, kleene([f.truth for f in findings]), tuple(findings), explanations)

@@ -13,7 +13,7 @@ from typing import Final
 from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.contract.evaluation.by_run import undefined_as
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.evaluation.relations import both
+from statediff.contract.evaluation.operations import both
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -26,7 +26,7 @@ from statediff.contract.language.context import (
 from statediff.contract.language.syntax import FieldIs, Node
 from statediff.kernel.policy.every import every
 from statediff.kernel.policy.findings import Telling, at, by_run_as, last, truth_of_mask
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import (
     JudgingContext,
     Match,

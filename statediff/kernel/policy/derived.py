@@ -13,7 +13,7 @@ from typing import Any
 
 from statediff.contract.clauses.derive import Derived
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
-from statediff.contract.evaluation.relations import comparison_key, equal, exact, finite
+from statediff.contract.evaluation.operations import comparison_key, equal, exact, finite
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -26,7 +26,7 @@ from statediff.contract.language.context import (
 )
 from statediff.kernel.policy.findings import last
 from statediff.kernel.policy.frame import ExplanationVote
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import JudgingContext, doubt_causes
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import deciding, shown_entity

@@ -1,12 +1,16 @@
-"""Makes findings, with all that explains them or with their truth alone."""
+"""Makes findings, with all that explains them or with their truth alone, and folds them.
+
+Several admissible matchings (docs/design.md §3, Identity is conservative) are judged one by one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from statediff.contract.binding.bound import Contract
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -16,7 +20,15 @@ from statediff.kernel.policy.witness import cause_code, witness_of
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Label
 from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
-from statediff.model.verdict import Finding, Stage, Truth
+from statediff.model.verdict import (
+    ClauseTruth,
+    Finding,
+    Judgement,
+    Result,
+    Stage,
+    Truth,
+    Verdict,
+)
 
 Said: TypeAlias = Explanation | Callable[[], Explanation]
 """An explanation, or what makes it."""
@@ -178,3 +190,130 @@ def last(undefined: Sequence[Cause]) -> Explanation:
 def by_run_as(section: Stage | None) -> int:
     """The outcome that a condition undefined by the run counts as in a clause of the section."""
     return TRUE if section is Stage.FORBID else FALSE
+
+
+_STAGES: Final = {stage: at for at, stage in enumerate(Stage)}
+_TRUTHS: Final = {Truth.FAILS: 0, Truth.UNKNOWN: 1, Truth.HOLDS: 2}
+_VERDICTS: Final = {
+    Truth.FAILS: Verdict.DIVERGE,
+    Truth.UNKNOWN: Verdict.INCONCLUSIVE,
+    Truth.HOLDS: Verdict.MATCH,
+}
+_WHOLE: Final = ("any_of", "disputed")
+"""Clauses that hold a frame of their own, which uses every identity."""
+
+
+def report_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings as reports show them; those of branches follow what they are part of."""
+
+    def order(finding: Finding) -> tuple[int, bool, int, int]:
+        stage = _STAGES[finding.stage]
+        return _TRUTHS[finding.truth], "/" in finding.clause, stage, finding.rank
+
+    return tuple(sorted(findings, key=order))
+
+
+def kleene(present: Collection[Truth]) -> Truth:
+    """Violation beats unknown beats what holds."""
+    if Truth.FAILS in present:
+        return Truth.FAILS
+    return Truth.UNKNOWN if Truth.UNKNOWN in present else Truth.HOLDS
+
+
+def fold(clauses: Iterable[ClauseTruth]) -> Verdict:
+    """Violation beats unknown beats match. No clause at all is no match."""
+    truths = [entry.truth for entry in clauses]
+    return _VERDICTS[kleene(truths)] if truths else Verdict.INCONCLUSIVE
+
+
+def cleared(clauses: Sequence[ClauseTruth], findings: Iterable[Finding]) -> Sequence[ClauseTruth]:
+    """The clauses without those that hold only as far as the log goes: they clear no call."""
+    if Result.TOOL not in [clause.result for clause in clauses]:
+        return clauses
+    loose = {f.clause for f in findings if f.explanation.reason is Reason.NOTHING_ADMITTED}
+    return tuple(clause for clause in clauses if clause.clause not in loose)
+
+
+def result_of(clauses: Iterable[ClauseTruth], result: Result) -> Verdict | None:
+    """What the clauses of one result come to; None where there are none."""
+    truths = [c.truth for c in clauses if c.result is result]
+    return _VERDICTS[kleene(truths)] if truths else None
+
+
+# ---------------------------------------------------------------- several matchings
+
+
+def combine(
+    contract: Contract,
+    judgements: Sequence[Judgement],
+    ambiguous: Sequence[tuple[str, str]],
+    differ_only_in_opaque_ids: bool,
+) -> Judgement:
+    """The judgement over every admissible matching.
+
+    FAILS in all → FAILS; HOLDS in all → HOLDS where the clause does not use the ambiguous identity
+    or the candidates differ in opaque ids only; else UNKNOWN.
+    """
+    first = judgements[0]
+    if len(judgements) == 1 and not ambiguous:
+        return first
+    clauses: list[ClauseTruth] = []
+    findings = list(first.findings)
+    for entry in first.clauses:
+        truths = {j.truth_of(entry.clause) for j in judgements}
+        used = [pair for pair in ambiguous if _uses(contract, entry, pair[0])]
+        agreed = truths == {Truth.FAILS} or (
+            len(truths) == 1 and (not used or differ_only_in_opaque_ids)
+        )
+        if agreed:
+            clauses.append(entry)
+            continue
+        name, found = used[0] if used else ambiguous[0]
+        why = Reason.IN(place=name, cause=cause(found))
+        is_whole = entry.clause in _WHOLE
+        findings = [
+            f for f in findings if f.clause != entry.clause and not (is_whole and "/" in f.clause)
+        ]
+        findings.append(
+            Finding(
+                entry.clause,
+                FindingCode.IDENTITY_AMBIGUOUS,
+                entry.stage,
+                Truth.UNKNOWN,
+                Reason.NEEDED(cause=why, clause=entry.clause),
+                causes=(why,),
+            )
+        )
+        clauses.append(replace(entry, truth=Truth.UNKNOWN))
+    said = replace(first.explained, findings=report_order(findings))
+    return replace(
+        first,
+        verdict=fold(clauses),
+        clauses=tuple(clauses),
+        tool=result_of(cleared(clauses, findings), Result.TOOL),
+        task=result_of(clauses, Result.TASK),
+        outcome=result_of(clauses, Result.OUTCOME),
+        explain=lambda: said,
+        explain_open=None,
+    )
+
+
+def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
+    """Whether the clause uses the identities of the type: only if its reads say that it does not.
+
+    What an effect clause ranges over is the type it names, beside what it reads.
+    """
+    if entry.stage is Stage.FRAME or entry.clause in _WHOLE:
+        return True
+    if entry.stage is Stage.ANSWER and entry.clause == "answer":
+        return False  # the form of the answer is no matter of any state
+    for rule in contract.effects:
+        if rule.retry_id == entry.clause:
+            return rule.type == type_name
+        if rule.id == entry.clause and rule.type == type_name:
+            return True
+    expressed = (*contract.forbid, *contract.require, *contract.claims, *contract.effects)
+    for clause in (*contract.assertions, *expressed, *contract.derived):
+        if clause.id == entry.clause:
+            return any(read.type == type_name for read in clause.reads)
+    return True

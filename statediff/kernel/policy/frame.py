@@ -4,6 +4,13 @@ Under `history: required` so must be what each transaction of a source changed. 
 explained if a pattern explains it there, if it left what the net change of the place, which is
 explained, left too, or if it is of a field that the system derives and shows what that is at some
 moment of the run.
+
+A counter that the system keeps is explained without a clause: a source says which `db.sequence`
+entity counts the inserts of which type (`EntityType.counter`), and it must be exactly the greater
+of what it was and the highest key that the run created. What it moved beyond that, or back, nothing
+explains: a key that was given and taken back shows in a history, and else nowhere. The creations
+themselves are changes like any other. A forbid clause over `db.sequence` forbids the counter all
+the same.
 """
 
 from __future__ import annotations
@@ -13,25 +20,93 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.kernel.policy.clauses import further, qualified, that_of_all
-from statediff.kernel.policy.counters import NEVER, SURE, KnownMask, explained_counters
 from statediff.kernel.policy.findings import at
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import JudgingContext, Match, doubt_causes, relevant, selects
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import change, first_change, witness_of_place
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op, delta_id
 from statediff.model.explanation import PARTED, Cause, Reason, cause, is_by_agent
-from statediff.model.schema import COUNTERS
+from statediff.model.schema import COUNT, COUNTERS, Schema
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
 from statediff.model.verdict import OF_COUNTERS, Finding, Stage, Truth
+
+
+@dataclass(frozen=True)
+class KnownMask:
+    """An outcome and, where it is open, what it waits for."""
+
+    mask: int
+    causes: frozenset[Cause] = frozenset()
+
+
+SURE: Final = KnownMask(TRUE)
+NEVER: Final = KnownMask(FALSE)
+
+
+def explained_counters(
+    moved: Iterable[Delta], context: JudgingContext, created: Iterable[Delta]
+) -> Iterator[tuple[Delta, KnownMask]]:
+    """Each of the changes of counters that the keys of created entities explain, or may.
+
+    `created` are deltas beside the context's own: those outside Ω, and of transactions.
+    """
+    counted = _counted(context.after.schema)
+    come: dict[str, list[Key]] = {}
+    for each in (*(d for one in context.changes for d in one.deltas), *created):
+        if each.op in COME:
+            come.setdefault(each.type, []).append(each.key)
+    for delta in moved:
+        name = counted.get(delta.key)
+        ends = _ends(delta)
+        if name is None or ends is None:
+            continue
+        keys = come.get(name, [])
+        doubts = [d for d in context.doubts if d.type == name and d.path is None]
+        possible = (keys, *([*keys, key] for key in _unseen(doubts, ends)))
+        if any(_is_exact(ends, each) for each in possible):
+            waiting = frozenset(cause(doubt.cause) for doubt in doubts)
+            yield delta, KnownMask(TRUE | FALSE if waiting else TRUE, waiting)
+
+
+def _counted(schema: Schema) -> dict[tuple[object, ...], str]:
+    return {(t.counter,): t.name for t in schema.types if t.counter is not None}
+
+
+def _ends(delta: Delta) -> tuple[int, int] | None:
+    """What the counter was and is; None where it is no whole number, or is gone."""
+    before: object = 0
+    after: object = ABSENT
+    if delta.op is Op.UPDATE and delta.path == COUNT and not delta.steps:
+        before, after = delta.before, delta.after
+    elif delta.op is Op.CREATE and isinstance(delta.after, Entity):
+        after = dict(delta.after.fields).get(COUNT, ABSENT)
+    if type(before) is not int or type(after) is not int:
+        return None
+    return before, after
+
+
+def _is_exact(ends: tuple[int, int], keys: Iterable[Key]) -> bool:
+    """Whether the counter is what it was, raised to the highest key that came."""
+    before, after = ends
+    listed = [key[0] for key in keys if len(key) == 1]
+    numbers = [key for key in listed if type(key) is int]
+    return bool(numbers) and len(numbers) == len(listed) and after == max(before, *numbers)
+
+
+def _unseen(doubts: Iterable[Doubt], ends: tuple[int, int]) -> Iterator[Key]:
+    """The key that the counter stands at, where a row that has it may be there unseen."""
+    highest = (ends[1],)
+    if any(doubt.key in (None, highest) for doubt in doubts):
+        yield highest
 
 
 class ExplainedDelta(NamedTuple):
@@ -250,30 +325,26 @@ def _explains_any_number(pattern: Pattern) -> bool:
     return pattern.high is None and all(node is None for node in pattern.that.values())
 
 
-@dataclass(frozen=True)
-class FrameCoverage:
-    """The frame at the ends: the patterns that explain, and what they explain there."""
-
-    patterns: Sequence[Pattern]
-    explanations: tuple[ExplainedDelta, ...]
-
-
 Kept: TypeAlias = Callable[[Derived, Key, str], bool]
 """(rule, key, side) → whether the field may show there what the system keeps."""
 
 
 def frame_within(
     contract: Contract,
-    net: FrameCoverage,
+    patterns: Sequence[Pattern],
+    net: tuple[ExplainedDelta, ...],
     context: JudgingContext,
     moments: IntermediateStates,
     kept: Kept,
 ) -> Iterator[Finding]:
-    """The findings of the frame over the transactions of the sources whose history is required."""
+    """The findings of the frame over the transactions of the sources whose history is required.
+
+    `net` is what the patterns explain at the ends.
+    """
     asked = [rule for rule in contract.evidence if rule.needs_history]
     explained = {
         delta_id(e.delta.type, e.delta.key, e.delta.place): e
-        for e in (net.explanations if asked else ())
+        for e in (net if asked else ())
         if e.truth is Truth.HOLDS
     }
     for rule in asked:
@@ -294,9 +365,7 @@ def frame_within(
                 continue
             votes = _votes_within(stretch.context, explained, contract.derived, kept)
             said = chain(votes, counter_votes(stretch.context))
-            found = frame(
-                explain(net.patterns, stretch.context, said), net.patterns, stretch.context
-            )
+            found = frame(explain(patterns, stretch.context, said), patterns, stretch.context)
             within += [at(each, stretch.where) for each in found]
         failing = [each for each in within if each.truth is Truth.FAILS]
         yield from failing or [context.tell.over_the_run(known, within, gaps)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -13,10 +14,8 @@ from statediff.contract.clauses.conduct import Asserted
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.kernel.policy.access import judge_access
-from statediff.kernel.policy.actions import actions
-from statediff.kernel.policy.admission import Refusal
-from statediff.kernel.policy.answers import answer_shape
-from statediff.kernel.policy.attribution.changes import (
+from statediff.kernel.policy.admission import Refusal, answer_shape
+from statediff.kernel.policy.attribution import (
     MARKED_READS,
     NOBODY,
     READS,
@@ -33,13 +32,20 @@ from statediff.kernel.policy.branches import (
 )
 from statediff.kernel.policy.clauses import ClauseRunner, condition
 from statediff.kernel.policy.derived import derived_clause, may_show
-from statediff.kernel.policy.effects import effect
-from statediff.kernel.policy.findings import BRIEF, UNEXPLAINED, WHOLE
-from statediff.kernel.policy.fold import cleared, fold, kleene, metrics, report_order, result_of
+from statediff.kernel.policy.effects import effect, repeated, with_compensation
+from statediff.kernel.policy.findings import (
+    BRIEF,
+    UNEXPLAINED,
+    WHOLE,
+    cleared,
+    fold,
+    kleene,
+    report_order,
+    result_of,
+)
 from statediff.kernel.policy.frame import (
     ExplainedDelta,
     ExplanationVote,
-    FrameCoverage,
     counter_votes,
     explain,
     frame,
@@ -47,17 +53,18 @@ from statediff.kernel.policy.frame import (
     is_parted,
     readings_parted,
 )
-from statediff.kernel.policy.history import commit_order
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
-from statediff.kernel.policy.history.states_after_calls import with_states_after_calls
+from statediff.kernel.policy.history import (
+    ORDER_READS,
+    IntermediateStates,
+    with_states_after_calls,
+)
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.kernel.policy.relation import Changes, changes
-from statediff.kernel.policy.retries import repeated, with_compensation
 from statediff.kernel.policy.run import CallContext
-from statediff.kernel.policy.so_far.for_good import violated_for_good
-from statediff.kernel.policy.steps import step, turn
+from statediff.kernel.policy.so_far import violated_for_good
+from statediff.kernel.policy.steps import actions, step, turn
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta, Diff
+from statediff.model.delta import Delta, Diff, Label
 from statediff.model.explanation import Reason, cause
 from statediff.model.readings import Timeline
 from statediff.model.trace import NO_TRACE, NoAnswer, RunEnding, Trace
@@ -68,6 +75,7 @@ from statediff.model.verdict import (
     Explained,
     Finding,
     Judgement,
+    Metrics,
     Result,
     Stage,
     Truth,
@@ -76,6 +84,8 @@ from statediff.model.view import Ledger, View
 
 NO_INTERMEDIATE_STATES = IntermediateStates()
 LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
+WEIGHTS: Final = {Label.REVERSIBLE: 1, Label.CONDITIONAL: 3, Label.IRREVERSIBLE: 10}
+"""The weight of a change in the forbidden-effect rate [SSD eq. 6]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,9 +324,8 @@ def _framed(trial: _Trial, votes: Iterable[ExplanationVote]) -> _Framed:
     explanations = explain(explaining, context, votes)
     found = [] if contract.frame_is_open else list(frame(explanations, explaining, context))
     if contract.at_end is None and any(map(attrgetter("needs_history"), contract.evidence)):
-        coverage = FrameCoverage(explaining, explanations)
         kept = partial(may_show, context, evidence.moments)
-        found += frame_within(contract, coverage, context, evidence.moments, kept)
+        found += frame_within(contract, explaining, explanations, context, evidence.moments, kept)
     for refusal in evidence.refusals:
         if cause(refusal.cause).code is FindingCode.EVIDENCE_MISSING:
             found.append(_must_report(refusal))
@@ -379,7 +388,7 @@ def _conduct(trial: _Trial) -> list[Finding]:
         trial.evidence.begin(clause.id)
         trial.evidence.hear(clause.reads)
         if run.moments.order.made and len(run.moments.moving(clause.states_read)) > 1:
-            trial.evidence.hear(commit_order.READS)
+            trial.evidence.hear(ORDER_READS)
 
     findings: list[Finding] = []
     for assertion in contract.steps:
@@ -522,6 +531,49 @@ def _clauses(contract: Contract, findings: Iterable[Finding]) -> tuple[ClauseTru
 
 _clause: Final = lru_cache(4096)(ClauseTruth)
 """The same clauses have the same truths in most runs."""
+
+
+def metrics(
+    contract: Contract,
+    diff: Diff,
+    findings: tuple[Finding, ...],
+    explanations: tuple[ExplainedDelta, ...],
+    context: JudgingContext,
+) -> Metrics:
+    """Precision and recall over what was required, and the forbidden-effect rate.
+
+    They are the numbers of [SSD eqs. 5–6], by the reading of docs/design.md §3. What is only
+    allowed does not count against precision. An entity counts once for recall, up to the number
+    required, however many of its fields changed.
+    """
+    required = {p.id for p in contract.require}
+    explained = [e for e in explanations if required & set(e.by)]
+    violations = {
+        i
+        for f in findings
+        if f.truth is Truth.FAILS and f.stage in (Stage.FORBID, Stage.FRAME)
+        for i in f.deltas
+    }
+    counted = [
+        e for e in explanations if required & set(e.by) or not e.by or e.delta.id in violations
+    ]
+    precision = Fraction(len(explained), len(counted)) if counted else None
+    wanted = reached = 0
+    truths = {f.clause: f.truth for f in findings if f.stage is Stage.REQUIRE}
+    for clause in contract.require:
+        if isinstance(clause, Pattern) and not clause.is_every:
+            wanted += clause.low
+            reached += min(clause.low, sum(m.holds for m in context.matches(clause)))
+        else:
+            wanted += 1
+            reached += truths.get(clause.id) is Truth.HOLDS
+    recall = Fraction(reached, wanted) if wanted else None
+    # What ν hides is no delta, unless a forbid clause matches it all the same.
+    hidden = (h.delta for h in diff.hidden if not h.by_boundary and h.delta.id in violations)
+    deltas = (*diff.deltas, *hidden)
+    total = sum(WEIGHTS[d.label] for d in deltas)
+    harmful = sum(WEIGHTS[d.label] for d in deltas if d.id in violations)
+    return Metrics(precision, recall, Fraction(harmful, max(1, total)))
 
 
 def label(contract: Contract, diff: Diff) -> Diff:

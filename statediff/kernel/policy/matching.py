@@ -17,7 +17,7 @@ from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.by_run import undefined_as
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.evaluation.relations import both
+from statediff.contract.evaluation.operations import both
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -32,7 +32,7 @@ from statediff.contract.language.context import (
     Unknown,
 )
 from statediff.contract.language.syntax import Read
-from statediff.kernel.policy.attribution.changes import NOBODY, Attribution
+from statediff.kernel.policy.attribution import NOBODY, Attribution
 from statediff.kernel.policy.findings import WHOLE, Telling, by_run_as
 from statediff.kernel.policy.references import forbidden, has_relation
 from statediff.kernel.policy.relation import (

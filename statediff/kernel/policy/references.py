@@ -11,8 +11,14 @@ from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from statediff.contract.clauses.patterns import Pattern
-from statediff.contract.evaluation.operations import captured_key
-from statediff.contract.evaluation.relations import both, comparison_key, negate, relate, settle
+from statediff.contract.evaluation.operations import (
+    both,
+    captured_key,
+    comparison_key,
+    negate,
+    relate,
+    settle,
+)
 from statediff.contract.language.context import (
     FALSE,
     TRUE,

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.by_run import is_by_run, is_written
 from statediff.contract.evaluation.evaluate import evaluate
-from statediff.contract.evaluation.operations import field_value
-from statediff.contract.evaluation.relations import comparison_key, finite, relate, settle
+from statediff.contract.evaluation.operations import (
+    comparison_key,
+    field_value,
+    is_known,
+    order_of,
+    relate,
+    settle,
+)
 from statediff.contract.language.context import (
     FALSE,
     EntityRef,
@@ -234,11 +237,6 @@ class Group(Generic[Subject]):
         return known
 
 
-_SCALARS: Final = (
-    *(int, str, bool, type(None), float, Decimal, Fraction, bytes, datetime, date, Absent),
-)  # fmt: skip
-
-
 class _Field(NamedTuple):
     """Members by what a field of theirs is; those of which it is not known are open."""
 
@@ -256,7 +254,7 @@ def _field(values: Iterable[list[Result]], make: Callable[[Result], Any]) -> _Fi
     open_: list[int] = []
     for number, forms in enumerate(values):
         there = [value for value in forms if value is not _NOWHERE]
-        if not all(isinstance(value, _SCALARS) for value in there):
+        if not all(map(is_known, there)):
             open_.append(number)
         elif len(there) == 1:
             found.setdefault(make(there[0]), []).append(number)
@@ -266,13 +264,8 @@ def _field(values: Iterable[list[Result]], make: Callable[[Result], Any]) -> _Fi
     return _Field(found, open_)
 
 
-def _kind(value: Result) -> object:
-    """Values of one kind have an order; None: it has an order with none."""
-    if finite(value) or (isinstance(value, float) and value == value):  # noqa: PLR0124 - no NaN
-        return Decimal
-    if isinstance(value, datetime):
-        return datetime, value.tzinfo is None
-    return type(value) if type(value) in (str, date) else None
+def _kind(value: Result) -> str:
+    return order_of(value)[0]
 
 
 # ---------------------------------------------------------------- what a pattern asks
@@ -361,11 +354,10 @@ def _wanted(test: _Test, context: EvalContext) -> tuple[Any, ...] | None:
     """Keys of the values, or the kind, that are asked for; None where that is not decided."""
     value = evaluate(test.value, context, {})
     if test.op in ("in", "not in"):
-        is_known = isinstance(value, tuple) and all(isinstance(each, _SCALARS) for each in value)
-        return tuple({comparison_key(each) for each in value}) if is_known else None
-    if not isinstance(value, _SCALARS):
+        is_list = isinstance(value, tuple) and is_known(value)
+        return tuple({comparison_key(each) for each in value}) if is_list else None
+    if not is_known(value):
         return None
     if test.op in _ORDER:
-        kind = _kind(value)
-        return None if kind is None else (kind,)
+        return (_kind(value),) if _kind(value) else None
     return (comparison_key(value),)

@@ -23,7 +23,7 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.syntax import Node, Read
 from statediff.kernel.policy.findings import WHOLE, last
-from statediff.kernel.policy.history.intermediate_states import IntermediateStates
+from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.kernel.policy.witness import call_row, deciding
 from statediff.model.batches import Row

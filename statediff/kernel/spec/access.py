@@ -20,10 +20,9 @@ from statediff.contract.clauses.visibility import (
     key_part,
 )
 from statediff.contract.language.syntax import Node
-from statediff.kernel.spec.by_run import settled
 from statediff.kernel.spec.changes import HOLDS, UNKNOWN, Decided, fails
 from statediff.kernel.spec.conduct import holds_unless, own_word
-from statediff.kernel.spec.expressions import outcomes, value
+from statediff.kernel.spec.expressions import outcomes, settled, value
 from statediff.kernel.spec.history import Run
 from statediff.kernel.spec.values import (
     FALSE,

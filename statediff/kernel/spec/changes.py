@@ -1,7 +1,8 @@
 """The changes of a run, and the patterns that match them (docs/design.md §4).
 
 The relation of changes is given: what differs under ν and Ω, what hides a difference, and who made
-it, other stages find.
+it, other stages find. The operations that an entity underwent follow from its two rows; that is of
+entities with a key of which everything was observed.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from operator import or_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from statediff.contract.clauses.patterns import Pattern
-from statediff.kernel.spec.by_run import is_by_run, is_written, settled
-from statediff.kernel.spec.expressions import value
+from statediff.kernel.spec.expressions import is_by_run, is_written, settled, value
 from statediff.kernel.spec.values import (
     FALSE,
     NO_VALUE,
@@ -35,11 +35,58 @@ from statediff.kernel.spec.values import (
     quantify,
     relate,
 )
+from statediff.model.batches import Row
 from statediff.model.codes import FindingCode, Stage, Truth
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.paths import FieldPath, at, is_ambiguous
-from statediff.model.schema import Schema
-from statediff.model.values import ABSENT, Absent, Digested, Excluded, Key, Unobserved, key_order
+from statediff.model.schema import EntityType, Schema, marks_deletion
+from statediff.model.values import (
+    ABSENT,
+    Absent,
+    Digested,
+    Excluded,
+    Key,
+    Unobserved,
+    key_order,
+    same,
+)
+
+Operations: TypeAlias = frozenset[tuple[Op, str]]
+"""Each operation and the field that it changed, empty for the whole entity."""
+
+NONE: Operations = frozenset()
+
+
+def operations(entity: EntityType, old: Row | None, new: Row | None) -> Operations:
+    """All that happened to the entity: its row came, went or is another, and its mark moved."""
+    came, went = (Op.LINK, Op.UNLINK) if entity.is_association else (Op.CREATE, Op.DELETE)
+    if old is None and new is None:
+        return NONE
+    if old is None:
+        return frozenset({(came, "")} | ({(went, "")} if _is_marked(entity, new) else set()))
+    if new is None:  # what was deleted already is not deleted again: its mark goes
+        mark = entity.deleted_when or ""
+        return frozenset({(Op.UPDATE, mark) if _is_marked(entity, old) else (went, "")})
+    differing = {
+        name for name in entity.by_name if not same(old.get(name, ABSENT), new.get(name, ABSENT))
+    }
+    if any(_has(old, name) and _has(new, name) for name in differing & entity.immutable):
+        return operations(entity, old, None) | operations(entity, None, new)
+    is_marked = _is_marked(entity, old), _is_marked(entity, new)
+    if is_marked[0] is is_marked[1]:
+        return frozenset((Op.UPDATE, name) for name in differing)
+    edits = {(Op.UPDATE, name) for name in differing if name != entity.deleted_when}
+    return frozenset(edits | {(went if is_marked[1] else came, "")})
+
+
+def _is_marked(entity: EntityType, row: Row | None) -> bool:
+    mark = entity.deleted_when
+    return mark is not None and row is not None and marks_deletion(row.get(mark, ABSENT))
+
+
+def _has(row: Row, name: str) -> bool:
+    return not isinstance(row.get(name, ABSENT), Absent)
+
 
 COME: Final = frozenset({Op.CREATE, Op.LINK})
 GONE: Final = frozenset({Op.DELETE, Op.UNLINK})

@@ -1,20 +1,25 @@
 """Clauses over two states and their changes: bounds on how many match, and what holds of them.
 
-A pattern has an interval of how many changes match: those that do, and those that may.
+A pattern has an interval of how many changes match: those that do, and those that may. The frame
+holds where every change is explained (docs/design.md §3); each clause has a vote for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from functools import reduce
 from operator import or_
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from statediff.contract.clauses.derive import Derived
+from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.contract.language.syntax import Node
-from statediff.kernel.spec.by_run import settled
 from statediff.kernel.spec.changes import (
+    COME,
+    GONE,
     HOLDS,
     UNKNOWN,
     Case,
@@ -27,24 +32,34 @@ from statediff.kernel.spec.changes import (
     further,
     is_about,
     matches,
+    possible,
+    selects,
+    ways,
 )
-from statediff.kernel.spec.expressions import outcomes
+from statediff.kernel.spec.expressions import outcomes, settled, value
 from statediff.kernel.spec.values import (
     FALSE,
+    NO_VALUE,
     OPEN,
     TRUE,
     UNDEFINED,
     Crowd,
     Env,
+    Result,
+    Some,
     Thing,
     Truths,
     World,
     both,
+    is_finite,
+    likeness,
+    without_undefined,
 )
 from statediff.model.codes import FindingCode, Stage, Truth
-from statediff.model.delta import Doubt
+from statediff.model.delta import Delta, Doubt, Entity, Op
+from statediff.model.explanation import PARTED
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Map, Unobserved, key_order
+from statediff.model.values import ABSENT, Digested, Key, Map, Unobserved, is_value, key_order
 from statediff.model.verdict import Verdict
 
 # ---------------------------------------------------------------- that
@@ -219,3 +234,210 @@ def verdict(clauses: Iterable[Truth]) -> Verdict:
     if Truth.FAILS in truths:
         return Verdict.DIVERGE
     return Verdict.MATCH if truths == {Truth.HOLDS} else Verdict.INCONCLUSIVE
+
+
+# ---------------------------------------------------------------- the frame
+
+
+class Vote(NamedTuple):
+    """A clause's word on whether it explains a delta."""
+
+    delta: Delta
+    mask: Truths
+
+
+def votes_of(p: Pattern, case: Case) -> Iterator[Vote]:
+    """The deltas that the pattern explains, or may, and the rows that go with what it matches.
+
+    A require clause explains whatever it matches; an allow clause nothing beyond `count` and
+    `that`.
+    """
+    found, bound = matches(p, case, case.changes), TRUE
+    if p.section is not Stage.REQUIRE:
+        doubts = doubts_about(p, case)
+        found = qualify(p, found, doubts, case)
+        if p.high is not None:
+            is_within = len(found) + further(p, found, doubts) <= p.high
+            is_beyond = sum(m.mask == TRUE for m in found) > p.high
+            bound = FALSE if is_beyond else TRUE if is_within else OPEN
+        if not p.speaks_of_each and bound != FALSE:
+            that = truths_of_that(p, found, doubts, case)
+            bound = FALSE if that == FALSE else bound if that == TRUE else OPEN
+    for match in found:
+        for delta in match.change.deltas:
+            yield Vote(delta, _all_of(match.mask, _covers(p, delta, case), bound))
+
+
+def _all_of(mask: Truths, covers: Truths, bound: Truths) -> Truths:
+    if FALSE in (covers, bound):
+        return FALSE
+    return TRUE if mask == covers == bound == TRUE else OPEN
+
+
+def _covers(p: Pattern, delta: Delta, case: Case) -> Truths:
+    """The paths that the pattern selects include the delta's, and its principal made it."""
+    made = TRUE if p.by is None else case.made_by(delta, p.by)
+    if made != TRUE or p.fields is None:
+        return made
+    if delta.op is Op.UPDATE:
+        return TRUE if selects(p, delta) else FALSE
+    if p.names_fields and delta.is_of_mark:
+        mark = case.schema.by_name[delta.type].deleted_when
+        return TRUE if mark is not None and p.selects(mark, ()) else FALSE
+    whole = delta.after if delta.op in COME else delta.before
+    if not p.names_fields or not isinstance(whole, Entity):
+        return TRUE
+    key = case.schema.by_name[delta.type].key
+    outside = [c for n, c in whole.fields if n not in key and not p.selects(n, (), c)]
+    if any(isinstance(c, Digested) or (c is not None and is_value(c)) for c in outside):
+        return FALSE
+    return OPEN if any(isinstance(c, Unobserved) for c in outside) else TRUE
+
+
+def explanations(patterns: Sequence[Pattern], case: Case, more: Iterable[Vote] = ()) -> list[Vote]:
+    """The deltas of the case: TRUE by some vote, open by any that is not FALSE, else FALSE."""
+    said: dict[int, Truths] = {}
+    for delta, mask in (*(vote for p in patterns for vote in votes_of(p, case)), *more):
+        held = said.get(id(delta), FALSE)
+        said[id(delta)] = TRUE if TRUE in (mask, held) else held | mask
+    return [Vote(d, said.get(id(d), FALSE)) for c in case.changes for d in c.deltas]
+
+
+def decide_frame(
+    patterns: Sequence[Pattern], case: Case, more: Iterable[Vote] = ()
+) -> list[Decided]:
+    """Every delta is explained, and every delta that there may be beside them."""
+    masks = [mask for _, mask in explanations(patterns, case, more)]
+    found = [fails(FindingCode.READINGS_PARTED) for d in case.doubts if is_parted(d)]
+    found += [fails(FindingCode.UNEXPLAINED_CHANGE) for mask in masks if mask == FALSE]
+    sure = [
+        p
+        for p in patterns
+        if p.section is Stage.REQUIRE or (p.high is None and not any(p.that.values()))
+    ]
+    is_open = any(
+        not is_parted(d) and all(possible(p, d, case) != TRUE for p in sure) for d in case.doubts
+    )
+    found += [UNKNOWN] if is_open or any(mask not in (TRUE, FALSE) for mask in masks) else []
+    return found or [HOLDS]
+
+
+def is_parted(doubt: Doubt) -> bool:
+    """Readings of the place agreed before the run, and contradict each other after it."""
+    return doubt.cause.partition(": ")[0] == PARTED
+
+
+# ---------------------------------------------------------------- effects and derived fields
+
+
+def decide_effect(rule: BoundEffect, case: Case) -> Decided | None:
+    """Λ: every such change is authorized; None where the rule asks for no authorization."""
+    if rule.authorized_by is None and rule.actor is None:
+        return None
+    kind = [c for c in case.everything if c.type == rule.type and c.op in rule.operations]
+    certain = [_is_approved(rule, case, *case.sides(c)) for c in kind]
+    doubted = [d for d in case.doubts if d.type == rule.type]
+    perhaps = [
+        _is_approved(rule, case, *w) for d in doubted for w in ways(d, rule.operations, case)
+    ]
+    if FALSE in certain:
+        return fails(FindingCode.UNAUTHORIZED_EFFECT)
+    return HOLDS if all(mask == TRUE for mask in (*certain, *perhaps)) else UNKNOWN
+
+
+def _is_approved(rule: BoundEffect, case: Case, it: Result, new: Result | None) -> Truths:
+    """The effect is authorized, and in the right name."""
+    env: Env = {"it": it, "new": ABSENT if new is None else new}
+    found = TRUE
+    for node in (rule.authorized_by, rule.actor):
+        if node is not None and found != FALSE:
+            found = both(found, settled(node, case.world, env, FALSE))
+    return found
+
+
+def decide_derived(rule: Derived, case: Case) -> tuple[Decided, list[Vote]]:
+    """A field that the system keeps equals its expression, or moved exactly as that moved.
+
+    Its change is explained where it is kept and, of what was there before, the expression moved.
+    """
+    own = [c for c in case.changes if c.type == rule.type]
+    come = {key_order(c.key) for c in own if c.op in COME}
+    kept: dict[Any, Truths] = {}
+    for key in _derived_of(rule, case):
+        is_new = key_order(key) in come
+        then = None if is_new else then_of(rule.type, key, case)
+        kept[key_order(key)] = _is_kept(rule, case, case.thing(1, rule.type, key), then)
+    votes = []
+    for change in own:
+        mask = kept.get(key_order(change.key), FALSE)
+        then = then_of(rule.type, change.key, case)
+        if mask == TRUE and then is not None and key_order(change.key) not in come:
+            mask = _has_moved(rule, case, then, case.thing(1, rule.type, change.key))
+        mask = without_undefined(mask)
+        is_update = change.op is Op.UPDATE
+        votes += [Vote(d, mask) for d in change.deltas if is_update and rule.keeps(d)]
+    wrong = [mask for _, mask in sorted(kept.items()) if not mask & TRUE]
+    if wrong:
+        is_undefined = wrong[0] == UNDEFINED
+        return fails(FindingCode.UNDEFINED if is_undefined else FindingCode.DERIVED_WRONG), votes
+    is_open = any(d.type == rule.type and d.key is None for d in case.doubts)
+    is_known = not is_open and all(mask == TRUE for mask in kept.values())
+    return (HOLDS if is_known else UNKNOWN), votes
+
+
+def _derived_of(rule: Derived, case: Case) -> Iterator[Key]:
+    """The entities after the run of which something that the rule reads changed, or may have."""
+    reads = {read.type for read in rule.reads}
+    doubts = [d for d in case.doubts if d.type in reads]
+    own = [c for c in case.changes if c.type == rule.type]
+    gone = {key_order(c.key) for c in own if c.op in GONE}
+    gone -= {key_order(c.key) for c in own if c.op in COME or any(map(rule.keeps, c.deltas))}
+    touched = {key_order(c.key): c.key for c in own}
+    touched |= {key_order(d.key): d.key for d in doubts if d.type == rule.type and d.key}
+    if not rule.is_row_local and (doubts or any(c.type in reads for c in case.changes)):
+        table = case.world.table(case.ends[1], rule.type)
+        touched |= {order: key for order, (key, _) in table.rows.items()}
+    yield from (key for order, key in touched.items() if order not in gone)
+
+
+def then_of(name: str, key: Key, case: Case) -> Thing | None:
+    """The entity before the run; None where it was not there."""
+    found = case.thing(0, name, key)
+    may_be = found.row is not None or case.world.table(case.ends[0], name).may_miss(key)
+    return found if may_be else None
+
+
+def _is_kept(rule: Derived, case: Case, now: Thing, then: Thing | None) -> Truths:
+    mask = outcomes(rule.after, case.world, {"it": now})
+    if mask == TRUE or then is None:
+        return mask
+    new = [value(n, case.world, {"it": now}) for n in (rule.after.left, rule.after.right)]
+    old = [value(n, case.world, {"it": then}) for n in (rule.before.left, rule.before.right)]
+    moved = moved_alike((old[0], new[0]), (old[1], new[1]))
+    return TRUE if moved == TRUE else mask | moved & TRUE
+
+
+def moved_alike(of_field: tuple[Result, Result], of_rule: tuple[Result, Result]) -> Truths:
+    """The field moved exactly as the expression did; where that is undefined, it stayed."""
+    every = (*of_field, *of_rule)
+    if any(isinstance(part, Some) for part in every):
+        return OPEN
+    stayed = likeness(of_field[0]) == likeness(of_field[1])
+    if NO_VALUE in of_rule:
+        alike = stayed and of_rule == (NO_VALUE, NO_VALUE)
+    elif all(map(is_finite, every)):
+        (a, b), (x, y) = (tuple(map(Fraction, pair)) for pair in (of_field, of_rule))
+        alike = b - a == y - x
+    else:
+        alike = stayed and likeness(of_rule[0]) == likeness(of_rule[1])
+    return TRUE if alike else FALSE
+
+
+def _has_moved(rule: Derived, case: Case, then: Thing, now: Thing) -> Truths:
+    """The expression moved: who put right a field that was not kept was not the system."""
+    was = value(rule.before.right, case.world, {"it": then})
+    is_now = value(rule.after.right, case.world, {"it": now})
+    if isinstance(was, Some) or isinstance(is_now, Some):
+        return OPEN
+    is_same = NO_VALUE not in (was, is_now) and likeness(was) == likeness(is_now)
+    return FALSE if is_same else TRUE

@@ -1,9 +1,13 @@
-"""The truths of a condition and the value of an expression, by rows (docs/design.md §3)."""
+"""The truths of a condition and the value of an expression, by rows (docs/design.md §3).
+
+`reaches` asks whether a chain of hops leads from one entity to another, in one state. A condition
+is undefined by the run where what makes it so is a value that the run wrote.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from statediff.contract.language.syntax import (
     TEXT,
@@ -33,6 +37,7 @@ from statediff.contract.language.syntax import (
     RunOf,
     ScalarT,
     Variable,
+    children,
 )
 from statediff.kernel.spec.functions import (
     FUNCTIONS,
@@ -51,7 +56,6 @@ from statediff.kernel.spec.functions import (
     truths_of_test,
     unique,
 )
-from statediff.kernel.spec.paths import reaches
 from statediff.kernel.spec.values import (
     FALSE,
     NO_VALUE,
@@ -71,7 +75,9 @@ from statediff.kernel.spec.values import (
     as_condition,
     as_stored,
     both,
+    is_finite,
     is_nothing,
+    likeness,
     may,
     opposite,
     over_items,
@@ -79,9 +85,80 @@ from statediff.kernel.spec.values import (
     quantify,
     relate,
 )
+from statediff.model.batches import Row
+from statediff.model.paths import Steps, at, is_ambiguous
 from statediff.model.schema import Kind
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Absent, Unobserved, key_order
+from statediff.model.values import ABSENT, Absent, Excluded, Key, Map, Unobserved, key_order, same
+
+_ANY: Final = object()
+"""Every entity of a type, seen or not."""
+_UNSEEN: Final = object()
+"""Every entity of a type of which no row is known."""
+
+
+def _end(row: Row, key: Key, name: str) -> Any:
+    """The end of a hop in a row: a key, _ANY where it was not observed, None where it is none."""
+    held = row.get(name, ABSENT) if name else (key[0] if len(key) == 1 else key)
+    if isinstance(held, Unobserved | Excluded):
+        return _ANY
+    return None if is_nothing(held) else likeness(held)
+
+
+def reaches(node: Reaches, start: Result, goal: Result, world: World) -> Truths:
+    """True where some chain of hops leads from one to the other; an entity reaches itself."""
+    if any(is_nothing(end) or isinstance(end, NoValue) for end in (start, goal)):
+        return UNDEFINED
+    ends = [Some(null=False) if isinstance(e, Thing) and not e.key else e for e in (start, goal)]
+    some = [end for end in ends if isinstance(end, Some)]
+    if some:
+        return may(be_undefined=any(end.null or end.undefined for end in some))
+    rows = [
+        (hop, _end(row, key, hop.source), _end(row, key, hop.target))
+        for hop in node.hops
+        for key, row in world.table(start.side, hop.entity).rows.values()
+    ]
+    sure = [row for row in rows if _ANY not in row]
+    gaps = [h for h in node.hops if not world.table(start.side, h.entity).is_complete]
+    first, last = (start.type, likeness(start)), (goal.type, likeness(goal))
+    if last in _closure(first, sure, [], {}):
+        return TRUE
+    # Of a type whose rows are hops: those of which all is known. Any other may be one unseen.
+    known = {
+        hop.entity: {one if not hop.source else two for h, one, two in sure if h is hop}
+        for hop in node.hops
+        if "" in (hop.source, hop.target)
+    }
+    reached = _closure(first, rows, gaps, known)
+    return OPEN if _is_in(reached, last, known) else FALSE
+
+
+def _is_in(reached: set[Any], place: tuple[str, Any], known: Mapping[str, set[Any]]) -> bool:
+    name, key = place
+    if key is _ANY:
+        return any(type_name == name for type_name, _ in reached)
+    is_unseen = (name, _UNSEEN) in reached and key not in known.get(name, ())
+    return place in reached or (name, _ANY) in reached or is_unseen
+
+
+def _closure(
+    first: tuple[str, Any], rows: list[Any], gaps: list[Any], known: Mapping[str, set[Any]]
+) -> set[Any]:
+    """The least set that holds the start and whatever a row, or an unseen one, leads to from it."""
+    found = {first}
+    while True:
+        more = {
+            (hop.target_type, target)
+            for hop, source, target in rows
+            if None not in (source, target) and _is_in(found, (hop.source_type, source), known)
+        }
+        for hop in gaps:
+            here = {key for name, key in found if name == hop.source_type}
+            unseen = here if hop.source else here - known[hop.entity]
+            more |= {(hop.target_type, _ANY if hop.target else _UNSEEN)} if unseen else set()
+        if more <= found:
+            return found
+        found |= more
 
 
 def outcomes(node: Node, world: World, env: Env) -> Truths:
@@ -389,3 +466,149 @@ def value(node: Node, world: World, env: Env) -> Result:  # noqa: C901 - a case 
     if mask in (TRUE, FALSE, UNDEFINED):
         return NO_VALUE if mask == UNDEFINED else mask == TRUE
     return Some(null=False, undefined=bool(mask & UNDEFINED))
+
+
+_ROOTS = ("created", "updated", "deleted", "linked", "unlinked")
+
+
+def settled(node: Node, world: World, env: Env, by_run: Truths) -> Truths:
+    """The truths of a condition; one that is undefined by the run has `by_run`."""
+    mask = outcomes(node, world, env)
+    return by_run if mask == UNDEFINED and is_by_run(node, world, env) else mask
+
+
+def is_by_run(node: Node, world: World, env: Env) -> bool:
+    """True where the run wrote what makes the condition, or the value, certainly undefined."""
+    match node:
+        case And(parts=parts) | Or(parts=parts):
+            goes_on = TRUE if isinstance(node, And) else FALSE
+            masks = ((part, outcomes(part, world, env)) for part in parts)
+            part, mask = next((p, m) for p, m in masks if m != goes_on)
+            return mask == UNDEFINED and is_by_run(part, world, env)
+        case Not(child=child):
+            return is_by_run(child, world, env)
+        case Call(name=name, arguments=(Comprehension() as body, *_)):
+            return _in_elements(name, body, world, env)
+        case _:
+            pass
+    operands = [part for part in children(node) if not isinstance(part, Entities)]
+    found = [(part, value(part, world, env)) for part in operands]
+    if any(each is NO_VALUE for _, each in found):
+        return any(is_by_run(part, world, env) for part, each in found if each is NO_VALUE)
+    if isinstance(node, FieldOf | AnswerOf):
+        return _is_written(node, world, env)
+    known = [part for part, each in found if not isinstance(each, Some)]
+    blamed = [part for part, each in found if is_nothing(each)] or known
+    return any(_is_written(part, world, env) for part in blamed)
+
+
+def _in_elements(name: str, body: Comprehension, world: World, env: Env) -> bool:
+    """It is so in an element; or all of them together have no least or greatest."""
+    written, has_nothing = [], False
+    for node, inner in _parts(body, body.loops, world, env):
+        is_element = node is body.element
+        if name in ("all", "any") or not is_element:
+            mask = outcomes(node, world, inner) if is_element else UNDEFINED
+            if mask == UNDEFINED and is_by_run(node, world, inner):
+                return True
+            continue
+        found = value(node, world, inner)
+        if found is NO_VALUE and is_by_run(node, world, inner):
+            return True
+        if found is NO_VALUE or isinstance(found, Some) or name not in ("sum", "min", "max"):
+            continue
+        written.append(_is_written(node, world, inner))
+        is_wrong = is_nothing(found) or (name == "sum" and not is_finite(found))
+        if is_wrong and written[-1]:
+            return True
+        has_nothing |= is_nothing(found)
+    if name not in ("min", "max") or has_nothing:
+        return False
+    return any(written) if written else _are_changed(body.loops, world)
+
+
+def _parts(
+    body: Comprehension, loops: tuple[Loop, ...], world: World, env: Env
+) -> Iterator[tuple[Node, Env]]:
+    """The element of each that certainly counts, and conditions and lists that are undefined."""
+    loop, *rest = loops
+    for item, may_be_more in items_of(loop.source, world, env):
+        if item is NO_VALUE and not may_be_more:
+            yield loop.source, env
+        if item is NO_VALUE or may_be_more:
+            continue
+        inner = {**env, loop.name: item, f"{loop.name} of": (loop.source, env)}
+        masks = ((test, outcomes(test, world, inner)) for test in loop.conditions)
+        test, mask = next(((t, m) for t, m in masks if m != TRUE), (None, TRUE))
+        if test is not None:
+            yield from [(test, inner)] if mask == UNDEFINED else []
+        elif rest:
+            yield from _parts(body, tuple(rest), world, inner)
+        else:
+            yield body.element, inner
+
+
+def _is_written(node: Node, world: World, env: Env) -> bool:
+    """True where the run wrote a value that the expression is made of."""
+    match node:
+        case FieldOf(entity=holder):
+            held = value(holder, world, env)
+            if isinstance(held, Thing):
+                return is_written(held, node.field, node.part, world)
+            return is_nothing(held) and _is_written(holder, world, env)
+        case Follow(reference=reference, type=EntityT(type=name)):
+            held, key = value(reference.entity, world, env), value(reference, world, env)
+            is_gone = isinstance(held, Thing) and _is_gone(held.side, name, (key,), world)
+            return is_gone or _is_written(reference, world, env)
+        case Lookup(collection=Entities(root=root, entity=name), keys=keys):
+            key = tuple(value(part, world, env) for part in keys)
+            is_gone = _is_gone(root, name, key, world)
+            return is_gone or any(_is_written(part, world, env) for part in keys)
+        case AnswerOf() | RunOf():
+            return True
+        case Variable(name=name):
+            source = env.get(f"{name} of")
+            return _is_written(source[0], world, source[1]) if source else env[name] is ABSENT
+        case Call(arguments=(Comprehension(loops=loops), *_)):
+            return _are_changed(loops, world)
+        case Entities():
+            return _is_changed(node, world)
+        case _:
+            return any(_is_written(part, world, env) for part in children(node))
+
+
+def is_written(held: Thing, name: str, part: Steps, world: World) -> bool:
+    """True where the field of the entity, or the part of it, is certainly another than before."""
+    if held.side == "before" or held.row is None:
+        return False
+    if held.type.startswith("@"):
+        return True  # a call, a turn: the run made all of it
+    table = world.table("before", held.type)
+    was = table.rows.get(key_order(held.key))
+    if was is None:
+        return not table.may_miss(held.key)
+    old, new = was[1].get(name, ABSENT), held.row.get(name, ABSENT)
+    for step in part:
+        if any(not isinstance(v, Map | tuple) or is_ambiguous(v, step) for v in (old, new)):
+            break
+        old, new = at(old, (step,)), at(new, (step,))
+    is_seen = not any(isinstance(value, Unobserved) for value in (old, new))
+    return is_seen and not same(old, new)
+
+
+def _is_gone(side: str, name: str, key: tuple[Result, ...], world: World) -> bool:
+    if side == "before" or any(isinstance(p, Some | Absent | None) or p is NO_VALUE for p in key):
+        return False
+    was, is_now = (world.look(each, name, map(plain, key)) for each in ("before", side))
+    return isinstance(was, Thing) and isinstance(is_now, Absent)
+
+
+def _are_changed(loops: tuple[Loop, ...], world: World) -> bool:
+    sources = [loop.source for loop in loops]
+    return any(isinstance(each, Entities) and _is_changed(each, world) for each in sources)
+
+
+def _is_changed(source: Entities, world: World) -> bool:
+    """True where the run certainly changed some entity of the type."""
+    crowds = [world.changed.get((root, source.entity)) for root in _ROOTS]
+    return source.root != "before" and any(crowd is not None and crowd.things for crowd in crowds)

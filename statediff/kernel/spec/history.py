@@ -27,14 +27,16 @@ from statediff.kernel.spec.changes import (
     matches,
 )
 from statediff.kernel.spec.clauses import (
+    Vote,
     decide_condition,
     decide_count,
     decide_forbid,
+    decide_frame,
     decide_require,
+    moved_alike,
+    then_of,
 )
-from statediff.kernel.spec.effects import moved_alike, then_of
 from statediff.kernel.spec.expressions import value
-from statediff.kernel.spec.frame import Vote, decide_frame
 from statediff.kernel.spec.values import FALSE, NO_VALUE, OPEN, TRUE, Crowd, Some, State, likeness
 from statediff.model.codes import FindingCode, Stage, Truth
 from statediff.model.delta import Delta, Diff, Doubt, Entity, Op, delta_id

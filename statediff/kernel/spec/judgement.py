@@ -10,7 +10,16 @@ from statediff.contract.clauses.alternatives import Branch
 from statediff.contract.clauses.conduct import Permission
 from statediff.kernel.spec.access import decide_access
 from statediff.kernel.spec.changes import HOLDS, UNKNOWN, Decided, fails
-from statediff.kernel.spec.clauses import all_of, decide_answer
+from statediff.kernel.spec.clauses import (
+    Vote,
+    all_of,
+    decide_answer,
+    decide_derived,
+    decide_effect,
+    decide_frame,
+    explanations,
+    is_parted,
+)
 from statediff.kernel.spec.conduct import (
     decide_attempts,
     decide_permission,
@@ -19,8 +28,6 @@ from statediff.kernel.spec.conduct import (
     decide_turn,
     own_word,
 )
-from statediff.kernel.spec.effects import decide_derived, decide_effect
-from statediff.kernel.spec.frame import Vote, decide_frame, explanations, is_parted
 from statediff.kernel.spec.history import Run, counter_votes, decide, frame_within, stretches
 from statediff.kernel.spec.values import TRUE
 from statediff.model.codes import FindingCode, Truth

@@ -6,7 +6,7 @@ Useful without JavaScript, closed to the network, and safe to open whatever the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,15 +20,9 @@ from statediff.reports.html.trial import trial_view
 if TYPE_CHECKING:
     from statediff.evidence.seal import Sealed
     from statediff.evidence.verify import Verified
-    from statediff.importers.agreement import AgreementReport
-    from statediff.importers.rejudge import StillTask
-    from statediff.meta.audit.measures import DomainAudit
-    from statediff.meta.audit.tries import TaskAudit
-    from statediff.meta.study.measures import Study
 
 __all__ = [
-    "MARK", "Outcome", "agreement_html", "audit_html", "copy_html", "fault", "outcome", "run_html",
-    "sealed_html", "study_html", "trial_html",
+    "MARK", "Outcome", "copy_html", "fault", "outcome", "run_html", "sealed_html", "trial_html",
 ]  # fmt: skip
 
 
@@ -59,26 +53,3 @@ def run_html(
 ) -> str:
     """The page of a run; `scheduled` counts every trial, whether it was run or not."""
     return render("run.html", run_view(title, outcomes, scheduled, facts), RUN)
-
-
-def agreement_html(report: AgreementReport, stills: Sequence[StillTask]) -> str:
-    """The page of a re-judgement: agreement with other verdicts, and every disagreement."""
-    from statediff.reports.html.agreement import agreement_view  # noqa: PLC0415 - nothing else needs it
-
-    return render("agreement.html", agreement_view(report, stills))
-
-
-def study_html(found: Study) -> str:
-    """The page of a study: evaluators compared, domain by domain, with plots."""
-    from statediff.reports.html.study import study_view  # noqa: PLC0415 - nothing else needs it
-
-    return render("study.html", study_view(found))
-
-
-def audit_html(
-    verifier: str, domains: Sequence[DomainAudit], audits: Sequence[TaskAudit], seed: int
-) -> str:
-    """The page of an audit: what a verifier passes and fails wrongly, class by class."""
-    from statediff.reports.html.audit import audit_view  # noqa: PLC0415 - nothing else needs it
-
-    return render("audit.html", audit_view(verifier, domains, audits, seed))

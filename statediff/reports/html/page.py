@@ -84,9 +84,9 @@ def _compiler() -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folder: Path) -> Environment:
     made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader((folder, TEMPLATES)),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=visible,
@@ -100,8 +100,9 @@ def _environment() -> Environment:
 
 
 @cache
-def _asset(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+def _asset(folder: Path, name: str) -> str:
+    own = folder / name
+    return (own if own.exists() else TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
@@ -118,16 +119,18 @@ class Kind:
     """What runs as one ECMAScript module, in order."""
     forms: str = "'none'"
     """Where forms may go."""
+    folder: Path = TEMPLATES
+    """Where its templates and files are looked for before those of reports."""
 
     @cached_property
     def css(self) -> str:
         """The one style sheet."""
-        return "".join(_asset(name) for name in self.styles)
+        return "".join(_asset(self.folder, name) for name in self.styles)
 
     @cached_property
     def module(self) -> str:
         """The one module; empty where there is none."""
-        return "".join(_asset(name) for name in self.modules)
+        return "".join(_asset(self.folder, name) for name in self.modules)
 
 
 REPORT: Final = Kind()
@@ -136,7 +139,9 @@ REPORT: Final = Kind()
 @cache
 def policy(kind: Kind = REPORT) -> str:
     """The Content-Security-Policy of every page of a kind."""
-    scripts = [_digest(_asset(kind.script))] + ([_digest(kind.module)] if kind.modules else [])
+    scripts = [_digest(_asset(kind.folder, kind.script))] + (
+        [_digest(kind.module)] if kind.modules else []
+    )
     allowed = " ".join(f"'{each}'" for each in scripts)
     return (
         f"default-src 'none'; style-src '{_digest(kind.css)}'; script-src {allowed}; "
@@ -146,12 +151,12 @@ def policy(kind: Kind = REPORT) -> str:
 
 def render(template: str, view: Any, kind: Kind = REPORT) -> str:
     """The page of a view."""
-    page = _environment().get_template(template)
+    page = _environment(kind.folder).get_template(template)
     return page.render(
         mark=Markup(MARK),  # noqa: S704 - ours
         policy=Markup(policy(kind)),  # noqa: S704 - ours
         css=Markup(kind.css),  # noqa: S704 - ours
-        script=Markup(_asset(kind.script)),  # noqa: S704 - ours
+        script=Markup(_asset(kind.folder, kind.script)),  # noqa: S704 - ours
         module=Markup(kind.module),  # noqa: S704 - ours
         view=view,
     )
@@ -159,5 +164,5 @@ def render(template: str, view: Any, kind: Kind = REPORT) -> str:
 
 def draw(template: str, macro: str, *arguments: Any) -> Markup:
     """What a macro makes of its arguments."""
-    made: Markup = getattr(_environment().get_template(template).module, macro)(*arguments)
+    made: Markup = getattr(_environment(TEMPLATES).get_template(template).module, macro)(*arguments)
     return made

@@ -16,9 +16,7 @@ from markupsafe import Markup
 
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
-from statediff.evidence.counterexample import COUNTEREXAMPLE
 from statediff.evidence.documents import fields_from, key_from
-from statediff.evidence.leaf_partition import SUMMARY
 from statediff.evidence.package import OPTIONAL
 from statediff.evidence.seal import Sealed
 from statediff.model.codes import meaning_of
@@ -114,7 +112,7 @@ def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> Copy:
     with reading(where):
         manifest = verified.manifest
         at = {leaf.path: leaf.value for leaf in verified.leaves}
-        summary = at[SUMMARY]
+        summary = at[v.SUMMARY]
         return Copy(
             title=f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
             verdict=words.verdict(manifest["verdict"]),
@@ -124,7 +122,7 @@ def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> Copy:
             ),
             stages=tuple(_stages(summary["clauses"])),
             codes=tuple((name(code), meaning_of(code)) for code in summary["codes"]),
-            counterexample=_counterexample(at) if COUNTEREXAMPLE in at else None,
+            counterexample=_counterexample(at) if v.COUNTEREXAMPLE in at else None,
             withheld=tuple(_withheld(verified.withheld)),
             facts=(
                 ("Trial", name(manifest["trial"])), ("Sealed", str(manifest["sealed_at"])),
@@ -162,7 +160,7 @@ def _files(at: Mapping[str, Json]) -> dict[str, bytes]:
 
 def _counterexample(at: Mapping[str, Json]) -> Counterexample:
     """The counterexample; what its clause asks is known where the contract is disclosed too."""
-    recorded = at[COUNTEREXAMPLE]
+    recorded = at[v.COUNTEREXAMPLE]
     asked = recorded.get("asked") or clause_sentence(_files(at), str(recorded["clause"]))
     found = worded_finding(recorded, asked)
     witness = found["witness"]

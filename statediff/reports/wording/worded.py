@@ -18,9 +18,8 @@ from statediff.contract.language.english import in_a_row, words
 from statediff.errors import AdapterError, BundleError, UsageError
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
-from statediff.evidence.documents import key_from
+from statediff.evidence.documents import check_shape, key_from
 from statediff.evidence.package import OPTIONAL, Bundle
-from statediff.evidence.shapes import check_shape
 from statediff.kernel import compile_contract, contract_in
 from statediff.model.codes import FindingCode, Truth
 from statediff.model.components import component_of

@@ -8,19 +8,24 @@ system that nobody uses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from statediff.model.schema import EntityType, Schema
 
 if TYPE_CHECKING:
     from statediff.capture.source import Clock, Source
     from statediff.model.readings import Capture
+    from statediff.systems.base.faults import Below
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
+    from statediff.systems.base.wire import Wire
 
+INTERFACE: Final = 1
+"""The version of what this module, `protocol` and `tool` ask of plug-ins and give them. It rises
+when a plug-in that was made for the one before would be misunderstood."""
 Refinement = Callable[[Schema], Schema]
 """The schema that a source finds → the one that contracts name."""
 
@@ -122,10 +127,27 @@ class StateReader:
         return f"sqlite:///{path}" if "sqlite" in self.schemes else path.as_uri()
 
 
+@dataclass(frozen=True)
+class Check:
+    """One thing of this machine that was looked at: what was found, and the next step if any."""
+
+    name: str
+    found: str
+    todo: str = ""
+    is_optional: bool = False
+    """Not everybody needs it: an extra, or real servers in containers."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.todo
+
+
 @dataclass(frozen=True, kw_only=True)
 class SystemPlugin:
     """What one system brings: sandboxes, sources, tools, states by path, as far as it has them."""
 
+    interface: int
+    """The version of the core's interface that it is made for, as its author wrote it."""
     kinds: tuple[SystemKind, ...] = ()
     sources: Callable[[], tuple[type, ...]] = tuple
     """Imports and returns the classes of its sources. What one does not look at is in its
@@ -134,3 +156,13 @@ class SystemPlugin:
     states: StateReader | None = None
     object_types: Callable[[], tuple[EntityType, ...]] | None = None
     """The types of its schema objects, accounts and settings, which every state of it has."""
+    assumed: Callable[[], Mapping[str, tuple[EntityType, ...]]] | None = None
+    """Source → types that have one form everywhere, so that a schema file need not list them."""
+    faults: Callable[[], Mapping[str, Below]] | None = None
+    """Class and operator → what an agent can do to it that changes no row."""
+    wire: Callable[[], Wire] | None = None
+    """What its requests over HTTP say, for a recorder between an agent and the system."""
+    images: Callable[[str | None], Mapping[str, str]] | None = None
+    """The exact images that servers of this process run in, and that of an agent: name → digest."""
+    checks: Callable[[], Iterator[Check]] | None = None
+    """What of this machine decides whether it works, for `doctor`."""

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from statediff.contract.yaml.shape import closest, did_you_mean
-from statediff.entrypoints import PlugIn, plug_ins
+from statediff.entrypoints import PlugIn, plug_in_files, plug_ins
 from statediff.errors import UsageError
+from statediff.extras import brought
 from statediff.model.schema import EntityType
 from statediff.model.values import printable
 from statediff.packs import PackSource, SandboxPack
 from statediff.systems.base.plugin import (
+    INTERFACE,
     Refinement,
     StateInput,
     StateReader,
@@ -48,7 +50,10 @@ _Found = TypeVar("_Found", bound=_Part)
 
 def plugins() -> Mapping[str, SystemPlugin]:
     """Name → plug-in object of every distribution; `UsageError` if one cannot be loaded."""
-    return _plugins_on(tuple(sys.path))
+    found, files = _plugins_on(tuple(sys.path)), plug_in_files()
+    if twice := sorted({*found} & {*files}):
+        raise UsageError(f"--plugins: {twice[0]}.py: an installed plug-in has this name")
+    return {**found, **{name: _checked(f"{name}.py", each, name) for name, each in files.items()}}
 
 
 @cache
@@ -57,17 +62,28 @@ def _plugins_on(_path: tuple[str, ...]) -> Mapping[str, SystemPlugin]:
 
 
 def _load(plug_in: PlugIn) -> SystemPlugin:
-    plugin = plug_in.load()
+    where = f" and name {plug_in.module}:PLUGIN"
+    return _checked(str(plug_in), plug_in.load(), plug_in.name, where)
+
+
+def _checked(named: str, plugin: object, kind: str, where: str = "") -> SystemPlugin:
+    """The plug-in, which is one and is made for this interface; else `UsageError`."""
     if isinstance(plugin, SystemPlugin):
-        return plugin
+        if plugin.interface == INTERFACE:
+            return plugin
+        raise UsageError(
+            f"{named}: is made for version {plugin.interface} of statediff's interface for "
+            f"plug-ins, and this statediff has version {INTERFACE}; install versions that belong "
+            "together"
+        )
     if isinstance(plugin, type):
         name = plugin.__name__
         raise UsageError(
-            f"{plug_in}: expected a SystemPlugin, found the class {name}; write PLUGIN = "
-            f"SystemPlugin(kinds=(SystemKind(name={plug_in.name!r}, load=lambda: {name}),)) "
-            f"and name {plug_in.module}:PLUGIN"
+            f"{named}: expected a SystemPlugin, found the class {name}; write PLUGIN = "
+            f"SystemPlugin(interface={INTERFACE}, kinds=(SystemKind(name={kind!r}, "
+            f"load=lambda: {name}),)){where}"
         )
-    raise UsageError(f"{plug_in}: expected a SystemPlugin, found {type(plugin).__name__}")
+    raise UsageError(f"{named}: expected a SystemPlugin, found {type(plugin).__name__}")
 
 
 @contextmanager
@@ -105,7 +121,9 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
         known = ", ".join(sorted(kinds))
         near = closest(source.kind[:100], tuple(kinds))
         raise source.problem(
-            "kind", f"{message}; there are: {known}", (near and f"did you mean `{near}`?") or ""
+            "kind",
+            f"{message}; there are: {known}{brought(source.kind)}",
+            (near and f"did you mean `{near}`?") or "",
         )
     with _explain_failures(f"systems of kind {kind.name!r}", kind.requirement):
         for program in kind.programs:
@@ -162,7 +180,9 @@ def tools_of(source: str, url: str) -> tuple[Tool[Any], ...]:
     )
     found = _chosen(having, lambda tools: tools.answers(url), f"tools for {source!r}")
     if found is None:
-        raise UsageError(f"there are no tools for {source!r}, a system reached by {scheme}://")
+        raise UsageError(
+            f"there are no tools for {source!r}, a system reached by {scheme}://{brought(scheme)}"
+        )
     with _explain_failures(f"tools for {source!r}", found.requirement):
         return found.make(source, url)
 
@@ -215,6 +235,14 @@ def object_types(reader: StateReader | None = None) -> tuple[EntityType, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
+def assumed_types() -> Mapping[str, tuple[EntityType, ...]]:
+    """Source → types that have one form everywhere, of all installed systems."""
+    found: dict[str, tuple[EntityType, ...]] = {}
+    for plugin in plugins().values():
+        found |= {} if plugin.assumed is None else plugin.assumed()
+    return found
+
+
 def state_url_reader(url: str) -> StateReader:
     """What reads the running system at the URL; `UsageError` names the schemes that are read."""
     scheme = urlsplit(url).scheme
@@ -231,7 +259,9 @@ def state_url_reader(url: str) -> StateReader:
                 f"{scheme}://: the driver is no part of a state's URL; write {base}://"
             )
         known = ", ".join(f"{each}://" for each in sorted(schemes))
-        raise UsageError(f"{scheme}://: no installed system reads such a state; URLs: {known}")
+        raise UsageError(
+            f"{scheme}://: no installed system reads such a state; URLs: {known}{brought(base)}"
+        )
     return found
 
 

@@ -17,6 +17,7 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
 
 
 PLUGIN: Final = SystemPlugin(
+    interface=1,
     states=StateReader(
         name="state",
         description="a captured state",

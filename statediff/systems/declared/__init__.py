@@ -21,6 +21,7 @@ from pydantic import Field, create_model
 
 from statediff.contract.document.sandboxfile import BRACED, MARK, HttpCall, ToolArgument, ToolEntry
 from statediff.errors import UsageError
+from statediff.extras import require_extra
 from statediff.model.trace import ActionClass
 from statediff.systems.base.protocol import Offered
 from statediff.systems.base.registry import tools_of
@@ -36,7 +37,6 @@ from statediff.systems.base.tool import (
     url_variable,
 )
 from statediff.systems.external.commands import end_of
-from statediff.systems.trackers.rest import Rest
 
 _KINDS: Final[Mapping[str, Any]] = {
     "text": Annotated[str, Field(max_length=MAX_TEXT)],
@@ -136,6 +136,9 @@ def _by_http(call: HttpCall, source: str, url: str, given: dict[str, Any]) -> An
     path = BRACED.sub(lambda m: _segment(text(m[1])), call.path).lstrip("/")
     if call.query:
         path += "?" + urlencode({name: str(filled(each)) for name, each in call.query.items()})
+    require_extra("http", "httpx", "a tool that makes requests")
+    from statediff.systems.hosted.rest import Rest  # noqa: PLC0415 - an extra
+
     rest = Rest(url, what="the system")
     result = rest.ask(call.method, path, None if call.body is None else filled(call.body))
     return Done(result, rest.made(source))

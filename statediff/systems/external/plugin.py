@@ -16,4 +16,4 @@ def _sandbox() -> type[System]:
     return ExternalSystem
 
 
-PLUGIN: Final = SystemPlugin(kinds=(SystemKind(name="external", load=_sandbox),))
+PLUGIN: Final = SystemPlugin(interface=1, kinds=(SystemKind(name="external", load=_sandbox),))

@@ -16,7 +16,10 @@ from statediff.systems.base.plugin import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from statediff.capture.source import Source
+    from statediff.systems.base.faults import Below
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
@@ -48,7 +51,14 @@ def _sources() -> tuple[type, ...]:
     return (FilesSource,)
 
 
+def _faults() -> Mapping[str, Below]:
+    from statediff.systems.files.faults import FAULTS
+
+    return FAULTS
+
+
 PLUGIN: Final = SystemPlugin(
+    interface=1,
     kinds=(SystemKind(name="files", load=_sandbox),),
     sources=_sources,
     tools=UrlTools(schemes=frozenset({"file"}), make=_tools, is_general=True),
@@ -60,4 +70,5 @@ PLUGIN: Final = SystemPlugin(
         sandbox=lambda _path: ("files", "tree"),
         is_general=True,
     ),
+    faults=_faults,
 )

@@ -160,6 +160,7 @@ class _Failed:
 
 
 PLUGIN: Final = SystemPlugin(
+    interface=1,
     states=StateReader(
         name="tables",
         description="what a function returns",

@@ -18,8 +18,11 @@ from statediff.systems.base.plugin import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from statediff.capture.source import Source
     from statediff.model.schema import EntityType
+    from statediff.systems.base.faults import Below
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
@@ -84,7 +87,14 @@ def _sources() -> tuple[type, ...]:
     return (SqliteSource,)
 
 
+def _faults() -> Mapping[str, Below]:
+    from statediff.systems.sqlite.faults import FAULTS
+
+    return FAULTS
+
+
 PLUGIN: Final = SystemPlugin(
+    interface=1,
     kinds=(SystemKind(name="sqlite", load=_sandbox),),
     sources=_sources,
     tools=UrlTools(schemes=frozenset({"sqlite"}), make=_tools),
@@ -99,4 +109,5 @@ PLUGIN: Final = SystemPlugin(
         unreadable="cannot be read as a database",
     ),
     object_types=_object_types,
+    faults=_faults,
 )

@@ -160,6 +160,7 @@ def _sandbox() -> type[System]:
 
 
 PLUGIN: Final = SystemPlugin(
+    interface=1,
     kinds=(SystemKind(name="tables", load=_sandbox),),
     sources=_sources,
     states=StateReader(

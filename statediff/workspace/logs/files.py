@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statediff.atomic import write_atomically
+from statediff.entrypoints import plug_ins
 from statediff.errors import BundleError, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -132,8 +133,8 @@ def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> 
     from statediff.evidence.seal import is_sealed
     from statediff.workspace.bundles import read_file
 
-    if trust is None and path.is_file() and (study := _of_study(read_file(path))) is not None:
-        return [study]
+    if trust is None and path.is_file() and (other := _of_plug_in(read_file(path))) is not None:
+        return [other]
     if trust is None:
         raise UsageError(f"{path}: is signed; say with --trust FILE whose keys count")
     if is_sealed(path):
@@ -148,21 +149,12 @@ def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> 
     return [replace(found, about=keyed(secret, found.about))]
 
 
-def _of_study(data: bytes) -> Record | None:
-    """The record of a study's registration, or of the labels of a pass; None of other files."""
-    from statediff.evidence.log import REGISTRATION, Record
-    from statediff.meta.study import passes, planning
-
-    if f'"form":"{planning.FORM}"'.encode() in data:
-        found = planning.read_registration(data)
-        # It makes no trials of its own: a run of the log has none that lacks its verdict.
-        said = {"run": "study", "trials": "0", "runs": str(len(found.sample))}
-        return Record(REGISTRATION, "study", found.digest, said)
-    if f'"form":"{passes.FORM}"'.encode() in data:
-        labels = passes.read_labels(data)
-        kind = "adjudication" if labels.part is passes.Part.PASS else "resolution"
-        said = {"by": labels.by.value, "pass": labels.name, "labels": str(len(labels.labels))}
-        return Record(kind, labels.registration, labels.digest, said)
+def _of_plug_in(data: bytes) -> Record | None:
+    """The record of a file that a distribution knows, such as a study's registration."""
+    for plug_in in plug_ins("statediff.records").values():
+        record_of: Callable[[bytes], Record | None] = plug_in.load()  # type: ignore[assignment]  # as the group says
+        if (found := record_of(data)) is not None:
+            return found
     return None
 
 

@@ -174,7 +174,7 @@ def _file(url: str) -> str:
 
 def _mariadb(url: str, sql: str) -> str:
     """With the client in the server's own container: the one in which the account is known."""
-    from statediff.systems.containers.engine import LABEL, connect  # noqa: PLC0415 - an extra
+    from statediff_containers.engine import LABEL, connect  # noqa: PLC0415 - an extra
 
     place = urlsplit(url)
     ours = f"label={LABEL}={connect().owner.label}"

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import statediff
+from statediff.entrypoints import plug_ins
 from statediff.errors import UsageError
 from statediff.packs import PackSource
 from statediff.systems.base.registry import GROUP, plugins, state_reader, system_of, tools_of
+from tests.code import PACKAGES
 from tests.installing import install
 
 OBJECT = """
@@ -24,6 +26,7 @@ def make(source, url):
     import no_such_library
 
 PLUGIN = SystemPlugin(
+    interface=1,
     kinds=(
         SystemKind(name="needy", load=load, requirement="needy[server]"),
         SystemKind(name="plain", load=load),
@@ -126,7 +129,8 @@ def test_a_class_in_place_of_a_plugin_object_is_refused_with_what_to_write(site:
     install(site, GROUP, "old", "needy_system:Needy")
     message = (
         r"old = needy_system:Needy in statediff\.systems, of old 1\.0: expected a SystemPlugin, "
-        r"found the class Needy; write PLUGIN = SystemPlugin\(kinds=\(SystemKind\(name='old', "
+        r"found the class Needy; write PLUGIN = SystemPlugin\(interface=1, "
+        r"kinds=\(SystemKind\(name='old', "
         r"load=lambda: Needy\),\)\) and name needy_system:PLUGIN"
     )
     with pytest.raises(UsageError, match=message):
@@ -186,9 +190,11 @@ def test_loading_all_plugins_loads_no_system_and_no_library() -> None:
     modules = set(done.stdout.split())
     libraries = {"docker", "psycopg", "pymysql", "pygit2", "roundup", "sqlalchemy", "sqlite3"}
     assert not libraries & modules
-    parts = {name.removeprefix("statediff.systems.") for name in modules if ".systems." in name}
-    plugin_modules = {f"{name}.plugin" for name in plugins()}
-    assert plugin_modules <= parts
-    loaded = {part for part in parts if "." in part and not part.startswith("base.")}
+    rooms = tuple(f"{folder.name}." for folder in PACKAGES[1:])
+    parts = {name for name in modules if name.startswith(("statediff.systems.", *rooms))}
+    ours = {plug_in.module for plug_in in plug_ins(GROUP).values()}
+    assert ours <= parts
+    packages = {name for name in parts if f"{name}.plugin" in ours}
+    base = {name for name in parts if name.startswith("statediff.systems.base")}
     names = {"databases.dialects", "objects.schemes", "tables.shape"}
-    assert loaded == plugin_modules | names
+    assert {".".join(name.split(".")[-2:]) for name in parts - ours - packages - base} == names

@@ -1,6 +1,6 @@
 """Who did harm and then wrote more than anybody could judge gets a verdict all the same.
 
-`python -m benchmarks.floods` lets such agents run, with more rows and commits than are tried here.
+`python -m lab.benchmarks.floods` lets such agents run, with more rows and commits than here.
 """
 
 from __future__ import annotations

@@ -11,5 +11,5 @@ states="states={\"db\": \"sqlite:///$PWD/shop.db\"}"
 harbor run -q -p task --env rooted:Rooted --jobs-dir jobs --job-name live \
   -a agents:Scripted --agent-kwarg "does=$1" --agent-kwarg "shop=$PWD/shop.db" \
   --plugin statediff --plugin-kwarg contract=close-ticket.yaml --plugin-kwarg "$states" \
-  --verifier statediff.integrations.harbor:StatediffVerifier \
+  --verifier statediff_hosts.harbor:StatediffVerifier \
   --verifier-kwarg contract=tests/contract.yaml --verifier-kwarg "$states" >live.log 2>&1

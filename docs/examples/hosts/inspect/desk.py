@@ -6,8 +6,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate, use_tools
 from inspect_ai.tool import bash
-
-from statediff.integrations.inspect_boxes import frame, state_scorer, watched
+from statediff_hosts.inspect_boxes import frame, state_scorer, watched
 
 TICKETS = '{"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}'
 ACTS = (

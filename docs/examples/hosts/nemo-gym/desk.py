@@ -8,8 +8,7 @@ from nemo_gym.base_resources_server import BaseResourcesServerConfig
 from nemo_gym.config_types import BaseServerConfig
 from nemo_gym.server_utils import SESSION_ID_KEY, ServerClient
 from omegaconf import OmegaConf
-
-from statediff.integrations.nemo_gym import ContractSeedRequest, ContractServer
+from statediff_hosts.nemo_gym import ContractSeedRequest, ContractServer
 
 
 class Desk(ContractServer):

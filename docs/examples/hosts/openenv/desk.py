@@ -4,8 +4,8 @@ from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
+from statediff_hosts.openenv import ContractRubric
 
-from statediff.integrations.openenv import ContractRubric
 from statediff.integrations.verdicts import NoReward
 
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from pydantic_evals import Case, Dataset
-
-from statediff.integrations.pydantic_evals import ContractVerdict, judged_by
+from statediff_hosts.pydantic_evals import ContractVerdict, judged_by
 
 DESKS: dict[str, Any] = {
     name: {"ticket": [{"id": number, "status": "open"} for number in (7, 8)]}

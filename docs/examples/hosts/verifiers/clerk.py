@@ -8,8 +8,7 @@ from typing import Any
 import httpx
 import verifiers.v1 as vf
 from mcp.client import Client
-
-from statediff.integrations.verifiers_packs import trial_of
+from statediff_hosts.verifiers_packs import trial_of
 
 REFUND = (
     "INSERT INTO refunds (order_id, to_method_id, cents, reason, by_staff_id, created_at) SELECT "

@@ -1,5 +1,5 @@
 """The tasks of a pack: the name of this module is the taskset's id."""
 
-from statediff.integrations.verifiers_packs import ContractTasks
+from statediff_hosts.verifiers_packs import ContractTasks
 
 __all__ = ["ContractTasks"]

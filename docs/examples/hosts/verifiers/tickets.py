@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 import verifiers.v1 as vf
-
-from statediff.integrations.verifiers import ContractData, ContractTask
+from statediff_hosts.verifiers import ContractData, ContractTask
 
 TICKETS = '{"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}'
 

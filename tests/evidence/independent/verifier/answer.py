@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from .basics import VERDICTS, fold, members, need, same, sha_hex, texts, worst
+from .places import check_closed, check_matchings
 from .roots import check_states
 from .sealed import Copy, open_copy, rest
 from .trust import Trust
@@ -20,10 +21,6 @@ LISTS = {"failedTests": "FAILS", "warnedTests": "UNKNOWN", "passedTests": "HOLDS
 def _check_whole(copy: Copy) -> None:
     for name in FILES:
         need(name + "#" in copy.leaves, "R-ANS-2 no " + name)
-        _, cuts = rest(copy.leaves[name + "#"])
-        for pointer, length in cuts:
-            for number in range(length):
-                need(f"{name}#{pointer}/{number}" in copy.leaves, "R-ANS-2 a piece")
 
 
 def _check_summary(copy: Copy) -> None:
@@ -89,11 +86,20 @@ def _check_inner(copy: Copy) -> None:
     need(isinstance(inner, dict), "R-SAY-6")
     for name in "contract contract_version kernel statediff trial verdict".split():
         need(inner.get(name) == copy.manifest[name], "R-SAY-6")
+    form, listed = inner.get("format"), inner.get("files")
+    need(form in ("statediff/bundle/1", "statediff/bundle/1.1"), "R-SAY-7")
+    need(isinstance(listed, dict), "R-SAY-7")
+    names = {*FILES} - {"manifest.json"} | ({"roots.json"} if form.endswith(".1") else set())
+    need(set(listed) - {"libraries.yaml"} == names, "R-SAY-7")
+    kinds = {tag.split("/")[1] for tag in copy.manifest["tree"]["tags"]}
+    for name in ("libraries.yaml", "roots.json"):
+        need((name in listed) == (name.split(".")[0] in kinds), "R-SAY-7")
 
 
 def verify(files: dict[str, bytes], trust: Trust) -> tuple[Copy, str, dict[str, Any]]:
     """Return the copy, its status and the answer (R-ANS-4), or refuse it."""
     copy = open_copy(files, trust)
+    check_closed(copy)
     if "summary#" in copy.leaves:
         _check_summary(copy)
     _check_configuration(copy)
@@ -107,6 +113,7 @@ def verify(files: dict[str, bytes], trust: Trust) -> tuple[Copy, str, dict[str, 
     states = None
     if whole:
         _check_whole(copy)
+        check_matchings(copy)
         if copy.document("manifest.json").get("format") == "statediff/bundle/1.1":
             states = check_states(copy)
     answer: dict[str, Any] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from .answer import FILES, verify
 from .basics import Refused, canonical, need, same, sha_hex
+from .places import array_of, cuts_of
 from .sealed import Copy, kind_of, rest
 from .trust import Trust
 
@@ -103,39 +104,6 @@ def _check_names(documents: dict[str, Any]) -> None:
     need(form == FORMATS[1] or "roots" not in captures, "R-OPEN-4 roots")
 
 
-def _list(value: Any, name: str) -> list[Any]:
-    need(isinstance(value, dict) and isinstance(value.get(name), list), "R-OPEN-5 no place")
-    found: list[Any] = value[name]
-    return found
-
-
-def _cuts(name: str, document: Any) -> list[tuple[str, list[Any]]]:
-    """Return the pointers at which a file is cut, with the pieces (the table of pieces)."""
-    cuts: list[tuple[str, list[Any]]] = []
-    if name == "captures.json":
-        cuts += [("/before", _list(document, "before")), ("/after", _list(document, "after"))]
-        for number, part in enumerate(_list(document, "enumerations")):
-            need(isinstance(part, list), "R-OPEN-5 enumerations")
-            cuts.append((f"/enumerations/{number}", part))
-    elif name == "fragments.json":
-        need(isinstance(document, list), "R-OPEN-5 fragments")
-        for number, part in enumerate(document):
-            cuts.append((f"/{number}/rows", _list(part, "rows")))
-            for place, scan in enumerate(_list(part, "scans")):
-                cuts.append((f"/{number}/scans/{place}/members", _list(scan, "members")))
-    elif name == "judgement.json":
-        parts = "clauses findings deltas hidden doubts".split()
-        cuts += [("/" + part, _list(document, part)) for part in parts]
-    elif name == "resolution.json":
-        for number, part in enumerate(_list(document, "mappings")):
-            need(isinstance(part, list), "R-OPEN-5 mappings")
-            cuts.append((f"/mappings/{number}", part))
-        cuts.append(("/doubts", _list(document, "doubts")))
-    elif name == "trace.json":
-        cuts.append(("/actions", _list(document, "actions")))
-    return cuts
-
-
 def _is_enumeration(value: Any) -> bool:
     """Tell whether a piece is an array `[x, type, [y, z]]`."""
     if not isinstance(value, list) or len(value) != 3:
@@ -155,7 +123,7 @@ class Tiers:
         for source, how in keeping.items():
             need(isinstance(how, dict) and how.get("disclose") in TIERS, "R-OPEN-5 keeping")
             self.of_source[source] = how["disclose"]
-        for entry in _list(schema, "sources"):
+        for entry in array_of(schema, "sources", "R-OPEN-5 sources"):
             need(isinstance(entry, list) and len(entry) == 2, "R-OPEN-5 sources")
             need(isinstance(entry[0], str) and isinstance(entry[1], list), "R-OPEN-5 sources")
             self.of_source.setdefault(entry[0], "auditor")
@@ -242,7 +210,7 @@ def check_cut(bundle: Bundle) -> None:
     expected: dict[str, str] = {}
     for name, document in bundle.documents.items():
         expected[name + "#"] = f"{tiers.of_piece(name, None)}/{kind_of(name + '#')}"
-        for pointer, pieces in _cuts(name, document):
+        for pointer, pieces in cuts_of(name, document, "R-OPEN-5 no place"):
             for number, piece in enumerate(pieces):
                 path = f"{name}#{pointer}/{number}"
                 expected[path] = f"{tiers.of_piece(name, piece)}/{kind_of(path)}"

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from .basics import ZERO, Refused, canonical, is_hex, members, need, sha, texts
+from .places import check_scans, count_of
 from .sealed import Copy, rest
 
 SIDES = ("before", "after")
@@ -161,29 +162,64 @@ def read_roots(copy: Copy) -> tuple[Roots, dict[str, str]]:
         name = (entry["source"], entry["type"])
         need(name in types and name not in opened, "R-ROOT-4")
         opened[name] = _open(entry, paths, types[name])
-    return Roots(paths, types, opened, document["scanned"]), states
+    scanned = [_scanned(entry, types) for entry in document["scanned"]]
+    return Roots(paths, types, opened, scanned), states
 
 
-def _exempt(copy: Copy) -> tuple[set[Pair], set[Pair]]:
-    dark: set[Pair] = set()
+def _scanned(
+    entry: Any, types: dict[tuple[str, str], dict[str, Any]]
+) -> tuple[tuple[str, str], int]:
+    """Return the type and side that were ranged over, and how many rows there were (R-SCAN-1)."""
+    members(entry, "source type side salt counts columns", "R-SCAN-1")
+    texts(entry, "source type side salt", "R-SCAN-1")
+    need(isinstance(entry["counts"], list) and isinstance(entry["columns"], list), "R-SCAN-1")
+    head = types.get((entry["source"], entry["type"]), {}).get(entry["side"])
+    if head is None:
+        raise Refused("R-SCAN-1 no such type and side")
+    for column in entry["columns"]:
+        need(isinstance(column, list) and len(column) == 3, "R-SCAN-1 columns")
+        need(all(isinstance(part, str) for part in column[:2]), "R-SCAN-1 columns")
+        need(column[2] is None or isinstance(column[2], str), "R-SCAN-1 columns")
+    columns = [column[:2] for column in entry["columns"]]
+    listed = canonical([entry["salt"], entry["counts"], columns])
+    need(sha(listed).hex() == head[2], "R-SCAN-1 columns digest")
+    return (entry["type"], entry["side"]), count_of(entry["counts"])
+
+
+def _exempt(copy: Copy) -> tuple[set[tuple[str, str, str]], set[Pair]]:
+    dark: set[tuple[str, str, str]] = set()
+    known: set[tuple[str, str, str]] = set()
+    keyless: set[str] = set()
+    schema = copy.document("schema.json")
+    types = schema.get("types") if isinstance(schema, dict) else None
+    for entry in types if isinstance(types, list) else []:
+        if (
+            isinstance(entry, dict)
+            and isinstance(entry.get("name"), str)
+            and entry.get("key") == []
+        ):
+            keyless.add(entry["name"])
     rekeyed: set[Pair] = set()
     covered = re.compile(r"captures\.json#/enumerations/([0-9]+)/[0-9]+")
     mapped = re.compile(r"resolution\.json#/mappings/([0-9]+)/[0-9]+")
     for path, value in copy.leaves.items():
         found = mapped.fullmatch(path)
         if found is not None and isinstance(value, dict) and isinstance(value.get("type"), str):
+            need(value["type"] in keyless, "R-ROW-6")
             rekeyed.add((found[1], value["type"]))
         found = covered.fullmatch(path)
         if found is None:
             continue
-        if (
-            isinstance(value, list)
-            and len(value) == 3
-            and all(isinstance(x, str) for x in value[:2])
-        ):
-            how = value[2]
-            if isinstance(how, list) and len(how) == 2 and how[0] == "unobserved":
-                dark.add((found[1], value[1]))
+        if not isinstance(value, list) or not all(isinstance(x, str) for x in value[:2]):
+            continue
+        if len(value) < 2:
+            continue
+        place = (found[1], value[1], value[0])
+        need(place not in known, "R-ROW-5")
+        known.add(place)
+        how = value[2] if len(value) == 3 and value[0] in SIDES else None
+        if isinstance(how, list) and len(how) == 2 and how[0] == "unobserved":
+            dark.add(place)
     return dark, rekeyed
 
 
@@ -236,11 +272,24 @@ def check_states(copy: Copy) -> dict[str, str]:
         seen.add((found[1], kind, canonical(row["key"]), side))
         _check_row(roots, row, fields)
     captures = copy.document("captures.json")
-    matchings = captures.get("enumerations")
-    if not isinstance(matchings, list):
-        raise Refused("R-ROW-3")
-    _check_changes(roots, [str(n) for n in range(len(matchings))], dark | rekeyed, seen)
+    matchings = captures["enumerations"]
+    _check_changes(
+        roots, [str(n) for n in range(len(matchings))], {one[:2] for one in dark} | rekeyed, seen
+    )
+    _check_opened(roots, {kind for _, kind in rekeyed}, {(kind, key) for _, kind, key, _ in seen})
+    owners: dict[str, list[Any]] = {}
+    for (_, kind), sides in roots.types.items():
+        owners.setdefault(kind, []).append(sides)
+    check_scans(copy, roots.scanned, owners, dark)
     return states
+
+
+def _check_opened(roots: Roots, rekeyed: set[str], seen: set[tuple[str, bytes]]) -> None:
+    for entry, opened in roots.opened.items():
+        need(len(roots.owners(entry[1])) == 1, "R-ROW-4 several owners")
+        for key, (_, row) in opened.rows.items():
+            used = row["before"] != row["after"] or (entry[1], key) in seen
+            need(used or entry[1] in rekeyed, "R-ROW-4 a row that nothing shows")
 
 
 def _check_changes(

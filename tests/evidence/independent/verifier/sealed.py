@@ -38,6 +38,8 @@ KINDS = (
     "answer captures contract fragments index judgement "
     "manifest resolution schema timeline trace trial"
 ).split()
+OTHERS = "counterexample libraries raw roots summary undisclosed".split()
+MANY = "captures fragments judgement raw resolution trace".split()
 TAG = re.compile(r"(public|reviewer|auditor)/([a-z]+)")
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 RESULTS = {"MATCH": "PASSED", "INCONCLUSIVE": "WARNED", "DIVERGE": "FAILED"}
@@ -128,15 +130,18 @@ def check_manifest(data: bytes) -> dict[str, Any]:
     tree = members(manifest["tree"], "leaves root tags", "R-MAN-3")
     need(is_number(tree["leaves"]) and 1 <= tree["leaves"] <= MOST_LEAVES, "R-MAN-3")
     need(is_hex(tree["root"], 64) and isinstance(tree["tags"], dict), "R-MAN-3")
-    kinds: list[str] = []
+    kinds: dict[str, int] = {}
     for tag, count in tree["tags"].items():
         found = TAG.fullmatch(tag)
         need(found is not None and is_number(count) and count >= 1, "R-MAN-4")
-        kinds.append(tag.split("/")[1])
-        need(kinds[-1] != "raw" or tag == "auditor/raw", "R-MAN-7")
+        tier, kind = tag.split("/")
+        kinds[kind] = kinds.get(kind, 0) + count
+        need(kind not in ("raw", "undisclosed") or tier == "auditor", "R-MAN-7")
     need(sum(tree["tags"].values()) == tree["leaves"], "R-MAN-4")
     need(set(KINDS) <= set(kinds), "R-MAN-5")
-    need(kinds.count("summary") == 1 and tree["tags"].get("public/summary") == 1, "R-MAN-6")
+    need(kinds.get("summary") == 1 and tree["tags"].get("public/summary") == 1, "R-MAN-6")
+    need(set(kinds) <= {*KINDS, *OTHERS}, "R-MAN-8 a kind of no bundle")
+    need(all(kinds[kind] == 1 or kind in MANY for kind in kinds), "R-MAN-8 several of a kind")
     return manifest
 
 

@@ -1,0 +1,1 @@
+"""Where agents are trained and tested elsewhere: statediff as judge in other programs."""

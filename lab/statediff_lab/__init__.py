@@ -1,0 +1,1 @@
+"""Laboratories of statediff: studies, audits, imports, benchmarks, labels, reviews."""

@@ -1,0 +1,225 @@
+"""The state of a seeded run as a file, as a verifier reads it: SQLite databases and JSON tables.
+
+The state after the right run is copied, and each change made in the copy by an ordinary statement:
+what triggers, defaults and constraints make of it happens as it would in a run. So who wants
+to know what was shown reads the file again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.model.schema import EntityType
+from statediff.model.values import ABSENT, Map, Observed, printable
+from statediff_lab.importers.recorded import SeededChange
+
+_SQLITE: Final = b"SQLite format 3\x00"
+Keys = Mapping[str, tuple[str, ...]]
+"""Table → its key columns; none for a table whose rows have no key."""
+
+
+class Unwritable(Exception):
+    """The change cannot be made in a file: nobody could have made it there, or not like that."""
+
+
+def keys_of(types: Sequence[EntityType]) -> Keys:
+    """The key columns of each table, as the file names them."""
+    return {t.source_table: tuple(t.by_name[k].source_column for k in t.key) for t in types}
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether the file is a SQLite database."""
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def write_changes(path: Path, changes: Sequence[SeededChange], keys: Keys) -> None:
+    """The file holds the changes. Raises `Unwritable`, and the file is then anything."""
+    if not changes:
+        return
+    if any(change.type not in keys for change in changes):
+        raise Unwritable("it is no row of a table")
+    if is_sqlite(path):
+        _in_database(path, changes, keys)
+    else:
+        _in_tables(path, changes, keys)
+
+
+def write_anew(path: Path) -> None:
+    """The file holds the same state in other bytes: vacuumed, or its records in another order."""
+    if is_sqlite(path):
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+            size = connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA page_size = {1024 if size != 1024 else 4096}")
+            connection.execute("VACUUM")
+        return
+    document = _loaded(path)
+    if isinstance(document, list):
+        document = document[::-1]
+    else:
+        document = {
+            name: held[::-1] if isinstance(held, list) else held
+            for name, held in reversed(document.items())
+        }
+    path.write_text(json.dumps(document, indent=1), encoding="utf-8")
+
+
+def remove_table(path: Path, table: str) -> None:
+    """The file holds the table no more. Raises `Unwritable`."""
+    if not is_sqlite(path):
+        document = _loaded(path)
+        if not isinstance(document, dict) or table not in document:
+            raise Unwritable("the file has one table, without a name")
+        del document[table]
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return
+    with _writing(path) as connection:
+        connection.execute(f"DROP TABLE {_quoted(table)}")
+
+
+def cut(path: Path) -> None:
+    """The second half of the file is gone."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def copied(original: Path, folder: Path) -> Path:
+    """A copy of the file in the folder, with what SQLite keeps beside it."""
+    target = folder / original.name
+    if is_sqlite(original):
+        source = f"{original.absolute().as_uri()}?mode=ro"
+        with (
+            contextlib.closing(sqlite3.connect(source, uri=True)) as one,
+            contextlib.closing(sqlite3.connect(target)) as other,
+        ):
+            one.backup(other)
+    else:
+        shutil.copyfile(original, target)
+    return target
+
+
+# ---------------------------------------------------------------- SQLite
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            yield connection
+            connection.commit()
+    except (sqlite3.Error, OverflowError) as error:
+        raise Unwritable(f"the database refuses it: {printable(str(error))[:200]}") from error
+
+
+def _in_database(path: Path, changes: Sequence[SeededChange], keys: Keys) -> None:
+    with _writing(path) as connection:
+        for change in changes:
+            _write_row(connection, change, keys[change.type])
+
+
+def _write_row(connection: sqlite3.Connection, change: SeededChange, key: Sequence[str]) -> None:
+    table, old, new = _quoted(change.type), change.before, change.after
+    if old is None:
+        row = {n: _stored(v) for n, v in (new or {}).items() if v is not ABSENT}
+        names, holes = ", ".join(map(_quoted, row)), ", ".join("?" * len(row))
+        connection.execute(f"INSERT INTO {table} ({names}) VALUES ({holes})", [*row.values()])  # noqa: S608 - quoted
+        return
+    named = {n: _stored(v) for n, v in old.items() if n in key or (not key and v is not ABSENT)}
+    where = " AND ".join(f"{_quoted(name)} IS ?" for name in named)
+    # Of rows that are alike one is meant.
+    place = where if key else f"rowid = (SELECT rowid FROM {table} WHERE {where} LIMIT 1)"  # noqa: S608 - quoted
+    if new is None:
+        done = connection.execute(f"DELETE FROM {table} WHERE {place}", [*named.values()])  # noqa: S608 - quoted
+    else:
+        moved = {n: _stored(v) for n, v in new.items() if v is not ABSENT and v != old.get(n)}
+        sets = ", ".join(f"{_quoted(name)} = ?" for name in moved)
+        values = [*moved.values(), *named.values()]
+        done = connection.execute(f"UPDATE {table} SET {sets} WHERE {place}", values)  # noqa: S608 - quoted
+    if done.rowcount != 1:
+        raise Unwritable(f"the database finds {done.rowcount} rows for one")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _stored(value: Observed) -> Any:
+    match value:
+        case None | bool() | int() | float() | str() | bytes():
+            return value
+        case Decimal():
+            return str(value)
+        case _:
+            plain = _plain(value)
+            return plain if isinstance(plain, str) else json.dumps(plain)
+
+
+# ---------------------------------------------------------------- JSON tables
+
+
+def _loaded(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise Unwritable(f"{path.name} is not JSON: {error}") from error
+
+
+def _in_tables(path: Path, changes: Sequence[SeededChange], keys: Keys) -> None:
+    document = _loaded(path)
+    for change in changes:
+        rows = document if isinstance(document, list) else document.setdefault(change.type, [])
+        place = _place(rows, change, keys[change.type])
+        new = None if change.after is None else _record(change.after)
+        if new is None:
+            del rows[place]
+        elif change.before is None:
+            rows.append(new)
+        else:
+            # A field that the change leaves alone stays as the file spells it.
+            old = change.before
+            kept = {n: v for n, v in rows[place].items() if n in new}
+            rows[place] = kept | {n: v for n, v in new.items() if change.after[n] != old.get(n)}  # type: ignore[index]  # there is one
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def _place(rows: list[Any], change: SeededChange, key: Sequence[str]) -> int:
+    if change.before is None:
+        return -1
+    wanted = _record({n: v for n, v in change.before.items() if n in key or not key})
+    found = [
+        at
+        for at, row in enumerate(rows)
+        if isinstance(row, dict) and all(row.get(name) == value for name, value in wanted.items())
+    ]
+    if not found or (key and len(found) > 1):
+        raise Unwritable(f"the file has {len(found)} records for one")
+    return found[0]
+
+
+def _record(row: Mapping[str, Observed]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in row.items() if value is not ABSENT}
+
+
+def _plain(value: Observed) -> Any:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case datetime() | date():
+            return value.isoformat()
+        case tuple():
+            return [_plain(item) for item in value]
+        case Map(items):
+            return {name: _plain(item) for name, item in items}
+        case _:
+            raise Unwritable(f"a value of the kind {type(value).__name__} has no form in a file")

@@ -1,0 +1,6 @@
+"""The commands of `statediff lab`."""
+
+from typing import Final
+
+ABOUT: Final = "Study, audit, import, measure, label and review."
+"""The help of the group."""

@@ -1,0 +1,1 @@
+"""Questions, worlds and scores of reads."""

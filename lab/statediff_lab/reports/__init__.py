@@ -1,0 +1,1 @@
+"""What laboratories print and show."""

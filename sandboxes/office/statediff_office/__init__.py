@@ -1,0 +1,1 @@
+"""Mail, mailboxes and calendars as systems of statediff."""

@@ -1,0 +1,90 @@
+"""Which rows of the catalogue say whether a listing is the same at two moments.
+
+Each entry is SQL: a row `c` of one of the catalogue's tables as it is digested, and which rows are.
+What belongs to temporary objects is left out: no listing has them.
+"""
+
+# ruff: noqa: S608 - every query is built of text in this package
+from __future__ import annotations
+
+from typing import Final
+
+from statediff_postgres.naming import FIRST_OWN
+
+WHOLE: Final = ("c::text", "")
+_HIDDEN_SCHEMAS: Final = "(SELECT n.oid FROM pg_namespace n WHERE n.nspname ~ '^pg_(toast|temp)')"
+_HIDDEN: Final = f"(SELECT r.oid FROM pg_class r WHERE r.relnamespace IN {_HIDDEN_SCHEMAS})"
+_HIDDEN_TYPES: Final = f"(SELECT y.oid FROM pg_type y WHERE y.typnamespace IN {_HIDDEN_SCHEMAS})"
+_HIDDEN_FUNCTIONS: Final = (
+    f"(SELECT p.oid FROM pg_proc p WHERE p.pronamespace IN {_HIDDEN_SCHEMAS})"
+)
+_SHOWN_SCHEMA: Final = "WHERE c.nspname !~ '^pg_(toast|temp)'"
+_COUNTED: Final = (
+    "relpages,reltuples,relallvisible,relfrozenxid,relminmxid,relfilenode,reltoastrelid,"
+    "relhasindex,relhasrules,relhastriggers,relhassubclass,relacl"
+)
+
+
+def _own(number: str, left_out: str, condition: str = "") -> tuple[str, str]:
+    """Rows of objects that the server did not come with."""
+    left = f"to_jsonb(c) - '{{{left_out}}}'::text[]" if left_out else "c"
+    return left, f"WHERE c.{number} >= {FIRST_OWN} {condition}"
+
+
+ROWS: Final = {
+    "pg_class": _own("oid", _COUNTED, f"AND c.relnamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_attribute": _own("attrelid", "attacl", f"AND c.attrelid NOT IN {_HIDDEN}"),
+    "pg_attrdef": _own("adrelid", "", f"AND c.adrelid NOT IN {_HIDDEN}"),
+    "pg_index": _own("indexrelid", "indisclustered", f"AND c.indexrelid NOT IN {_HIDDEN}"),
+    "pg_type": _own("oid", "typacl", f"AND c.typnamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_proc": _own("oid", "proacl", f"AND c.pronamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_constraint": _own("oid", "", f"AND c.connamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_namespace": ("(c.oid, c.nspname, c.nspowner)", _SHOWN_SCHEMA),
+    "pg_depend": (
+        "c",
+        f"""WHERE c.classid = 'pg_class'::regclass AND c.deptype IN ('a', 'i')
+           AND c.refobjsubid > 0 AND c.objid IN (SELECT s.seqrelid FROM pg_sequence s)
+           AND c.objid NOT IN {_HIDDEN}""",
+    ),
+    "pg_description": (
+        "c",
+        f"""WHERE NOT (c.classoid = 'pg_class'::regclass AND c.objoid IN {_HIDDEN}
+           OR c.classoid = 'pg_type'::regclass AND c.objoid IN {_HIDDEN_TYPES}
+           OR c.classoid = 'pg_proc'::regclass AND c.objoid IN {_HIDDEN_FUNCTIONS})""",
+    ),
+    **{
+        catalogue: ("c", f"WHERE c.{column} NOT IN {hidden}")
+        for hidden, columns in (
+            (
+                _HIDDEN,
+                {
+                    "pg_inherits": "inhrelid",
+                    "pg_partitioned_table": "partrelid",
+                    "pg_policy": "polrelid",
+                    "pg_rewrite": "ev_class",
+                    "pg_sequence": "seqrelid",
+                    "pg_trigger": "tgrelid",
+                },
+            ),
+            (_HIDDEN_TYPES, {"pg_enum": "enumtypid", "pg_range": "rngtypid"}),
+            (_HIDDEN_FUNCTIONS, {"pg_aggregate": "aggfnoid::oid"}),
+            (_HIDDEN_SCHEMAS, {"pg_statistic_ext": "stxnamespace"}),
+        )
+        for catalogue, column in columns.items()
+    },
+}
+"""Catalogue → what a listing may rest on: no counts that the server keeps, no privileges (they are
+listed for themselves), nothing that is hidden from listings."""
+NAMES: Final = {
+    "pg_authid": ("(c.oid, c.rolname)", ""),
+    "pg_proc": (
+        "(c.oid, c.proname, c.pronamespace, c.proargtypes)",
+        f"WHERE c.pronamespace NOT IN {_HIDDEN_SCHEMAS}",
+    ),
+    "pg_type": (
+        "(c.oid, c.typname, c.typnamespace)",
+        f"WHERE c.typnamespace NOT IN {_HIDDEN_SCHEMAS}",
+    ),
+    "pg_namespace": ("(c.oid, c.nspname)", _SHOWN_SCHEMA),
+}
+"""Catalogue → what the server's functions need to name its objects."""

@@ -1,0 +1,1 @@
+"""Issue trackers (Roundup, Redmine) as systems of statediff."""

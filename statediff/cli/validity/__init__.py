@@ -1,1 +1,0 @@
-"""Commands that put evaluators on trial, or read what others recorded."""

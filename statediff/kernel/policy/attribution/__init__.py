@@ -1,1 +1,0 @@
-"""Which call of the run made which change, where that is certain."""

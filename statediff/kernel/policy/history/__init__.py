@@ -1,1 +1,0 @@
-"""The states of a run between its ends, as clauses read them."""

@@ -1,1 +1,0 @@
-"""Servers in containers: the engine, images, volumes, processes and ports."""

@@ -1,0 +1,13 @@
+"""Where code is: the core's package, and those of the other distributions."""
+
+from pathlib import Path
+from typing import Final
+
+CHECKOUT: Final = Path(__file__).parents[1]
+CORE: Final = CHECKOUT / "statediff"
+PACKAGES: Final = (
+    CORE,
+    *sorted(CHECKOUT.glob("sandboxes/*/statediff_*")),
+    CHECKOUT / "hosts" / "statediff_hosts",
+    CHECKOUT / "lab" / "statediff_lab",
+)
