@@ -69,7 +69,8 @@ def spelled(tree: Any, rng: random.Random, *, has_order: bool = True) -> str:
         case bool() | None:
             return json.dumps(tree)
         case int():
-            return rng.choice([str(tree), f"{tree}.0", f"{tree}e0", f"{tree}0e-1"])
+            tenth = f"{tree}0e-1" if tree else "0e-1"
+            return rng.choice([str(tree), f"{tree}.0", f"{tree}e0", tenth])
         case _:
             escaped = "".join(f"\\u{ord(c):04x}" for c in tree)
             return f'"{escaped}"' if rng.random() < 0.5 else json.dumps(tree)
@@ -80,39 +81,44 @@ def world(*docs: Any) -> State:
     return state({"thing": rows}, types=[THING])
 
 
-def book(before: State, *, is_keyed: bool, trims: bool = False) -> RuleBook:
-    rules = [Canonicalize(use="keyed@1", on=("thing.doc.lines",), because="any order", key="k")]
+BY = st.sampled_from([(), ("k",), ("k", "n")])
+"""The members that tell the items of `lines` apart; none: their index does."""
+
+
+def book(before: State, by: tuple[str, ...], *, trims: bool = False) -> RuleBook:
+    key = by if len(by) > 1 else "".join(by)
+    rules = [Canonicalize(use="keyed@1", on=("thing.doc.lines",), because="any order", key=key)]
     trim = Canonicalize(use="trim@1", on=("thing.doc.lines[*].n",), because="the form trims")
-    return rule_book(before.schema, (*(rules if is_keyed else ()), *((trim,) if trims else ())))
+    return rule_book(before.schema, (*(rules if by else ()), *((trim,) if trims else ())))
 
 
-def tells_apart(doc: Any) -> bool:
-    """Whether a key tells the items of its lines apart."""
+def tells_apart(doc: Any, by: tuple[str, ...]) -> bool:
+    """Whether the members tell the items of its lines apart."""
     items = doc.get("lines", ())
-    if not all(isinstance(i, dict) and isinstance(i.get("k"), str | int) for i in items):
+    if not all(isinstance(i, dict) and isinstance(i.get(m), str | int) for i in items for m in by):
         return False
-    return len({json.dumps(item["k"]) for item in items}) == len(items)
+    return len({json.dumps([item[m] for m in by]) for item in items}) == len(items)
 
 
-@given(DOCS, st.integers(0, 99), st.booleans())
+@given(DOCS, st.integers(0, 99), BY)
 def test_equal_values_give_no_delta_whatever_their_spelling(
-    doc: Any, seed: int, is_keyed: bool
+    doc: Any, seed: int, by: tuple[str, ...]
 ) -> None:
     rng = random.Random(seed)
-    has_order = not (is_keyed and tells_apart(doc))
+    has_order = not (by and tells_apart(doc, by))
     before = world(spelled(doc, rng))
     after = world(spelled(doc, rng, has_order=has_order))
-    found = diff(before, after, book(before, is_keyed=is_keyed))
+    found = diff(before, after, book(before, by))
     assert found.deltas == ()
     assert found.doubts == ()
 
 
-@given(pairs(), st.booleans(), st.booleans())
+@given(pairs(), BY, st.booleans())
 def test_the_deltas_inside_a_value_made_to_it_give_the_value_after(
-    pair: Any, is_keyed: bool, trims: bool
+    pair: Any, by: tuple[str, ...], trims: bool
 ) -> None:
     before, after = (world(json.dumps(side)) for side in pair)
-    nu = book(before, is_keyed=is_keyed, trims=trims)
+    nu = book(before, by, trims=trims)
     was, wanted = (nu.value("thing", "doc", json.dumps(side)) for side in pair)
     found = diff(before, after, nu).deltas
     changes = [Change(d.steps, d.before, d.after) for d in found]  # type: ignore[arg-type]
@@ -121,12 +127,12 @@ def test_the_deltas_inside_a_value_made_to_it_give_the_value_after(
     assert bool(found) is not same(was, wanted)
 
 
-@given(pairs(), st.booleans(), st.booleans())
+@given(pairs(), BY, st.booleans())
 def test_what_differs_as_it_was_written_is_a_delta_or_hidden(
-    pair: Any, is_keyed: bool, trims: bool
+    pair: Any, by: tuple[str, ...], trims: bool
 ) -> None:
     before, after = (world(json.dumps(side)) for side in pair)
-    found = diff(before, after, book(before, is_keyed=is_keyed, trims=trims))
+    found = diff(before, after, book(before, by, trims=trims))
     assert bool(found.deltas or found.hidden) is (json.dumps(pair[0]) != json.dumps(pair[1]))
     assert len({d.id for d in found.deltas}) == len(found.deltas)
     for hidden in found.hidden:
@@ -136,7 +142,10 @@ def test_what_differs_as_it_was_written_is_a_delta_or_hidden(
 
 STEPS = st.one_of(
     st.sampled_from(["a", "b", "c d", "lines", "n", "in", 0, 1, *Every]),
-    st.sampled_from([1, "1", "x", True]).map(lambda value: Item.of("k", value)),
+    st.sampled_from([1, "1", "x", True]).map(lambda value: Item.of({"k": value})),
+    st.tuples(st.sampled_from([1, "1", "x", True]), st.sampled_from([0, 1, "", " a ", False])).map(
+        lambda values: Item.of({"k": values[0], "n": values[1]})
+    ),
 )
 SELECTED = st.lists(
     st.one_of(
@@ -149,27 +158,28 @@ SELECTED = st.lists(
 )
 
 
-def is_readable(steps: Selection, is_keyed: bool) -> bool:
+def is_readable(steps: Selection, by: tuple[str, ...]) -> bool:
     """Whether a contract may name it: items of a keyed list have keys, all others indexes."""
     for number, step in enumerate(steps):
         in_lines = steps[:number] in (("lines",), (Every.MEMBER,))
-        if isinstance(step, Item) and (steps[:number] != ("lines",) or not is_keyed):
+        if isinstance(step, Item) and (steps[:number] != ("lines",) or step.key != by):
             return False
-        if isinstance(step, int) and in_lines and is_keyed:
+        if isinstance(step, int) and in_lines and by:
             return False
     return True
 
 
-@given(pairs(), SELECTED, st.booleans())
+@given(pairs(), SELECTED, BY)
 def test_the_frame_explains_a_delta_exactly_where_a_selected_path_covers_it(
-    pair: Any, selected: list[Any], is_keyed: bool
+    pair: Any, selected: list[Any], by: tuple[str, ...]
 ) -> None:
-    wanted = [steps for steps in selected if is_readable(steps, is_keyed)]
+    wanted = [steps for steps in selected if is_readable(steps, by)]
     if not wanted:
         return
     fields = json.dumps([render("doc", steps) for steps in wanted])
-    section = "canonicalize: [{use: keyed@1, key: k, on: [thing.doc.lines], because: why}]\n"
-    body = f"{section if is_keyed else ''}allow: [{{update: thing, fields: {fields}}}]\n"
+    key = f"[{', '.join(reversed(by))}]" if len(by) > 1 else "".join(by)
+    section = f"canonicalize: [{{use: keyed@1, key: {key}, on: [thing.doc.lines], because: why}}]\n"
+    body = f"{section if by else ''}allow: [{{update: thing, fields: {fields}}}]\n"
     body += "forbid: [{delete: thing}]\n"
     judgement = run(body, *(world(json.dumps(side)) for side in pair)).judgement
     explained = {name for name, by in judgement.explained_by if by}
@@ -237,16 +247,16 @@ def test_evidence_that_is_taken_away_makes_no_match(
     assert partial is not MATCH or whole is MATCH
 
 
-@given(st.lists(LINE, max_size=4), st.randoms(use_true_random=False))
+@given(st.lists(LINE, max_size=4), st.randoms(use_true_random=False), BY.filter(bool))
 def test_a_keyed_list_has_one_form_in_any_order_or_keeps_the_order_it_has(
-    lines: list[Any], rng: random.Random
+    lines: list[Any], rng: random.Random, by: tuple[str, ...]
 ) -> None:
-    nu = book(world("{}"), is_keyed=True)
+    nu = book(world("{}"), by)
     other = rng.sample(lines, len(lines))
     forms = [nu.value("thing", "doc", json.dumps({"lines": each})) for each in (lines, other)]
     items = forms[0].get("lines")  # type: ignore[union-attr]
     assert items is not ABSENT
-    if tells_apart({"lines": lines}):
+    if tells_apart({"lines": lines}, by):
         assert isinstance(items, Unordered)
         assert same(*forms)
     else:

@@ -20,8 +20,8 @@ BESIDE: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 TypeName = Annotated[
     str,
     Field(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$",
-        description="the name of an entity type (letters, digits, `_` and `.`)",
+        pattern=r"^[^\x00-\x1f\x7f]{1,200}$",
+        description="the name of an entity type, at most 200 characters",
     ),
 ]
 TypeNames = Annotated[
@@ -49,7 +49,6 @@ Reason = Annotated[
 Version = Annotated[
     str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", description="three numbers, e.g. 1.0.0")
 ]
-Weight = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
 
 
 class Part(BaseModel):

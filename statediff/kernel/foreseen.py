@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from statediff.contract.file import ContractFile
 from statediff.errors import ContractError, Problem
@@ -19,7 +19,7 @@ from statediff.kernel.contracts import compile_contract, schema_of
 from statediff.model.readings import Capture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 
-_NAME: Final = re.compile(rb"\w+(?:\.\w+)*")
+_NAME: Final = re.compile(r'"(?:[^"\\]|\\.)+"|\w+(?:\.\w+)*')
 _KEYS: Final = ((), ("id",), ("id", "id_"))
 """How rows that nobody has seen may be named."""
 
@@ -56,8 +56,7 @@ def _wider(
     file: ContractFile, before: Capture, schema: Schema, untyped: Collection[str]
 ) -> Iterator[Schema]:
     """Schemas that the state before may have together with a state after."""
-    text = b" ".join((file.data, *(text for _, text in file.libraries)))
-    written = {each.decode(errors="replace") for each in _NAME.findall(text)}
+    written = set(_names(file.source.value))
     names = {*written, *(part for name in written for part in name.split("."))}
     tables = {name: each for part in before.parts for name, each in part.state.tables.items()}
     open_ = {name for source in untyped for name in _types_of(before, source)}
@@ -70,6 +69,17 @@ def _wider(
         ]
         types += [_untyped(EntityType(name, (), ()), key) for name in names - schema.by_name.keys()]
         yield replace(schema, types=tuple(sorted(types, key=lambda each: each.name)))
+
+
+def _names(value: Any) -> Iterator[str]:
+    """What may be the name of a type or field: each text of the document, and each word in one."""
+    if isinstance(value, dict | list):
+        for inner in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from _names(inner)
+    elif isinstance(value, str):
+        yield from (value, value.partition(" ")[2])  # `create Order Details`
+        for word in _NAME.findall(value):
+            yield word.strip('"')
 
 
 def _types_of(before: Capture, source: str) -> Iterator[str]:

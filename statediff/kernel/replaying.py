@@ -134,10 +134,11 @@ def _recorded(bundle: Bundle) -> _Recorded:
     compiled = compile_contract(file, schema)
     contract = compiled.contract
     captures, trial = _document(bundle, "captures.json"), _document(bundle, "trial.json")
+    timeline = doc.timeline_from(_document(bundle, "timeline.json"))
     refusals = admit(
         [doc.reading_from(entry["reading"]) for entry in captures["before"]],
         [doc.reading_from(entry["reading"]) for entry in captures["after"]],
-        doc.timeline_from(_document(bundle, "timeline.json")),
+        timeline,
         contract.evidence,
         trial["sources"],
     )
@@ -149,7 +150,8 @@ def _recorded(bundle: Bundle) -> _Recorded:
     course = course_from(captures["history"])
     check_course(course, captures, refusals)
     ending = doc.ending_from(trial.get("ending"))
-    rest = Rest(refusals, answer, trace_from(_document(bundle, "trace.json")), ending)
+    trace = trace_from(_document(bundle, "trace.json"))
+    rest = Rest(refusals, answer, trace, ending, timeline)
     resolution = _document(bundle, "resolution.json")
     if resolution["doubts"] != []:
         raise BundleError("resolution.json: expected no doubts, found some")

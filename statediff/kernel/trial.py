@@ -310,7 +310,7 @@ def _tried(
     if instead is None:
         require_action(file, compiled, resolution, refusals)
     answered = read_answer(contract.document.answer, said.answer)
-    rest = Rest(refusals, answered, said.trace, facts.ending)
+    rest = Rest(refusals, answered, said.trace, facts.ending, said.timeline)
     held = kept.held(compiled) if kept is not None and len(resolution.matchings) == 1 else None
     decided = [
         _judge_states(compiled, matching, resolution, rest, held, explains=explains)
@@ -332,6 +332,7 @@ class Rest(NamedTuple):
     answer: Mapping[str, Observed] | NoAnswer
     trace: Trace = NO_TRACE
     ending: RunEnding | None = None
+    timeline: Timeline | None = None
 
 
 def triples(refusals: Iterable[Refusal]) -> tuple[tuple[str, str, str], ...]:
@@ -393,6 +394,7 @@ def judged(
         ledger=ledger,
         trace=rest.trace,
         ending=rest.ending,
+        timeline=rest.timeline,
         moments=moments,
         explains=ledger is not None,
         held=held,

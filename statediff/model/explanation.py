@@ -169,6 +169,7 @@ class Reason(StrEnum):
     NOT_REPAIRED = "not-repaired", "call attempt most"
     NO_ANSWER = "no-answer", "words"
     NO_ENDING = "no-ending"
+    NO_MOMENT = "no-moment"
     ANSWER_LACKS = "answer-lacks", "name"
     ANSWER_KIND = "answer-kind", "name kind"
     INVALIDLY_REACHED = "invalidly-reached", "codes"
@@ -195,7 +196,6 @@ class Reason(StrEnum):
     NO_NUMBER = "no-number"
     FIELD_NO_NUMBER = "field-no-number", "entity_type key field side value"
     DIVISION_BY_ZERO = "division-by-zero"
-    NO_ABSOLUTE = "no-absolute"
     NO_LENGTH = "no-length"
     NO_TEST = "no-test", "function"
     NO_JOIN = "no-join"
@@ -332,6 +332,8 @@ def is_by_agent(of: Argument) -> bool:
     if isinstance(of, Explanation):
         if of.reason is Reason.RECORDED:
             return not _OF_AGENT.isdisjoint(_said(of).split(": "))
+        if of.reason is Reason.ANSWER_UNCLEAR:
+            return True
         return any(map(is_by_agent, of.arguments))
     return isinstance(of, tuple) and any(map(is_by_agent, of))
 

@@ -142,9 +142,9 @@ def _hidden_in_list(
     common = dict(members(one)).keys() & dict(members(other)).keys()
     for step in sorted(common, key=step_order):
         if ABSENT in [at(value, (step,), known) for value in (*before, *after)]:
-            # A rule spells the key itself.
-            key = cast(Side, at(one, (step, one.key), known))
-            yield Change((*steps, step, one.key), key, key)
+            for name in one.key:  # a rule spells the key itself
+                part = cast(Side, at(one, (step, name), known))
+                yield Change((*steps, step, name), part, part)
         else:
             yield from _hidden_at((*before, *after), (step,), steps, known)
     orders = [
@@ -183,8 +183,9 @@ def step_order(step: Step) -> tuple[int, int, str]:
         case int():
             return (0, step, "")
         case Item():
-            number = int(step.value) if step.value.lstrip("-").isdecimal() else 0
-            return (2, number, f"{step.key}={step.value}")
+            first = step.parts[0][1]
+            number = int(first) if first.lstrip("-").isdecimal() else 0
+            return (2, number, ",".join(f"{name}={value}" for name, value in step.parts))
         case _:
             return (1, 0, step)
 
@@ -215,9 +216,10 @@ def _applied(value: Side, steps: Steps, change: Change) -> Side:
     raise ValueError(f"{list(change.steps)}: there is no such place")
 
 
-def keyed(items: tuple[Value, ...], key: str) -> tuple[Value, ...]:
+def keyed(items: tuple[Value, ...], key: tuple[str, ...]) -> tuple[Value, ...]:
     """The list without its order, where `key` tells each item from all others; else as it is."""
     steps = [Item.at(key, item) for item in items]
     if None in steps or len(set(steps)) < len(steps):
         return tuple(items)
-    return Unordered(sorted(items, key=lambda item: order_key(at(item, (key,)))), key)  # type: ignore[arg-type]  # lists of values, as the kind says
+    by = sorted(items, key=lambda item: [order_key(at(item, (name,))) for name in key])  # type: ignore[arg-type]  # lists of values, as the kind says
+    return Unordered(by, key)

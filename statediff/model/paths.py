@@ -4,14 +4,15 @@ A path is written as people write it: the field, then `.key` for the member of a
 for the item of a list. A key that could be read in another way is a quoted JSON string:
 `settings.limits.gb`, `lines[2].sku`, `settings."a.b"[0]`. `[*]` selects every item, `.*` every
 member. `[sku=A1]` is the item of a keyed list whose `sku` is the text A1; `[id=7]` is a number,
-`[id="7"]` a text. A field's own name is never quoted where the path ends with it.
+`[id="7"]` a text; `[day=mon,hour=9]` is the item that two members tell apart. A field's own name is
+never quoted where the path ends with it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -21,12 +22,18 @@ from statediff.model.json_values import canonical_number, write_json
 from statediff.model.values import ABSENT, Map, Observed, Unordered, Value, same
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_MEMBER: Final = (
+    r"""(?P<key>[A-Za-z_][A-Za-z0-9_-]*|"(?:[^"\\]|\\.)*")="""
+    r"""(?P<value>[A-Za-z_][A-Za-z0-9_-]*|"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*)"""
+)
+"""A member of an item, and its value."""
+_ONE: Final = re.sub(r"\?P<\w+>", "?:", _MEMBER)
 _STEP: Final = re.compile(
     r"""\.(?P<key>[A-Za-z_][A-Za-z0-9_-]*)|\.(?P<quoted>"(?:[^"\\]|\\.)*")"""
     r"""|\[(?P<index>0|[1-9][0-9]*)\]|(?P<items>\[\*\])|(?P<members>\.\*)"""
-    r"""|\[(?P<item>(?:[A-Za-z_][A-Za-z0-9_-]*|"(?:[^"\\]|\\.)*")="""
-    r"""(?:[A-Za-z_][A-Za-z0-9_-]*|"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*))\]"""
+    rf"""|\[(?P<item>{_ONE}(?:, ?{_ONE})*)\]"""
 )
+_MEMBERS: Final = re.compile(_MEMBER)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?")
 _HEAD: Final = re.compile(r"""(?P<plain>[A-Za-z_][A-Za-z0-9_-]*)|(?P<quoted>"(?:[^"\\]|\\.)*")""")
 _MAX_INDEX_DIGITS: Final = 9
@@ -42,34 +49,49 @@ class Every(Enum):
 
 @dataclass(frozen=True)
 class Item:
-    """The step to the one item of a list that has this value as its member `key`."""
+    """The step to the one item of a list whose members have these values."""
 
-    key: str
-    value: str
-    """As JSON text in its one form, so that 1, "1" and true are three."""
+    parts: tuple[tuple[str, str], ...]
+    """(member, value as JSON text in its one form), by member: 1, "1" and true are three."""
 
-    @staticmethod
-    def of(key: str, value: Observed) -> Item | None:
-        """The step that the value of a member makes; None where it tells no item from another."""
-        match value:
-            case Decimal() if not value.is_finite():
-                return None
-            case int() | Decimal() if not isinstance(value, bool):
-                return Item(key, write_json(canonical_number(Decimal(value))))
-            case bool() | str():
-                return Item(key, write_json(value))
-            case _:
-                return None
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The members that tell the item apart."""
+        return tuple([name for name, _ in self.parts])
 
     @staticmethod
-    def at(key: str, item: Observed) -> Item | None:
-        """The step to an item of a list, named by its member `key`."""
-        return Item.of(key, item.get(key)) if isinstance(item, Map) else None
+    def of(members: Mapping[str, Observed]) -> Item | None:
+        """The step that the members make; None where a value tells no item from another."""
+        parts = [(name, _telling(value)) for name, value in sorted(members.items())]
+        known = tuple([(name, text) for name, text in parts if text is not None])
+        return Item(known) if known and len(known) == len(parts) else None
+
+    @staticmethod
+    def at(key: Sequence[str], item: Observed) -> Item | None:
+        """The step to an item of a list, distinguished by the members of `key`."""
+        return Item.of({name: item.get(name) for name in key}) if isinstance(item, Map) else None
 
     def __str__(self) -> str:
-        text = json.loads(self.value) if self.value.startswith('"') else None
-        is_plain = text is not None and _PLAIN.fullmatch(text) and text not in _WORDS
-        return f"[{_name(self.key)}={text if is_plain else self.value}]"
+        return f"[{','.join(f'{_name(name)}={_shown(text)}' for name, text in self.parts)}]"
+
+
+def _telling(value: Observed) -> str | None:
+    """The value of a member as JSON text; None where it tells no item from another."""
+    match value:
+        case Decimal() if not value.is_finite():
+            return None
+        case int() | Decimal() if not isinstance(value, bool):
+            return write_json(canonical_number(Decimal(value)))
+        case bool() | str():
+            return write_json(value)
+        case _:
+            return None
+
+
+def _shown(written: str) -> str:
+    text = json.loads(written) if written.startswith('"') else None
+    is_plain = text is not None and _PLAIN.fullmatch(text) and text not in _WORDS
+    return str(text) if is_plain else written
 
 
 _WORDS: Final = ("true", "false", "null")
@@ -206,24 +228,29 @@ def _read_step(match: re.Match[str]) -> Step | Every:
 
 
 def _read_item(text: str) -> Item:
-    name = _HEAD.match(text)
-    quoted = "" if name is None else name[0]
-    key = _unquoted(quoted) if quoted.startswith('"') else quoted
-    written = text[len(quoted) + 1 :]
+    members: dict[str, Observed] = {}
+    for found in _MEMBERS.finditer(text):
+        key, written = found["key"], found["value"]
+        name = _unquoted(key) if key.startswith('"') else key
+        if name in members:
+            raise PathError(f"`{text}` names `{name}` twice")
+        members[name] = _read_value(written)
+    step = Item.of(members)
+    if step is None:
+        raise PathError(f"`{text}` tells no item apart")
+    return step
+
+
+def _read_value(written: str) -> Value:
     if written.startswith('"'):
-        value: Value = _unquoted(written)
-    elif written in ("true", "false"):
-        value = written == "true"
-    elif _PLAIN.fullmatch(written) and written != "null":
-        value = written
-    elif _NUMBER.fullmatch(written) and len(written) <= _MAX_NUMBER:
-        value = Decimal(written)
-    else:
-        raise PathError(f"`{written}` tells no item apart: a text is quoted, a number is plain")
-    found = Item.of(key, value)
-    if found is None:
-        raise PathError(f"`{written}` tells no item apart")
-    return found
+        return _unquoted(written)
+    if written in ("true", "false"):
+        return written == "true"
+    if _PLAIN.fullmatch(written) and written != "null":
+        return written
+    if _NUMBER.fullmatch(written) and len(written) <= _MAX_NUMBER:
+        return Decimal(written)
+    raise PathError(f"`{written}` tells no item apart: a text is quoted, a number is plain")
 
 
 def _unquoted(quoted: str) -> str:
@@ -319,8 +346,8 @@ def members(value: Observed) -> Iterator[tuple[Step, Value]]:
         yield from enumerate(value)
 
 
-Indexes: TypeAlias = dict[tuple[int, str], dict[Item, int | None]]
-"""By a list, as its id, and a member of its items: item → its index; None where several are it."""
+Indexes: TypeAlias = dict[tuple[int, tuple[str, ...]], dict[Item, int | None]]
+"""By a list, as its id, and members of its items: item → its index; None where several are it."""
 
 
 def at(value: Observed, steps: Steps, known: Indexes | None = None) -> Observed:

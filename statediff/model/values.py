@@ -56,18 +56,18 @@ class Map:
 class Unordered(tuple["Value", ...]):  # noqa: SLOT001 - tuples have no slots of their own
     """A list under a rule that takes the order from it: its items sorted, so that it has one form.
 
-    `key` is the member by which each item, an object, is distinguished from all others; empty for a
-    multiset, which is one value.
+    `key` are the members by which each item, an object, is distinguished from all others, in order
+    of their names; empty for a multiset, which is one value.
     """
 
-    key: str
+    key: tuple[str, ...]
 
-    def __new__(cls, items: Iterable[Value], key: str = "") -> Self:
+    def __new__(cls, items: Iterable[Value], key: tuple[str, ...] = ()) -> Self:
         made = super().__new__(cls, items)
         made.key = key
         return made
 
-    def __getnewargs__(self) -> tuple[tuple[Value, ...], str]:
+    def __getnewargs__(self) -> tuple[tuple[Value, ...], tuple[str, ...]]:
         return tuple(self), self.key
 
 

@@ -157,7 +157,7 @@ class Grammar:
             case 3:
                 return f"count({self._text(depth - 1)}, {self._text(depth - 1)})"
             case 4:
-                return f"abs({self._int(depth - 1)})"
+                return f"-({self._int(depth - 1)})"
             case _:
                 return f"count(c for c in after.{self.type_name()})"
 

@@ -116,7 +116,7 @@ FRAGMENTS: Final = [
     b"new.body == it.body + 'x'", b"count(it.body, 'a')", b"lower(", b"search(it.body, '(a+)+$')",
     b"same_items([x.id for x in before.order], [1])",
     b"it.tags[len(it.tags) - 1]",
-    b"timestamp(it.body)", b"local_timestamp(", b"date(it.body)", b"mentions(answer.text, it.body)",
+    b"timestamp(it.body)", b"timestamp(", b"date(it.body)", b"mentions(answer.text, it.body)",
     b"it.body + 'x'", b"[1] + it.id", b"{{order}}", b"noop: true\n",
     b"reaches(it, it, via=[order.customer])", b"via=[(", b"over: recorded", b"actor: true",
 ]  # fmt: skip

@@ -39,7 +39,6 @@ BESIDE_CLAUSES = {
         "identify",
         "evidence",
         "replayable",
-        "weights",
     ),
     "rubric",
 }

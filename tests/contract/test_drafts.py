@@ -154,21 +154,21 @@ WRONG = (
 )
 
 
-def test_a_draft_leaves_out_accents_and_keeps_the_letters(tmp_path: Path) -> None:
+def test_a_draft_calls_a_type_what_its_table_is_called(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "a.db") as db:
         db.execute('CREATE TABLE "Ünïcode täbles" (id INTEGER PRIMARY KEY, "Prénom" TEXT)')
     db.close()
     text = schema_text_of([f"db={tmp_path / 'a.db'}"], "s")
-    assert 'unicode_table:\n    table: "Ünïcode täbles"' in text
-    assert 'Prenom: {column: "Prénom"}' in text
+    assert '  "Ünïcode täbles":\n    source: db\n' in text
+    assert "Pr" not in text, "a column has its own name, too"
 
 
 def test_a_draft_names_stamps_sums_audit_rows_and_places_inside_json(tmp_path: Path) -> None:
     before, after = made(tmp_path / "a", SHOP), made(tmp_path / "b", SHOP, ADDED)
     file = drafted(tmp_path / "task", before, after)
     text = (tmp_path / "task" / "contract.yaml").read_text()
-    assert "is: >-\n      count(c for c in after.order_line if c.order == it.id)" in text
-    assert "sum(c.quantity * c.cents for c in after.order_line if c.order == it.id)" in text
+    assert "is: >-\n      count(c for c in after.order_lines if c.order == it.id)" in text
+    assert "sum(c.quantity * c.cents for c in after.order_lines if c.order == it.id)" in text
     assert "settings.c: 3" in text
     assert 'new.updated_at > timestamp("2026-01-02T10:00:00Z")' in text
     assert "  - id: only-added-to\n    update: [audit_log]" in text
@@ -215,3 +215,37 @@ def test_a_draft_finds_the_field_that_names_records_without_an_id(
     found = schema_text_of([f"api={path}"], "first")
     wanted = "" if key is None else f"    key: [{key}]  # every record has another one\n"
     assert re.findall(r"^    key: .*\n", found, re.MULTILINE) == ([wanted] if wanted else [])
+
+
+NORTHWIND = """
+CREATE TABLE "Order Details" ("Order ID" INT, "Product ID" INT REFERENCES "Pro""ducts",
+                              "Unit Price" INT, PRIMARY KEY ("Order ID", "Product ID"));
+CREATE TABLE "Pro""ducts" ("Product ID" INTEGER PRIMARY KEY, "données-à" TEXT, "on" INT);
+CREATE TABLE "class" (id INTEGER PRIMARY KEY, "from" TEXT, "sum of" INT, "less" INT, "left" INT);
+INSERT INTO "Pro""ducts" VALUES (1, 'a', 0), (2, 'b', 1);
+INSERT INTO "class" VALUES (1, 'x', 5, 2, 3), (2, 'y', 9, 2, 7), (3, 'z', 4, 1, 3);
+INSERT INTO "Order Details" VALUES (1, 1, 5), (1, 2, 5), (2, 1, 7);
+"""
+SOLD = """
+UPDATE "Order Details" SET "Unit Price" = 9 WHERE "Order ID" = 1 AND "Product ID" = 2;
+DELETE FROM "Order Details" WHERE "Order ID" = 2;
+INSERT INTO "Pro""ducts" VALUES (3, 'c', 2);
+INSERT INTO "Order Details" VALUES (3, 3, 1);
+UPDATE "class" SET "from" = 'w', "sum of" = 10, "left" = 8 WHERE id = 2;
+"""
+
+
+def test_whatever_tables_and_columns_are_called_the_draft_can_say_it(tmp_path: Path) -> None:
+    before, after = made(tmp_path / "a", NORTHWIND), made(tmp_path / "b", NORTHWIND, SOLD)
+    file = drafted(tmp_path / "task", before, after)
+    text = (tmp_path / "task" / "contract.yaml").read_text()
+    assert 'update: "Order Details"' in text
+    assert 'it."Order ID" == 1 and it."Product ID" == 2' in text
+    assert judged(file, tmp_path / "task", before, after) == "MATCH"
+    for wrong in (
+        'UPDATE "Order Details" SET "Unit Price" = 9',
+        'UPDATE "class" SET "less" = 1 WHERE id = 1',
+        'UPDATE "Pro""ducts" SET "on" = 7 WHERE "Product ID" = 3',
+    ):
+        run = made(tmp_path / f"w{len(wrong)}", NORTHWIND, SOLD, wrong)
+        assert judged(file, tmp_path / "task", before, run) != "MATCH", wrong

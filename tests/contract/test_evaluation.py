@@ -96,7 +96,7 @@ def terms(variable: str) -> st.SearchStrategy[str]:
         f"{variable}.next.m == 1", f"{variable}.next == 1", f"exists(before.item[{variable}.n])",
         f"before.item[{variable}.n].m == 1", f"exists(before.item[{variable}.n + 1])",
         f'contains({variable}.t, "a")', f"{variable}.m in [0, 1]", f"2 / {variable}.m > 1",
-        f"{variable}.n in before.item", f"abs({variable}.n) < 2", f"{variable}.n < {variable}.m",
+        f"{variable}.n in before.item", f"-{variable}.n < 2", f"{variable}.n < {variable}.m",
         f"{variable}.m + {variable}.m in before.item", f"1 in [{variable}.n + 1, {variable}.m]",
         f"[{variable}.n, {variable}.m] != [1, 1]", f"unique([{variable}.n + 1, {variable}.m])",
         f'"a" in {variable}.tags', f"len({variable}.tags) == 1", f"{variable}.tags == [\"a\"]",

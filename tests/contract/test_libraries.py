@@ -11,9 +11,13 @@ import pytest
 from statediff.contract.authoring.formatting import format_contract
 from statediff.contract.document.load import besides
 from statediff.contract.file import ContractFile, load_contract
+from statediff.contract.language.names import Scope
+from statediff.contract.language.parser import parse
+from statediff.contract.language.syntax import EntityT, FieldOf, walk
 from statediff.errors import BundleError, ContractError
 from statediff.evidence.package import Bundle
 from statediff.kernel import TrialFacts, compile_contract, contract_in, evaluate, replay, schema_of
+from statediff.model.schema import EntityType, Field, Kind, Schema
 from tests.judging import (
     DIVERGE,
     HEAD,
@@ -115,7 +119,7 @@ def test_a_bundle_whose_library_was_changed_is_refused(tmp_path: Path) -> None:
         ("{use: lib/common.yaml#kept}", "the parameter `type` (name) is not given"),
         ("{use: lib/common.yaml#kpt, with: {type: user}}", "has no clause `kpt`"),
         ("{use: lib/common.yaml#kept, with: {typ: user}}", "has no parameter `typ`"),
-        ("{use: lib/common.yaml#kept, with: {type: 'user or item'}}", "the name of a type"),
+        ("{use: lib/common.yaml#kept, with: {type: ''}}", "the name of a type"),
         ("{use: lib/common.yaml#kept, with: {type: 1}}", "the name of a type"),
         ("{use: lib/common.yaml#kept, with: [user]}", "expected a mapping"),
         ("{use: lib/common.yaml#kept, with: {type: user}, count: 3}", "unknown key `count`"),
@@ -139,6 +143,17 @@ def test_an_expression_cannot_leave_its_place(tmp_path: Path, also: str) -> None
     use = USE.replace("it.n == 1 or it.n == 2", json.dumps(also))
     with pytest.raises(ContractError):
         load_contract(written(tmp_path, use))
+
+
+@pytest.mark.parametrize("field", ["t == 1 or new.n", 't" or "', "unit price", "données"])
+def test_a_name_is_never_code_and_any_name_is_one(tmp_path: Path, field: str) -> None:
+    file = load_contract(written(tmp_path, USE.replace("field: t", f"field: {json.dumps(field)}")))
+    clause = file.content.require[0]
+    assert list(clause.set or {}) == [field]
+    entity = EntityType("item", ("id",), (Field("id", Kind.INT), Field(field, Kind.TEXT)))
+    scope = Scope(Schema("names", "1", (entity,)), variables={"new": EntityT("item")})
+    read = parse(clause.that or "", scope)
+    assert [part.field for part in walk(read) if isinstance(part, FieldOf)] == [field]
 
 
 def test_a_value_is_never_code(tmp_path: Path) -> None:

@@ -74,7 +74,6 @@ evidence:
   shop-db: {max_age: 5s}
   outbox: {max_age: 30s}
 
-weights: {reversible: 1, conditional: 3, irreversible: 10}
 
 answer:
   schema: {refunded_cents: int, note: text}
@@ -156,7 +155,6 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "text-not-expression": (
         ("    count: {min: 1}\n", "    count: {min: 1}\n    set: {reason: it.reason}\n"),),
     "unused-input": (("cents: 3900", "cents: 3900, spare: 1"),),
-    "weights-out-of-order": (("irreversible: 10", "irreversible: 0"),),
     "explains-too-much": ((STATUS, ""),),
     "allow-forbid-overlap": (
         (FORBID, FORBID + "  - id: not-cancelled\n    update: order\n"

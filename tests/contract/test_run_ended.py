@@ -56,14 +56,21 @@ def test_where_nobody_knows_it_is_unknown_and_named() -> None:
         assert judge.score(AFTER, ended=ended).verdict.value == expected, "no end is remembered"
 
 
+def test_without_a_run_nobody_knows_when_it_was() -> None:
+    for condition in ("run.start < run.end", "run.end - run.start < 60"):
+        done = statediff.judge(CLOSED + f"  - {{id: soon, that: '{condition}'}}\n", BEFORE, AFTER)
+        assert done.verdict is Verdict.INCONCLUSIVE
+        assert "nobody recorded when the run began and ended" in done.line
+
+
 def test_a_word_that_no_run_ends_by_is_refused() -> None:
     with pytest.raises(UsageError, match="no run ends 'well'; expected one of by-itself, crashed"):
         statediff.judge(ASKED, BEFORE, AFTER, ended="well")
     for text in ('run.ended == "by itself"', 'run.ended in ["killed", "hanged"]'):
         with pytest.raises(ContractError, match="no run ends"):
             statediff.judge(CLOSED + f"  - {{id: e, that: '{text}'}}\n", BEFORE, AFTER)
-    with pytest.raises(ContractError, match="of the run nothing is known as `end`"):
-        statediff.judge(CLOSED + "  - {id: e, that: run.end == null}\n", BEFORE, AFTER)
+    with pytest.raises(ContractError, match="of the run nothing is known as `stop`"):
+        statediff.judge(CLOSED + "  - {id: e, that: run.stop == null}\n", BEFORE, AFTER)
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_entities_of_another_source_are_skipped_but_can_be_referred_to():
         ("  log: {made_by: agent}\n", [("invalid", 4, 18)]),
         ("  log: {association: 'true'}\n", [("invalid", 4, 22)]),
         ("  db.role: {table: log}\n", [("reserved-name", 4, 3)]),
-        ("  a b: {table: log}\n", [("invalid", 4, 3)]),
+        ('  "a\\tb": {table: log}\n', [("hidden-character", 4, 3)]),
         (
             "  payment: {key: none}\n  orders: {fields: {payment_id: {to: payment}}}\n",
             [("wrong-key", 5, 38)],

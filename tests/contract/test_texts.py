@@ -88,7 +88,6 @@ N = "after.note[1]"
         (f'timestamp({N}.data.at) < timestamp("2026-01-31T12:00:01Z")', TRUE),
         (f'timestamp({N}.title) == {N}.at', UNDEFINED),
         (f'date({N}.data.day) == date("2026-01-31")', TRUE),
-        (f'local_timestamp({N}.data.local) == local_timestamp("2026-01-31T12:00")', TRUE),
         (f'timestamp({N}.data.local) == {N}.at', UNDEFINED),
     ],
 )  # fmt: skip
@@ -143,7 +142,6 @@ def test_a_text_that_is_no_instant_is_never_guessed(text: str) -> None:
         ("after.note[1].tags[after.note[1].title] == 1", "an index is a number", ""),
         ("timestamp(after.note[1].n) == after.note[1].at", "takes a text", ""),
         ("timestamp(after.note[1].title) == after.note[1].seen", "can never equal", ""),
-        ('local_timestamp("2026-01-31T12:00Z") == null', "has no zone", "timestamp"),
     ],
 )
 def test_what_is_wrong_has_the_words_for_it(text: str, message: str, hint: str) -> None:

@@ -151,7 +151,8 @@ def world_of(context: EvalContext, views: Views) -> spec.World:
     ends = {"before": views.of(context.before), "after": views.of(context.after)}
     states = _States(context.moments, views.of, **ends)
     sets = _Sets(context.entity_sets)
-    return spec.World(states, context.answer, sets, context.now, context.ending)
+    of_run = context.ending, context.timeline
+    return spec.World(states, context.answer, sets, context.now, *of_run)
 
 
 def run_of(contract: Any, evidence: Any) -> Run:
@@ -172,7 +173,9 @@ def run_of(contract: Any, evidence: Any) -> Run:
     unseen = tuple(h.delta for h in diff.hidden if not h.by_boundary)
     net = changes_of(diff.deltas)
     case = Case(
-        world=spec.World(states, evidence.answer, ending=evidence.ending),
+        world=spec.World(
+            states, evidence.answer, ending=evidence.ending, timeline=evidence.timeline
+        ),
         schema=evidence.after.schema,
         changes=net,
         everything=changes_of((*diff.deltas, *unseen)),

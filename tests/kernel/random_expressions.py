@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from statediff.contract.evaluation.by_run import is_by_run
@@ -25,6 +26,7 @@ from statediff.kernel.spec.expressions import is_by_run as spec_is_by_run
 from statediff.kernel.spec.expressions import outcomes as spec_outcomes
 from statediff.kernel.spec.values import World
 from statediff.model.delta import Diff
+from statediff.model.readings import Timeline
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, build_table
 from statediff.model.values import Digested, Key, Map, Observed, Unobserved
@@ -53,12 +55,15 @@ ORDER = EntityType(
         Field("status", Kind.TEXT),
         Field("data", Kind.ANY),
         Field("tags", Kind.LIST, is_nullable=False),
+        Field("at", Kind.TIMESTAMP),
     ),
 )
 TYPES = (ORDER, USER)
 SCHEMA = Schema("random", "1", TYPES, ())
 ANSWERED: Mapping[str, Observed] = {"number": 1, "text": "a", "unclear": 1}
 UNCLEAR: Mapping[str, Observed] = {**ANSWERED, "unclear": Unobserved("two numbers")}
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+RUN = Timeline(agent_started_at=NOON, agent_finished_at=NOON + timedelta(minutes=1))
 VALUES: Mapping[str, list[Any]] = {
     "org": [0, 1, 2],
     "name": ["a", "b", "ab", "2026-01-31"],
@@ -70,6 +75,7 @@ VALUES: Mapping[str, list[Any]] = {
     "status": ["open", "closed", "a"],
     "data": [1, "a", Map.of({"n": 1}), Map.of({"n": None}), Map.of({"n": "a", "m": (1, 2)})],
     "tags": [(), ("a",), ("a", "b"), ("b", "a", "a")],
+    "at": [NOON, NOON + timedelta(seconds=1), NOON + timedelta(minutes=5, microseconds=1)],
 }
 TEXT_TESTS = ("contains", "mentions", "starts_with", "ends_with")
 Data = dict[str, list[dict[str, Observed]]]
@@ -167,7 +173,7 @@ class Draw:
             ]
         if depth > 0:
             one, two = self.number(of, depth - 1), self.number(of, depth - 1)
-            options += [f"({one} {self.pick('+', '-', '*', '/')} {two})", f"abs({one})"]
+            options += [f"({one} {self.pick('+', '-', '*', '/')} {two})"]
             options += [self.aggregate(depth - 1), self.aggregate(depth - 1)]
         return self.chance.choice(options)
 
@@ -261,6 +267,14 @@ class Draw:
                 f'{name}.tags == ["a"]',
                 f'{name}.tags[{one}] == "a"',
             ]
+            other = self.pick(
+                "before.order[0].at", "run.start", "run.end", '"2026-01-31T12:00:01Z"'
+            )
+            options += [
+                f"{name}.at {compare} {other}",
+                f"{name}.at - {other} {compare} {two}",
+                f'within({name}.at, {other}, "{self.pick("0s", "1s", "1m")}")',
+            ]
             options += [f'same_items({name}.tags, ["a", "b"])', f"{name}.user == {two}"]
             options += [f'any(t == "a" for t in {name}.tags)', f"{name} == {one}"]
         return self.chance.choice(options)
@@ -295,7 +309,8 @@ class Sides:
     def context(self, node: Node, wrap: Callable[[View], Any]) -> EvalContext:
         """The context in which the judge evaluates."""
         views = wrap(StateView(self.before)), wrap(StateView(self.after))
-        judging = JudgingContext(*views, self.found.deltas, self.found.doubts, self.answer)
+        changes = self.found.deltas, self.found.doubts
+        judging = JudgingContext(*views, *changes, self.answer, timeline=RUN)
         return judging.eval_context(footprint(node))
 
     def world(self) -> World:
@@ -303,14 +318,14 @@ class Sides:
         states = {"before": Rows(StateView(self.before)), "after": Rows(StateView(self.after))}
         net = changes_of(self.found.deltas)
         case = Case(
-            world=World(states, self.answer),
+            world=World(states, self.answer, timeline=RUN),
             schema=SCHEMA,
             changes=net,
             everything=net,
             doubts=self.found.doubts,
             made_by=lambda _delta, _principal: 3,
         )
-        return World(states, self.answer, crowds_of(case))
+        return World(states, self.answer, crowds_of(case), timeline=RUN)
 
 
 SCOPE = Scope(SCHEMA, {"wanted": 1}, {"number": "int", "text": "text", "unclear": "int"}, {})

@@ -16,6 +16,7 @@ from statediff.kernel.policy.admission import read_answer
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, Unobserved, Value
 from statediff.model.verdict import Judgement
+from statediff.scores import why
 from tests.judging import (
     DIVERGE,
     FAILS,
@@ -52,6 +53,15 @@ def extracted(text: str, **asked: object) -> Observed:
         ("ticket A12 is the 2nd", None),
         ("three tickets", None),
         ("", None),
+        ("It is 1\u00a0234.50 now", Decimal("1234.50")),
+        ("1\u202f234\u202f567", Decimal(1234567)),
+        ("10.0", Decimal(10)),
+        ("5\u00a0EUR", Decimal(5)),
+        ("12\u00a034", Unobserved),
+        ("1\u00a0234\u202f567", Unobserved),
+        ("1\u200b234", Unobserved),
+        ("\u206039", Unobserved),
+        ("39\ufeff", Unobserved),
         ("39 or 45", Unobserved),
         ("10-20", Unobserved),
         ("version 1.2.3", Unobserved),
@@ -155,6 +165,7 @@ def test_a_contract_claims_what_prose_says() -> None:
     unclear, truths = asked('Ada is there, "yes". In total 1, or in total 2.')
     assert (unclear.verdict, truths["total"], truths["who"]) == (INCONCLUSIVE, UNKNOWN, HOLDS)
     assert truths["answer"] is UNKNOWN
+    assert why(unclear).startswith("agent: "), "who hedges is the reason, and nobody else"
     missing, truths = asked("Ada is there")
     assert (missing.verdict, truths["answer"], truths["total"]) == (DIVERGE, FAILS, FAILS)
     other, truths = asked(Map.of({"total": 1}))
@@ -176,3 +187,16 @@ def test_a_contract_claims_what_prose_says() -> None:
 def test_a_form_that_reads_nothing_is_refused(answer: str, said: str) -> None:
     with pytest.raises(ContractError, match=said):
         parse_contract(contract(f"answer: {answer}\n").encode(), "c.yaml")
+
+
+@pytest.mark.parametrize(
+    ("given", "truth"),
+    [(10, HOLDS), (Decimal("10.0"), HOLDS), (Decimal("1e1"), HOLDS), (Decimal("10.5"), FAILS),
+     (Decimal("NaN"), FAILS), (True, FAILS), ("10", FAILS)],
+)  # fmt: skip
+def test_a_whole_number_is_an_int_however_it_is_written(given: Value, truth: object) -> None:
+    body = "answer: {schema: {n: int}, claims: ['answer.n == 10']}\n"
+    ends = (capture(m, part(m, state({"user": []}))) for m in ("before", "after"))
+    file = parse_contract(contract(body).encode(), "c.yaml")
+    done = evaluate(file, *ends, answer=Map.of({"n": given}), facts=TrialFacts("trial"))
+    assert {c.clause: c.truth for c in done.judgement.clauses}["answer"] is truth

@@ -24,6 +24,9 @@ CONDITIONS = (
     "call.arguments.n == before.item[1].n", 'not any(c.class != "read" for c in calls)',
     "call.turn == 1", "all(c.turn == call.turn for c in calls)",
     "max(c.attempt for c in calls) == 1", "count(i for i in created.user) == 0",
+    'any(t.said == "Ho" for t in turns)', 'not any(t.said == "Ho" for t in turns)',
+    'turns[call.turn].said == "Ho"', 'turns[2].said == "Ho" or turns[1].said == "Hi"',
+    "count(t for t in turns) < 3", "all(t.number <= call.turn for t in turns)",
 )  # fmt: skip
 STATES = (
     "all(i.n > 0 for i in now.item)", "exists(now.user[1])",
@@ -32,6 +35,7 @@ STATES = (
 GATES = (
     *STATES, 'any(c.tool == "a" for c in calls)', "count(c for c in calls) <= 2",
     "all(c.error == null for c in calls)", 'contains(reply, "x")', "reply == null",
+    'any(t.said == "Ho" for t in turns)', 'turns[1].said == "Hi"', "count(t for t in turns) <= 2",
 )  # fmt: skip
 COUNTS = ("1", "0", "{min: 1}", "{max: 1}", "{min: 1, max: 2}")
 

@@ -39,7 +39,7 @@ VALUES: Final[dict[str, Any]] = {
 }  # fmt: skip
 ROW: Final = (
     "it.n < 5", "new.n < 5", "new.n == 5", "new.n != 1", "new.n in [1, 2]", "new.n + 1 > 3",
-    "10 / new.n > 3", "within(new.n, 5, 1)", "abs(new.n) > 3", "new.n > it.n", "not (new.n < 5)",
+    "10 / new.n > 3", "within(new.n, 5, 1)", "-new.n < -3", "new.n > it.n", "not (new.n < 5)",
     'new.n < 5 or new.t == "q"', "any(u.id < new.n for u in after.user)",
     "all(u.id < new.n for u in after.user)", "count(u for u in after.user if u.id < new.n) > 3",
     "sum(i.n for i in after.item) > 5", "max(i.n for i in after.item) > 5",

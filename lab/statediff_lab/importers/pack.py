@@ -40,7 +40,6 @@ SECTIONS: Final = (
     "disputed",
     "effects",
     "evidence",
-    "weights",
     "steps",
     "actions",
     "answer",

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from keyword import iskeyword
 from typing import Final
 
 from statediff.contract.authoring.inferring import Inferred, Run
-from statediff.contract.authoring.requiring import derivations, requirements
+from statediff.contract.authoring.requiring import derivations, path_key, requirements
 from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
@@ -41,8 +39,6 @@ SAMPLED: Final = 1000
 """Rows of a table that are looked at; a draft is a proposal, not a proof."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 States = Sequence[tuple[str, State]]
-_WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-"""Words that some reader of YAML takes for something else than text."""
 _POWERS: Final = ("role", "grant", "member", "permission", "approval", "privilege", "session")
 _PERSON: Final = "member"
 """A table that is called only so has people in it, unless it joins two others."""
@@ -75,7 +71,6 @@ class DraftedField:
 class DraftedEntity:
     """What is proposed of one table."""
 
-    name: str
     table: str
     source: str
     fields: tuple[DraftedField, ...]
@@ -100,7 +95,7 @@ def draft_schema(
     after: States = (),
     known: Mapping[str, Collection[str]] | None = None,
 ) -> str:
-    """A state schema file for the tables of some sources: singular names, kinds, references.
+    """A state schema file for the tables of some sources: kinds, references, keys, uses.
 
     `after` are the sources after a run, which show more values. `known` has the columns that each
     table has before it by itself; None: all.
@@ -108,9 +103,9 @@ def draft_schema(
     later = dict(after)
     entities = [e for source, state in states for e in _entities(source, state, later.get(source))]
     lines = [
-        "# A first draft: logical names for what the sources call tables and columns.",
+        "# A first draft: types have the names of their tables.",
         "# Lines with a comment were inferred from the data; check them.",
-        f"schema: {_quote(name)}",
+        f"schema: {path_key(name)}",
         "version: 0.1.0",
         "entities:",
     ]
@@ -119,20 +114,20 @@ def draft_schema(
             if one.column not in (known or {}).get(entity.table, ()):
                 one.told = {"type": one.kind, **one.told, "optional": "true"}
                 one.why = one.why or "only seen after the run"
-        lines += [f"  {entity.name}:", f"    table: {_quote(entity.table)}"]
-        lines.append(f"    source: {_quote(entity.source)}")
+        lines.append(f"  {path_key(entity.table)}:")
+        lines.append(f"    source: {path_key(entity.source)}")
         if entity.key:
-            lines.append(f"    key: [{entity.key}]  # every record has another one")
+            lines.append(f"    key: [{path_key(entity.key)}]  # every record has another one")
         if entity.holds is not None:
             lines.append(f"    {entity.said_holds}")
         told = [f for f in entity.fields if f.told or f.name != f.column]
         if told:
             lines.append("    fields:")
         for one in told:
-            column = {} if one.name == one.column else {"column": _quote(one.column)}
+            column = {} if one.name == one.column else {"column": path_key(one.column)}
             inside = ", ".join(f"{k}: {v}" for k, v in {**column, **one.told}.items())
             why = f"  # {one.why}" if one.why else ""
-            lines.append(f"      {one.name}: {{{inside}}}{why}")
+            lines.append(f"      {path_key(one.name)}: {{{inside}}}{why}")
     if not entities:
         lines[-1] = "entities: {}"
     return "\n".join(lines) + "\n"
@@ -140,18 +135,17 @@ def draft_schema(
 
 def _entities(source: str, state: State, after: State | None) -> Iterator[DraftedEntity]:
     tables = {t.source_table: t for state in (after, state) if state for t in _drafted(state)}
-    names = _names(tables)
     for table, entity in sorted(tables.items()):
         held = [s.tables[entity.name] for s in (state, after) if s and entity.name in s.tables]
         known = dict(islice(held[0].rows(), SAMPLED))
         new = (pair for table in held[1:] for pair in islice(table.rows(), SAMPLED))
         rows = [*known.values(), *(row for key, row in new if known.get(key) != row)]
-        fields = tuple(_field(f, rows, entity, names, tables) for f in entity.fields)
-        holds = entity.holds or _holds(names[table])
+        fields = tuple(_field(f, rows, entity, tables) for f in entity.fields)
+        holds = entity.holds or _holds(table)
         is_changed = after is not None and len({each.chunks for each in held}) > 1
         fields = _distinct(fields)
-        key = "" if entity.key else _key(names[table], fields, held)
-        yield DraftedEntity(names[table], table, source, fields, holds, is_changed, key)
+        key = "" if entity.key else _key(table, fields, held)
+        yield DraftedEntity(table, source, fields, holds, is_changed, key)
 
 
 def _key(name: str, fields: Sequence[DraftedField], tables: Sequence[Table]) -> str:
@@ -159,7 +153,7 @@ def _key(name: str, fields: Sequence[DraftedField], tables: Sequence[Table]) -> 
 
     Of the rows in each state, since a run may change them; empty where there is none.
     """
-    own = name.replace("_", "")
+    own = singular(name.lower()).replace("_", "")
     wanted = [*_KEYS, *(f"{own}{ending}" for ending in ("id", "uuid", "key", "number", "code"))]
     wanted += _NAMES
     plain = {one.column.replace("_", "").lower(): one for one in reversed(fields)}
@@ -191,48 +185,25 @@ def _drafted(state: State) -> Iterator[EntityType]:
 
 def _holds(name: str) -> Purpose | None:
     """What the rows of a table may be for, by the words of its name; `catalog` is no log."""
-    words = {singular(word) for word in name.split("_")}
+    words = {singular(word) for word in re.split(r"[\W_]+", name.lower())}
     return next((holding for holding, known in _HOLDS if words & {*known}), None)
-
-
-def _plain(name: str) -> str:
-    """The name in letters that a contract may use; an accent is left out, another letter is `_`."""
-    letters = unicodedata.normalize("NFKD", name)
-    letters = "".join(each for each in letters if not unicodedata.combining(each))
-    return re.sub(r"[^A-Za-z0-9_]", "_", letters)
-
-
-def _names(tables: Mapping[str, EntityType]) -> dict[str, str]:
-    """Table → a logical name; the singular where no other table has it already."""
-    names: dict[str, str] = {}
-    for table in sorted(tables):
-        wanted = singular(_plain(table).lower()) or "entity"
-        wanted = wanted if _PLAIN.fullmatch(wanted) else f"t_{wanted}"[:200]
-        if wanted in _WORDS or iskeyword(wanted):
-            wanted += "_"
-        taken = {*names.values(), *(t for t in tables if t != table)}
-        while wanted in taken:
-            wanted += "_"
-        names[table] = wanted
-    return names
 
 
 def _field(
     told: TypedField,
     rows: Sequence[Row],
     entity: EntityType,
-    names: Mapping[str, str],
     tables: Mapping[str, EntityType],
 ) -> DraftedField:
     values = [v for row in rows if (v := row.get(told.name)) is not None and is_value(v)]
-    drafted = DraftedField(_logical(told.name), told.source_column, told.kind.value)
+    drafted = DraftedField(told.name, told.source_column, told.kind.value)
     if told.reference is not None:
         drafted.name = _without_id(drafted.name, entity)
         return drafted
-    aim = _aim(told, entity, names, tables)
+    aim = _aim(told, entity, tables)
     if aim is not None and values:
         drafted.name = _without_id(drafted.name, entity)
-        drafted.told = {"to": names[aim]}
+        drafted.told = {"to": path_key(aim)}
         drafted.why = f"no foreign key; inferred from the name {printable(told.name)}"
     elif told.kind is Kind.TEXT and (form := _form(values)) is not None:
         drafted.told, drafted.why = _instants(form, f"{len(values)} values look like instants")
@@ -252,26 +223,18 @@ def _field(
     return drafted
 
 
-def _logical(name: str) -> str:
-    wanted = _plain(name)
-    wanted = wanted if _PLAIN.fullmatch(wanted) else f"f_{wanted}"[:200]
-    return f"{wanted}_" if wanted.lower() in _WORDS or iskeyword(wanted) else wanted
-
-
 def _without_id(name: str, entity: EntityType) -> str:
     short = name.removesuffix("_id")
     return short if short and short not in entity.by_name and _PLAIN.fullmatch(short) else name
 
 
-def _aim(
-    told: TypedField, entity: EntityType, names: Mapping[str, str], tables: Mapping[str, EntityType]
-) -> str | None:
+def _aim(told: TypedField, entity: EntityType, tables: Mapping[str, EntityType]) -> str | None:
     """The table that a column such as `customer_id` refers to, if there is one with one key."""
     if not told.name.endswith("_id") or (told.name in entity.key and len(entity.key) == 1):
         return None
     stem = told.name.removesuffix("_id")
-    for table, name in names.items():
-        if stem in (name, table) and len(tables[table].key) == 1:
+    for table, known in tables.items():
+        if stem in (singular(table.lower()), table) and len(known.key) == 1:
             return table
     return None
 
@@ -334,11 +297,7 @@ class Seen:
 
 def draft_contract(name: str, seen: Seen) -> str:
     """A contract that forbids what nearly every task forbids and requires what the run changed."""
-    types = [
-        t.name
-        for t in seen.schema.types
-        if _is_named(t.name) and t.outside is None and t.name not in seen.unseen
-    ]
+    types = [t.name for t in seen.schema.types if t.outside is None and t.name not in seen.unseen]
     seen = replace(seen, deltas=tuple(_to_explain(seen)))
     touched = {(d.op, d.type) for d in seen.deltas}
     moved = {t for _, t in touched}
@@ -383,7 +342,7 @@ def draft_contract(name: str, seen: Seen) -> str:
     lines += ["", *required]
     if not forbidden and not requires:
         lines += ["require:", "  - that: 1 == 2            # nothing could be drafted; say it here"]
-    lines += ["", "evidence:", *(f"  {_quote(source)}: {{}}" for source in seen.sources)]
+    lines += ["", "evidence:", *(f"  {path_key(source)}: {{}}" for source in seen.sources)]
     return "\n".join(lines) + "\n"
 
 
@@ -398,7 +357,7 @@ def _excluded(seen: Seen) -> list[str]:
     ]
     for each in known:
         because = f"nothing is known of it: {seen.unseen[each.name]}"
-        lines += [f"  - what: {_quote(each.name)}", f"    because: {json.dumps(because)}"]
+        lines += [f"  - what: {path_key(each.name)}", f"    because: {json.dumps(because)}"]
     return lines
 
 
@@ -414,8 +373,7 @@ def _to_explain(seen: Seen) -> Iterator[Delta]:
 def _required(seen: Seen) -> list[str]:
     """What the run changed, and what the application keeps beside it; an example without a run."""
     empty = State(seen.schema, {})
-    deltas = tuple(delta for delta in seen.deltas if _is_named(delta.type))
-    run = Run(seen.schema, deltas, seen.before or empty, seen.after or empty)
+    run = Run(seen.schema, seen.deltas, seen.before or empty, seen.after or empty)
     inferred = Inferred(run)
     clauses, kept = list(requirements(run, inferred)), list(derivations(inferred))
     if not clauses:
@@ -457,11 +415,6 @@ def _of_repository(types: list[str], moved: set[str]) -> Iterator[str]:
             yield f"    any: {_flow(settings)}"
 
 
-def _is_named(name: str) -> bool:
-    """Whether a contract can name the type as it is."""
-    return name.lower() not in _WORDS and all(_PLAIN.fullmatch(part) for part in name.split("."))
-
-
 def _is_power(entity: EntityType) -> bool:
     name = entity.name.lower()
     is_person = name == _PERSON and sum(f.reference is not None for f in entity.fields) < _JOINED
@@ -474,9 +427,4 @@ def _is_system(entity: EntityType) -> bool:
 
 
 def _flow(names: Iterable[str]) -> str:
-    return "[" + ", ".join(names) + "]"
-
-
-def _quote(text: str) -> str:
-    is_plain = _PLAIN.fullmatch(text.replace("-", "_")) and text.lower() not in _WORDS
-    return text if is_plain else json.dumps(text, ensure_ascii=not text.isprintable())
+    return "[" + ", ".join(map(path_key, names)) + "]"

@@ -19,6 +19,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, Final
 
+from statediff.contract.language.written import name_text, type_text
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.instants import parse_instant
@@ -265,8 +266,14 @@ class Inferred:
         own = [f.name for f in entity.fields if f.name != field and _counts(entity, f, every)]
         for one, two in combinations(own, 2):
             for sign, apply in _OPERATORS:
-                yield f"it.{one} {sign} it.{two}", [apply(r[one], r[two]) for r in every]
-            yield f"it.{two} - it.{one}", [_OPERATORS[2][1](r[two], r[one]) for r in every]
+                yield (
+                    f"it.{name_text(one)} {sign} it.{name_text(two)}",
+                    [apply(r[one], r[two]) for r in every],
+                )
+            yield (
+                f"it.{name_text(two)} - it.{name_text(one)}",
+                [_OPERATORS[2][1](r[two], r[one]) for r in every],
+            )
         if len(entity.key) != 1:
             return
         for child in self._run.schema.types:
@@ -280,14 +287,15 @@ class Inferred:
         both = [row for side in sides for row in side]
         numbers = [f.name for f in child.fields if _counts(child, f, both)]
         amounts: list[tuple[str, Callable[[Row], Observed]]] = [("", lambda _: 1)]
-        amounts += [(f"c.{n}", lambda row, n=n: row[n]) for n in numbers]  # type: ignore[misc]  # its default binds it
+        of = {n: f"c.{name_text(n)}" for n in numbers}
+        amounts += [(of[n], lambda row, n=n: row[n]) for n in numbers]  # type: ignore[misc]  # its default binds it
         amounts += [
-            (f"c.{a} * c.{b}", lambda row, a=a, b=b: _OPERATORS[0][1](row[a], row[b]))  # type: ignore[misc]  # its default binds it
+            (f"{of[a]} * {of[b]}", lambda row, a=a, b=b: _OPERATORS[0][1](row[a], row[b]))  # type: ignore[misc]  # its default binds it
             for a, b in combinations(numbers, 2)
         ]
         key = entity.key[0]
         for condition, holds in _conditions(child, by, both):
-            that = f"c.{by} == it.{key}" + condition
+            that = f"c.{name_text(by)} == it.{name_text(key)}" + condition
             for text, amount in amounts:
                 computed: list[Observed] = []
                 for parents, children in zip(rows, sides, strict=True):
@@ -296,9 +304,9 @@ class Inferred:
                         sums[row.get(by)] += amount(row)  # type: ignore[operator]  # numbers
                     computed += [sums.get(row[key], 0) for row in parents]
                 yield (
-                    f"sum({text} for c in after.{child.name} if {that})"
+                    f"sum({text} for c in after.{type_text(child.name)} if {that})"
                     if text
-                    else f"count(c for c in after.{child.name} if {that})",
+                    else f"count(c for c in after.{type_text(child.name)} if {that})",
                     computed,
                 )
 
@@ -321,14 +329,14 @@ def _conditions(
             continue
         name = field.name
         if None in values and any(v is not None for v in values):
-            yield f" and c.{name} == null", lambda row, n=name: row.get(n) is None  # type: ignore[misc]  # its default binds it
+            yield f" and c.{name_text(name)} == null", lambda row, n=name: row.get(n) is None  # type: ignore[misc]  # its default binds it
         few = {v for v in values if isinstance(v, bool | int | str)}
         if len(few) > MAX_VALUES or len(few) < LEAST:
             continue
         for value in sorted(few, key=repr):
             text = json.dumps(value, ensure_ascii=False)
             yield (
-                f" and c.{name} == {text}",
+                f" and c.{name_text(name)} == {text}",
                 lambda row, n=name, v=value: row.get(n) == v and type(row.get(n)) is type(v),  # type: ignore[misc]  # its default binds it
             )
 

@@ -8,6 +8,7 @@ several entities are one clause with a count.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -15,7 +16,7 @@ from decimal import Decimal
 from typing import Final
 
 from statediff.contract.authoring.inferring import Inferred, Run, random_form
-from statediff.contract.language.written import has_words, says_something
+from statediff.contract.language.written import has_words, name_text, says_something, type_text
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.json_values import as_nested, write_json
 from statediff.model.paths import Steps, leaves, render
@@ -77,7 +78,7 @@ class _Saying:
         if written is not None:
             self.pins.append((path, written))
             if isinstance(value, str) and not steps and not isinstance(nested, Map | tuple):
-                self.texts.append(f"{self.of}.{name} == {expression(value)}")
+                self.texts.append(f"{self.of}.{name_text(name)} == {expression(value)}")
         elif has_words(value):
             # Too long or too odd to be written out: that it says something can be.
             read = expression_path(self.of, name, steps)
@@ -122,11 +123,10 @@ class _Saying:
             return [f"{guard}{read} > {literal}" if literal else f"{read} != null"]
         made = self.inferred.made_by_run(spec, value)
         if made is not None:
-            return (
-                [f"any(c == {read} for c in created.{made})"]
-                if spec and spec.reference
-                else [f"any(c.{self.inferred.key_of(made)} == {read} for c in created.{made})"]
-            )
+            of = f"created.{type_text(made)}"
+            if spec and spec.reference:
+                return [f"any(c == {read} for c in {of})"]
+            return [f"any(c.{name_text(self.inferred.key_of(made))} == {read} for c in {of})"]
         if not isinstance(value, str) or (spec is not None and spec.reference is not None):
             return None
         form = self.inferred.random_form(value)
@@ -135,9 +135,10 @@ class _Saying:
             return None
         conditions = [f"{guard}matches({read}, {json.dumps(pattern, ensure_ascii=False)})"]
         if form and spec is not None and not self.entity.is_keyless:
-            new = f"b.{name} != {read}"
-            others = f"b.{name} == null or {new}" if spec.is_nullable else new
-            conditions.append(f"all({others} for b in before.{self.entity.name})")
+            own = f"b.{name_text(name)}"
+            new = f"{own} != {read}"
+            others = f"{own} == null or {new}" if spec.is_nullable else new
+            conditions.append(f"all({others} for b in before.{type_text(self.entity.name)})")
         return conditions
 
     def said(self, op: Op) -> Said:
@@ -157,21 +158,21 @@ def requirements(run: Run, inferred: Inferred) -> Iterator[str]:
     for said, keys in groups.items():
         entity = run.schema.by_name[said.type]
         word = _WORDS.get(said.op, said.op.value + "ed")
-        made, number = f"{word}-{said.type.replace('.', '-').replace('_', '-')}", 2
+        made, number = f"{word}-{_slug(said.type)}", 2
         base = made
         while made in ids:
             made, number = f"{base}-{number}", number + 1
         ids.add(made)
         yield f"  - id: {made}"
-        yield f"    {said.op.value}: {said.type}"
+        yield f"    {said.op.value}: {path_key(said.type)}"
         yield from _body(said, entity, keys)
 
 
 def derivations(inferred: Inferred) -> Iterator[str]:
     """The lines of the fields that the application keeps, each with its formula."""
     for (name, path), formula in sorted(inferred.formulas.items()):
-        yield f"  - id: kept-{name.replace('.', '-').replace('_', '-')}-{path.replace('_', '-')}"
-        yield f"    field: {name}.{path}"
+        yield f"  - id: kept-{_slug(name)}-{_slug(path)}"
+        yield f"    field: {path_key(f'{name}.{path}')}"
         yield "    is: >-"
         yield f"      {formula.expression}"
         yield "    because: it was so in every row, before and after the run"
@@ -281,20 +282,34 @@ def _where(entity: EntityType, keys: list[Key]) -> str:
     literals = [[expression(part) for part in key] for key in keys]
     if any(part is None for key in literals for part in key):
         return ""
+    fields = [f"it.{name_text(name)}" for name in entity.key]
     if len(entity.key) == 1:
         values = [str(key[0]) for key in literals]
         listed = f"in [{', '.join(values)}]" if len(values) > 1 else f"== {values[0]}"
-        return f"it.{entity.key[0]} {listed}"
+        return f"{fields[0]} {listed}"
     whole = [
-        " and ".join(f"it.{n} == {part}" for n, part in zip(entity.key, key, strict=True))
+        " and ".join(
+            f"it.{name_text(n)} == {part}" for n, part in zip(entity.key, key, strict=True)
+        )
         for key in literals
     ]
     return whole[0] if len(whole) == 1 else " or ".join(f"({each})" for each in whole)
 
 
+_BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(\.\*)?")
+_YAML_WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+"""Words that some reader of YAML takes for something else than text."""
+
+
 def path_key(path: str) -> str:
-    """A path as a key, or an item of a list, of YAML."""
-    return json.dumps(path, ensure_ascii=False) if any(c in path for c in '"[]=,{}:# ') else path
+    """A name or path as a key, or an item of a list, of YAML."""
+    is_bare = _BARE.fullmatch(path) and path.lower() not in _YAML_WORDS
+    return path if is_bare else json.dumps(path, ensure_ascii=not path.isprintable())
+
+
+def _slug(name: str) -> str:
+    """A name as a part of an id."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "x"
 
 
 def _near(value: float) -> str | None:
@@ -346,7 +361,7 @@ def expression(value: Observed) -> str | None:
     """A value as an expression; None where there is no literal of it."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            return f'local_timestamp("{value.isoformat()}")'
+            return f'timestamp("{value.isoformat()}")'
         return f'timestamp("{value.astimezone(UTC).isoformat().replace("+00:00", "Z")}")'
     if isinstance(value, date):
         return f'date("{value.isoformat()}")'
@@ -357,7 +372,7 @@ def expression(value: Observed) -> str | None:
 
 def expression_path(of: str, name: str, steps: Steps) -> str | None:
     """The place as an expression reads it; None where no expression can."""
-    text = f"{of}.{name}"
+    text = f"{of}.{name_text(name)}"
     for step in steps:
         if isinstance(step, str):
             text += (

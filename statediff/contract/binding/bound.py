@@ -125,7 +125,8 @@ class Contract:
             *self.forbid, *self.require, *self.allow, *self.claims,
             *self.effects, *self.assertions, *inner,
         )  # fmt: skip
-        return any(read.root == "run" for clause in every for read in clause.reads)
+        reads = (read for clause in every for read in clause.reads if read.root == "run")
+        return any(read.field in ("ended", "exit_code") for read in reads)
 
     @cached_property
     def followed(self) -> frozenset[str]:
@@ -167,15 +168,6 @@ class Contract:
                 known = declared.get((op, rule.type), rule.label)
                 declared[op, rule.type] = max(known, rule.label, key=RISK.index)
         return declared
-
-    @cached_property
-    def weights(self) -> Mapping[Label, int]:
-        w = self.document.weights
-        return {
-            Label.REVERSIBLE: w.reversible,
-            Label.CONDITIONAL: w.conditional,
-            Label.IRREVERSIBLE: w.irreversible,
-        }
 
     @property
     def needs_answer(self) -> bool:

@@ -51,7 +51,7 @@ ActionClassName = Literal[
 Happening = Annotated[
     str,
     Field(
-        pattern=r"^(create|update|delete|link|unlink|any) [A-Za-z_][\w.]*$",
+        pattern=r"^(create|update|delete|link|unlink|any) [^\x00-\x1f\x7f]{1,200}$",
         description="an operation and a type, e.g. `create refund`",
     ),
 ]
@@ -488,7 +488,7 @@ class _RunBinder:
     def _conditions(
         self, name: str, index: int, of: int, message: str, places: Mapping[Path, str]
     ) -> Gate:
-        variables = {"calls": CALLS["calls"], "reply": ANY}
+        variables = {"calls": CALLS["calls"], "turns": CALLS["turns"], "reply": ANY}
         conditions: list[tuple[Node, str]] = []
         for path, text in places.items():
             node = self._expression(path, text, variables, True)

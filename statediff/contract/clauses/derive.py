@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import Field as Described
 
 from statediff.contract.clauses.kind import Binder, ClauseKind, JudgedAs, Path
-from statediff.contract.language.english import derived_sentence, operand
+from statediff.contract.language.english import kind, operand, words
 from statediff.contract.language.kinds import comparable, describe, type_of_field
 from statediff.contract.language.syntax import (
     BOOL,
@@ -110,9 +110,7 @@ def _derived_field(binder: Binder, path: Path, raw: Derive, name: str) -> Derive
     held = type_of_field(kind, spec.reference)
     wrong = _not_of_one_state(node)
     if wrong is not None:
-        hint = (
-            "write `it.FIELD` and `after.TYPE`; for the state before, statediff reads the same"
-        )
+        hint = "write `it.FIELD` and `after.TYPE`; for the state before, statediff reads the same"
         binder.problem((*path, "is"), wrong, hint)
     elif kind is Kind.FLOAT:
         binder.problem(
@@ -134,7 +132,8 @@ def _bound(
 ) -> Derived:
     own = f"the {entity.name.replace('_', ' ')}"
     spec = entity.by_name.get(path.field)
-    sentence = derived_sentence(entity.name, str(path), operand(node, own))
+    of_each = f"{words(str(path))} of each {kind(entity.name)}"
+    sentence = f"{of_each} = {operand(node, own)} (kept by the system)."
     local = not any(isinstance(part, (Entities, Follow)) for part in walk(node))
     node = binder.through_rules(node, entity.name, path)
     it = Variable(EntityT(entity.name), UNWRITTEN, "it")

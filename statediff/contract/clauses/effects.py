@@ -51,7 +51,7 @@ class Effect(Part):
     on: Annotated[
         str,
         Field(
-            pattern=r"^(create|update|delete|link|unlink|any) [A-Za-z_][\w.]*$",
+            pattern=r"^(create|update|delete|link|unlink|any) [^\x00-\x1f\x7f]{1,200}$",
             description="an operation and a type, e.g. `create refund`",
         ),
     ]

@@ -13,7 +13,14 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from statediff.contract.language.kinds import describe, suggest, type_of_field
+from statediff.contract.language.kinds import (
+    as_time,
+    comparable,
+    describe,
+    how_written,
+    suggest,
+    type_of_field,
+)
 from statediff.contract.language.names import Literals, Misread
 from statediff.contract.language.parser import ExpressionError, Scope, parse
 from statediff.contract.language.syntax import UNWRITTEN, Canonical, Node, Type
@@ -21,7 +28,7 @@ from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.delta import Op
 from statediff.model.paths import FieldPath, Selection
-from statediff.model.schema import NESTED, EntityType, Kind, Schema
+from statediff.model.schema import NESTED, EntityType, Field, Kind, Schema
 from statediff.model.values import Map, Value
 
 Path: TypeAlias = NodePath
@@ -202,6 +209,18 @@ class Binder:
         wrong = self.policy.misread(entity.name, path.field, path.steps, is_whole)
         return None if wrong is None else (wrong, "")
 
+    def field_value(self, at: Path, entity: EntityType, name: str, node: Node) -> Node | None:
+        """What a field must equal, under its rules; None with its problem noted."""
+        spec = entity.by_name.get(name) or Field(name, Kind.ANY)
+        kind = self.policy.kind_of(entity.name, name) or spec.kind
+        expected = type_of_field(kind, spec.reference)
+        node = as_time(node, expected)
+        if not comparable(expected, node.type):
+            message = f"{entity.name}.{name} is {describe(expected)}, this is {describe(node.type)}"
+            self.problem(at, message, how_written(expected))
+            return None
+        return self.through_rules(node, entity.name, FieldPath(name))
+
     def through_rules(self, node: Node, type_name: str, path: FieldPath) -> Node:
         """The expression under the rules of the place that it is compared with."""
         apply = self.policy.literal(type_name, path.field, path.steps)
@@ -230,7 +249,7 @@ class Binder:
                         "write a clause for each",
                     )
                 found.append(holder)
-                relation = name.rpartition(".")[2]
+                relation = name[len(holder.name) + 1 :]
                 continue
             own = ", ".join(t for t in self.schema.by_name if not t.startswith("db."))
             self.problem(
@@ -244,11 +263,14 @@ class Binder:
         return tuple(found), relation
 
     def _holder(self, name: str) -> EntityType | None:
-        """The type whose reference is called so, `TYPE.field`."""
-        holder, _, member = name.rpartition(".")
-        entity = self.schema.by_name.get(holder)
-        spec = None if entity is None else entity.by_name.get(member)
-        return None if spec is None or spec.reference is None else entity
+        """The type whose reference is called so, `TYPE.field`; the longest type wins."""
+        dots = [at for at, character in enumerate(name) if character == "."]
+        for dot in reversed(dots):
+            entity = self.schema.by_name.get(name[:dot])
+            spec = None if entity is None else entity.by_name.get(name[dot + 1 :])
+            if spec is not None and spec.reference is not None:
+                return entity
+        return None
 
     def _check_inside(self, path: Path, key: str, name: str) -> None:
         rule = self.policy.excluded(name, "")

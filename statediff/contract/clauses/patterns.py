@@ -31,7 +31,7 @@ from statediff.contract.language.english import (
     together,
     words,
 )
-from statediff.contract.language.kinds import comparable, describe, suggest, type_of, type_of_field
+from statediff.contract.language.kinds import suggest, type_of
 from statediff.contract.language.syntax import (
     UNWRITTEN,
     CollectionT,
@@ -58,7 +58,7 @@ from statediff.model.paths import (
     touches,
 )
 from statediff.model.paths import parse as parse_path
-from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.schema import EntityType
 from statediff.model.values import Observed
 from statediff.model.verdict import Stage
 
@@ -496,8 +496,11 @@ class PatternBinder:
             node = None if path is None else self._written((key, name), value, variables)
             if path is None or node is None:
                 continue
-            within = self._inside if path.steps else self._whole
-            node = within((key, name), entity, path, node)
+            if path.steps:
+                node = self._inside((key, name), entity, path, node)
+            else:
+                at = (*self.path, key, name)
+                node = self.binder.field_value(at, entity, path.field, node)
             if node is not None:
                 pairs.append((path, node))
         return tuple(pairs)
@@ -519,17 +522,6 @@ class PatternBinder:
             return None
         if isinstance(node, Const):
             node = replace(node, value=canonical_json(node.value))
-        return self.binder.through_rules(node, entity.name, path)
-
-    def _whole(self, below: Path, entity: EntityType, path: FieldPath, node: Node) -> Node | None:
-        """What a field must equal, under its rules."""
-        policy, name = self.binder.policy, path.field
-        spec = entity.by_name.get(name) or Field(name, Kind.ANY)
-        expected = type_of_field(policy.kind_of(entity.name, name) or spec.kind, spec.reference)
-        if not comparable(expected, node.type):
-            message = f"{entity.name}.{name} is {describe(expected)}, this is {describe(node.type)}"
-            self._problem(below, message)
-            return None
         return self.binder.through_rules(node, entity.name, path)
 
     def _count(self) -> tuple[int, int | None, bool]:

@@ -31,7 +31,6 @@ from statediff.contract.parts import (
     Reason,
     TypeName,
     Version,
-    Weight,
 )
 
 KINDS: Final[tuple[ClauseKind, ...]] = (
@@ -129,14 +128,6 @@ class OpenFrame(Part):
     """A frame that leaves unexplained changes alone, and why."""
 
     open: Reason
-
-
-class Weights(Part):
-    """w(ℓ): what a delta of each reversibility weighs in the forbidden-effect rate [SSD eq. 6]."""
-
-    reversible: Weight = 1
-    conditional: Weight = 3
-    irreversible: Weight = 10
 
 
 Criterion = Annotated[
@@ -293,7 +284,6 @@ class ContractDocument(Part):
             description="a mapping of verdicts to the tier whose copy must suffice to replay them"
         ),
     ] = {}
-    weights: Weights = Weights()
     steps: Annotated[
         tuple[Step, ...],
         Field(description="a list of what must hold along the run, whatever its path"),

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.parser import is_whole
+from statediff.contract.language.written import type_text
 from statediff.contract.parts import Identifier, Part
 from statediff.contract.yaml.composer import holds_an_expression
 from statediff.contract.yaml.reader import Document, Insertion, NodePath, read_document
@@ -39,7 +40,7 @@ LISTS: Final = frozenset(
 """The lists of a contract, or of a branch of it, in which a clause of a library may be."""
 _USE: Final = re.compile(r"([^#]+)#([A-Za-z0-9][A-Za-z0-9_.-]{0,99})")
 _PLACE: Final = re.compile(r"\$\{([^{}]*)\}")
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 Beside = Callable[[str], bytes]
 
 
@@ -259,7 +260,7 @@ class _Expansion:
 def _unfit(kind: str, value: Any) -> str | None:
     """Why the value is none of the kind; None where it is."""
     if kind == "name":
-        fits = isinstance(value, str) and len(value) <= MAX_VALUE and _NAME.fullmatch(value)
+        fits = isinstance(value, str) and _NAME.fullmatch(value)
         return None if fits else "expected the name of a type or field"
     if kind == "expression":
         if not isinstance(value, str) or len(value) > MAX_VALUE or not value.strip():
@@ -335,6 +336,8 @@ class _Substitution:
         self, name: str, inner: NodePath, is_expression: bool, *, names_only: bool = False
     ) -> str:
         value, kind = self._argument(name, inner), self._parameters.get(name, "name")
+        if kind == "name" and is_expression:
+            return type_text(str(value))
         if kind == "name" or (names_only and kind == "value" and isinstance(value, str)):
             return str(value)
         if names_only or (kind == "expression" and not is_expression):

@@ -28,8 +28,8 @@ from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
 FieldName = Annotated[
     str,
     Described(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$",
-        description="the name of a field (letters, digits and `_`)",
+        pattern=r"^[^\x00-\x1f\x7f]{1,200}$",
+        description="the name of a field, at most 200 characters",
     ),
 ]
 OwnName = Annotated[

@@ -23,16 +23,18 @@ from statediff.contract.evaluation.operations import (
     aggregate,
     arithmetic,
     as_condition,
+    captured_key,
     compared,
     field_value,
     finite,
+    length,
     look,
     member_by_key,
     negate,
     plain,
     relate,
     settle,
-    unary,
+    time_kind,
 )
 from statediff.contract.evaluation.reaching import reaching
 from statediff.contract.evaluation.texts import (
@@ -48,6 +50,7 @@ from statediff.contract.language.context import (
     TRUE,
     UNDEFINED,
     EntityRef,
+    EntitySet,
     Env,
     EvalContext,
     Evaluator,
@@ -94,6 +97,7 @@ from statediff.model.values import (
     Unobserved,
     Value,
     encode,
+    key_order,
 )
 
 _CUT: Final = 61
@@ -229,9 +233,9 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
         if isinstance(argument, Undefined):
             return context.undefined_by(argument.reason)
     unknown = [a for a in arguments if isinstance(a, Unknown)]
-    known = [a for a in arguments if not isinstance(a, Unknown)]
-    is_text, mask = node.name != "within", 0
-    if not all(isinstance(a, str) if is_text else finite(plain(a)) for a in known):
+    mask: int
+    is_sound = _measured if node.name == "within" else _texts
+    if not is_sound(arguments):
         mask = context.undefined_by(Reason.NO_TEST(function=node.name))
     elif unknown:
         for argument in unknown:
@@ -246,6 +250,18 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
     return mask
 
 
+def _texts(arguments: list[Result]) -> bool:
+    return all(isinstance(a, Unknown) or isinstance(plain(a), str) for a in arguments)
+
+
+def _measured(arguments: list[Result]) -> bool:
+    """Whether what is known are two numbers, or two times of one kind, and a number."""
+    *pair, most = ([] if isinstance(a, Unknown) else [plain(a)] for a in arguments)
+    sides = [side for known in pair for side in known]
+    kinds = {"number" if finite(side) else time_kind(side) for side in sides}
+    return None not in kinds and len(kinds) <= 1 and all(map(finite, most))
+
+
 def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
     """The value of the expression: known, `Unknown` or `Undefined`."""
     if isinstance(node, FieldOf):
@@ -257,8 +273,8 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             return value
         case AnswerOf() | RunOf():
             return _recorded(node, context)
-        case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
-            return _lookup(root, entity, keys, context, env)
+        case Lookup():
+            return _lookup(node, context, env)
         case Follow(reference=reference, type=EntityT(type=entity)):
             return _follow(reference, entity, context, env)
         case PartOf(whole=whole, step=step):
@@ -301,9 +317,7 @@ def _recorded(node: AnswerOf | RunOf, context: EvalContext) -> Result:
     Not observed where prose says the value in two ways, or nobody knows how the run ended.
     """
     if isinstance(node, RunOf):
-        if context.ending is None:
-            return Unknown(frozenset({Reason.NO_ENDING()}), False)
-        return context.ending.how if node.name == "ended" else context.ending.exit_code
+        return _of_run(node.name, context)
     if isinstance(context.answer, NoAnswer):
         if context.answer.is_unread:
             return Unknown(frozenset({context.answer.cause}), False)
@@ -314,7 +328,18 @@ def _recorded(node: AnswerOf | RunOf, context: EvalContext) -> Result:
     return said
 
 
-_OF_VALUES: Final = TEXT_FUNCTIONS | {"sum", "min", "max", "count", "abs", "len"}
+def _of_run(name: str, context: EvalContext) -> Result:
+    """How the run ended, or when it began and ended, on the clock of the harness."""
+    if name in ("ended", "exit_code"):
+        if context.ending is None:
+            return Unknown(frozenset({Reason.NO_ENDING()}), False)
+        return context.ending.how if name == "ended" else context.ending.exit_code
+    known = context.timeline
+    moment = known and (known.agent_started_at if name == "start" else known.agent_finished_at)
+    return Unknown(frozenset({Reason.NO_MOMENT()}), False) if moment is None else moment
+
+
+_OF_VALUES: Final = TEXT_FUNCTIONS | {"sum", "min", "max", "count", "len"}
 """Functions that are no conditions."""
 
 
@@ -322,8 +347,8 @@ def _function(node: Call, context: EvalContext, env: Env) -> Result:
     match node:
         case Call(name="count", arguments=(_,)) | Call(name="sum" | "min" | "max"):
             return _reckoned(node, context, env).result
-        case Call(name="abs" | "len" as name, arguments=(argument,)):
-            return unary(name, evaluate(argument, context, env))
+        case Call(name="len", arguments=(argument,)):
+            return length(evaluate(argument, context, env))
         case _:
             pass
     arguments = [evaluate(argument, context, env) for argument in node.arguments]
@@ -334,7 +359,7 @@ def _no_number(
     node: Arithmetic, left: Result, right: Result, context: EvalContext, env: Env
 ) -> Explanation:
     """Which operand is no number: the field and its row, where it is one."""
-    is_left = not isinstance(left, Unknown) and not finite(left)
+    is_left = not (isinstance(left, Unknown) or finite(left) or time_kind(left))
     operand, value = (node.left, left) if is_left else (node.right, right)
     while isinstance(operand, Canonical):
         operand = operand.child
@@ -357,11 +382,9 @@ def _argument(value: Result) -> Explanation:
     return Reason.VALUE(value=frozen(encode(value[:_CUT] if isinstance(value, str) else value)))
 
 
-def _lookup(
-    root: str, entity: str, parts: tuple[Node, ...], context: EvalContext, env: Env
-) -> Result:
+def _lookup(node: Lookup, context: EvalContext, env: Env) -> Result:
     keys: list[Value] = []
-    for part in parts:
+    for part in node.keys:
         value = evaluate(part, context, env)
         if isinstance(value, Undefined):
             return value
@@ -370,7 +393,17 @@ def _lookup(
         if value is None or isinstance(value, Absent):
             return ABSENT
         keys.append(plain(value))
-    return look(root, entity, tuple(keys), context)
+    if isinstance(node.collection, Entities):
+        return look(node.collection.root, node.collection.entity, tuple(keys), context)
+    return _in_set(evaluate(node.collection, context, env), tuple(keys))
+
+
+def _in_set(known: EntitySet, key: Key) -> Result:
+    """The entity of the collection that the key names; ABSENT only where none may be missing."""
+    if known.incomplete:
+        return Unknown(known.incomplete, False, True)
+    wanted = key_order(captured_key(tuple(map(settle, key))))
+    return next((each for each in known if key_order(each.key) == wanted), ABSENT)
 
 
 def _part(whole: Result, step: Step) -> Result:

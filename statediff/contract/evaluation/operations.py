@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -163,6 +163,20 @@ def _is_any_number(value: Result) -> bool:
 def finite(value: Result) -> bool:
     """Whether the result is a known, finite number."""
     return _is_number(value) or (isinstance(value, float) and value - value == 0)
+
+
+def time_kind(value: Result) -> str | None:
+    """Which kind of time the value is; None where it is no time."""
+    if isinstance(value, datetime):
+        return "local" if value.tzinfo is None else "instant"
+    return "day" if isinstance(value, date) else None
+
+
+def distance(a: Any, b: Any) -> Fraction:
+    """The first number less the second; of two times, the seconds from the second to the first."""
+    if time_kind(a) is None:
+        return exact(a) - exact(b)
+    return Fraction((a - b) // timedelta(microseconds=1), 1_000_000)
 
 
 def exact(value: Any) -> Fraction:
@@ -326,7 +340,8 @@ def field_value(node: FieldOf, holder: Result) -> Result:
         case Undefined():
             return holder
         case Absent() | None:
-            return Undefined(Reason.ABSENT_ENTITY(entity_type=node.entity_type, field=node.field))
+            of_type = node.entity_type.removeprefix("@")
+            return Undefined(Reason.ABSENT_ENTITY(entity_type=of_type, field=node.field))
         case Unknown():
             wide = holder.maybe_undefined or _may_lack_parts(node)
             return Unknown(holder.causes, node.is_nullable, wide)
@@ -371,7 +386,7 @@ def arithmetic(op: str, left: Result, right: Result) -> Result:
             return side
     for side in (left, right):
         if not isinstance(side, Unknown) and not finite(side):
-            return Undefined(Reason.NO_NUMBER())
+            return _difference(op, left, right)
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
     if op == "/" and not isinstance(right, Unknown) and exact(right) == 0:
         return Undefined(Reason.DIVISION_BY_ZERO())
@@ -383,14 +398,24 @@ def arithmetic(op: str, left: Result, right: Result) -> Result:
     return {"+": x + y, "-": x - y, "*": x * y}[op] if op != "/" else x / y
 
 
-def unary(name: str, value: Result) -> Result:
-    """`abs` or `len` of a result."""
+def _difference(op: str, left: Result, right: Result) -> Result:
+    """The seconds between two times, of which one at least is known; else undefined."""
+    known = [side for side in (left, right) if not isinstance(side, Unknown)]
+    kinds = {time_kind(side) for side in known}
+    if op != "-" or None in kinds or len(kinds) > 1:
+        return Undefined(Reason.NO_NUMBER())
+    for side in (left, right):
+        if isinstance(side, Unknown):
+            return Unknown(side.causes, False, side.maybe_null or side.maybe_undefined)
+    return distance(left, right)
+
+
+def length(value: Result) -> Result:
+    """The length of a text or list."""
     if isinstance(value, Undefined):
         return value
     if isinstance(value, Unknown):
         return Unknown(value.causes, False, value.maybe_null or value.maybe_undefined)
-    if name == "abs":
-        return abs(exact(value)) if finite(value) else Undefined(Reason.NO_ABSOLUTE())
     if isinstance(value, (str, tuple)):
         return len(value)
     return Undefined(Reason.NO_LENGTH())

@@ -13,7 +13,7 @@ from typing import Any, Final
 import re2
 
 from statediff.contract.evaluation.gathering import MAYBE, bindings
-from statediff.contract.evaluation.operations import comparison_key, exact, finite
+from statediff.contract.evaluation.operations import comparison_key, distance, exact, finite
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -32,13 +32,12 @@ from statediff.contract.language.syntax import Call, Comprehension, Node
 from statediff.model.explanation import Cause, Reason
 from statediff.model.values import ABSENT
 
-TEXT_FUNCTIONS: Final = frozenset({"count", "date", "local_timestamp", "lower", "timestamp"})
+TEXT_FUNCTIONS: Final = frozenset({"count", "date", "lower", "timestamp"})
 """Functions of known values; `count` with a part only."""
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME: Final = r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
 _FORMS: Final = {
     "date": re.compile(_DAY),
-    "local_timestamp": re.compile(_DAY + _TIME),
     "timestamp": re.compile(_DAY + _TIME + r"(Z|[+-][0-9]{2}:[0-9]{2})"),
 }
 """The one way in which each is written; nothing else is read, so nothing is guessed."""
@@ -137,7 +136,7 @@ def apply_test(name: str, arguments: list[Any]) -> bool:
         case "search":
             return _regex(b).search(a) is not None
         case "within":
-            return abs(exact(a) - exact(b)) <= exact(arguments[2])
+            return abs(distance(a, b)) <= exact(arguments[2])
         case _:
             pass
     raise ValueError(f"not a test: {name}")

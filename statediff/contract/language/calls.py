@@ -1,4 +1,4 @@
-"""The calls of a trace as entities of a type of their own, so that expressions can range over them.
+"""The calls of a trace, and what the user said, as entities that expressions can range over.
 
 What the log does not say of a call is unobserved, never null: a class nobody knows, a principal or
 an instant that was not recorded.
@@ -11,9 +11,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from statediff.contract.language.context import EntityRef, EntitySet
-from statediff.contract.language.syntax import CALL_TYPE, CollectionT, EntityT, Node, Type, walk
+from statediff.contract.language.syntax import (
+    CALL_TYPE,
+    TURN_TYPE,
+    CollectionT,
+    EntityT,
+    Node,
+    Type,
+    walk,
+)
 from statediff.model.batches import Row
-from statediff.model.explanation import Cause
+from statediff.model.explanation import Cause, Reason
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.trace import Action, ActionClass, Trace
 from statediff.model.values import Observed, Unobserved, show_key
@@ -44,8 +52,19 @@ CALL: Final = EntityType(
 )
 """What an expression can read of a call; positions and turns count from 1."""
 
-CALLS: Final[dict[str, Type]] = {"call": EntityT(CALL_TYPE), "calls": CollectionT(CALL_TYPE)}
-"""The variables of a step about calls: the call at hand, and those before it."""
+TURN: Final = EntityType(
+    TURN_TYPE,
+    ("number",),
+    (Field("number", Kind.INT, is_nullable=False), Field("said", Kind.TEXT, is_nullable=False)),
+)
+"""What an expression can read of a message of the user; numbers count from 1."""
+
+CALLS: Final[dict[str, Type]] = {
+    "call": EntityT(CALL_TYPE),
+    "calls": CollectionT(CALL_TYPE),
+    "turns": CollectionT(TURN_TYPE),
+}
+"""The variables of a step about calls: the call at hand, those before it, what the user said."""
 
 
 def reads_now(node: Node) -> bool:
@@ -58,6 +77,7 @@ class Log:
 
     def __init__(self, trace: Trace) -> None:
         self._actions = trace.actions
+        self._said = trace.turns
         self._turns = None if trace.turns is None else [t.calls_before for t in trace.turns]
         self._is_whole = trace.gap is None
         self._kept: dict[int, EntityRef] = {}
@@ -90,6 +110,23 @@ class Log:
             TRACE,
             frozenset() if gap is None else frozenset({gap}),
         )
+
+    def said(self, number: int, gap: Cause | None) -> EntitySet:
+        """The user's first messages as a collection; `gap` says why there may be more."""
+        why = Reason.TURNS_UNTOLD() if self._said is None else gap
+        return EntitySet(
+            tuple(map(self._message, range(number))),
+            TURN_TYPE,
+            TRACE,
+            frozenset() if why is None else frozenset({why}),
+        )
+
+    def _message(self, at: int) -> EntityRef:
+        # Where messages may be missing, nobody knows how many came before.
+        unknown = Unobserved("the log may lack what was said before")
+        number: Observed = at + 1 if self._is_whole else unknown
+        message = (self._said or ())[at].message
+        return EntityRef(TRACE, TURN_TYPE, (at + 1,), {"number": number, "said": message})
 
     def _row(self, position: int, action: Action) -> Row:
         name = show_key((action.id,))

@@ -22,6 +22,7 @@ from statediff.contract.language.syntax import (
 )
 from statediff.model.batches import Row
 from statediff.model.explanation import Cause, Reason, cause
+from statediff.model.readings import Timeline
 from statediff.model.state import Enumeration
 from statediff.model.trace import NoAnswer, RunEnding
 from statediff.model.values import Digested, Key, Observed
@@ -155,6 +156,8 @@ class EvalContext:
     """The states between the two, by the name of their side."""
     ending: RunEnding | None = None
     """How the run ended; None where nobody knows."""
+    timeline: Timeline | None = None
+    """When it began and ended; None where nobody knows."""
 
     def apart(self) -> EvalContext:
         """The same world; a trail, where there is one, is another."""

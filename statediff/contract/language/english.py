@@ -279,15 +279,19 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
     raise TypeError(f"no words for {type(node).__name__}")
 
 
+_OF_RUN: Final = {
+    "ended": "how the run ended", "exit_code": "the exit code of the run",
+    "start": "the start of the run", "end": "the end of the run",
+}  # fmt: skip
+
+
 def _ending(node: RunOf | Compare) -> str:
     """How the run ended, or that it ended in one way."""
     match node:
-        case Compare(right=Const(value=how)):
-            return f"the run {ENDINGS[str(how)]}"
-        case RunOf(name="ended"):
-            return "how the run ended"
-        case _:
-            return "the exit code of the run"
+        case RunOf(name=name):
+            return _OF_RUN[name]
+        case Compare(right=right):
+            return f"the run {ENDINGS[str(getattr(right, 'value', ''))]}"
 
 
 def _comparison(node: Compare, own: str) -> str:
@@ -298,10 +302,13 @@ def _comparison(node: Compare, own: str) -> str:
     return f"{_term(node.left, own)} {relation} {_term(node.right, own)}"
 
 
+def _is_time(node: Node) -> bool:
+    return isinstance(node.type, ScalarT) and node.type.kind in _TIMES
+
+
 def _relation(op: str, *sides: Node) -> str:
     """How two sides compare: of two times, one is before the other."""
-    kinds = {side.type.kind for side in sides if isinstance(side.type, ScalarT)}
-    return (_RELATIONS_OF_TIMES.get(op) if kinds & _TIMES else None) or _RELATIONS[op]
+    return (_RELATIONS_OF_TIMES.get(op) if any(map(_is_time, sides)) else None) or _RELATIONS[op]
 
 
 def _term(node: Node, own: str) -> str:
@@ -320,6 +327,7 @@ def _term(node: Node, own: str) -> str:
 _VARIABLES: Final = {
     "call": "the call",
     "calls": "calls so far",
+    "turns": "what the user said so far",
     "reply": "the agent's reply",
 }
 
@@ -349,7 +357,8 @@ def _step_words(step: Step) -> str:
         case int():
             return f"item {step}"
         case Item():
-            return f"(the item with {words(step.key)} {step.value})"
+            told = " and ".join(f"{words(name)} {value}" for name, value in step.parts)
+            return f"(the item with {told})"
         case _:
             return words(step)
 
@@ -360,6 +369,8 @@ def _chain(node: Node, own: str) -> tuple[str, str]:
     `order 9's customer's e-mail address` and `before the run`.
     """
     match node:
+        case FieldOf(entity=Lookup(collection=Variable()) as turn, field="said"):
+            return f"what the user said in {_chain(turn, own)[0]}", ""
         case FieldOf(entity=holder, field=name, part=part):
             base, when = _chain(holder, own)
             said = " ".join((words(name), *map(_step_words, part)))
@@ -369,6 +380,8 @@ def _chain(node: Node, own: str) -> tuple[str, str]:
             return _chain(reference, own)
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
             return _named(entity, keys, own), _WHEN[root]
+        case Lookup(keys=(key,)):
+            return f"turn {phrase(key, own)}" if isinstance(key, Const) else phrase(key, own), ""
         case Variable(name="new"):
             return "its new", ""
         case _:
@@ -428,10 +441,9 @@ def _call(node: Call, own: str) -> str:
         case "search" if asks_for_words(node):
             return f"{first} has a letter or a digit"
         case "within":
-            return (
-                f"{first} is within {phrase(node.arguments[2], own)} of "
-                f"{phrase(node.arguments[1], own)}"
-            )
+            other, most = (phrase(each, own) for each in node.arguments[1:])
+            unit = " seconds" if _is_time(body) else ""
+            return f"{first} is within {most}{unit} of {other}"
         case _:
             pass
     said = _SENTENCES.get(node.name)
@@ -462,11 +474,9 @@ _SENTENCES: Final = {
     "starts_with": "{} starts with {}",
     "ends_with": "{} ends with {}",
     "search": "some part of {} matches {}",
-    "abs": "the absolute value of {}",
     "lower": "{} in lower case",
     "same_items": "{} and {} have the same items in any order",
     "timestamp": "the instant that {} writes",
-    "local_timestamp": "the local time that {} writes",
     "date": "the day that {} writes",
 }
 
@@ -551,32 +561,23 @@ def pattern_sentence(of: PatternWords) -> str:
         verb = _RELATION_VERBS[of.operation].format(words(of.relation))
     fields = either(of.fields) if of.fields else ""
     condition = f", where {of.where}" if of.where else ""
+    what = f"change in {fields}" if fields else f"be {verb}"
     if of.section == "forbid":
         times = f"No {noun}" if of.low <= 1 else f"Fewer than {_number(of.low)} {nouns}"
-        text = f"{times} may be {verb}{condition}"
+        text = f"{times} may {what}{condition}"
         if fields and of.low <= 1:
             text = f"No {_whose(noun, '')} {fields} may change{condition}"
-        elif fields:
-            text = f"{times} may change in {fields}{condition}"
     elif of.section == "allow":
-        many = a(noun)
-        if of.high is not None:
-            many = f"at most {_number(of.high)} {noun if of.high == 1 else nouns}"
+        most = "" if of.high is None else _number(of.high)
+        many = f"At most {most} {noun if of.high == 1 else nouns}" if most else a(noun)
         many = many[:1].upper() + many[1:]
-        text = f"{many} may {f'change in {fields}' if fields else f'be {verb}'}{condition}"
+        text = f"{many} may {what}{condition}"
     elif of.is_every:
-        what = f"change in {fields}" if fields else f"be {verb}"
         text = f"Every {noun}{condition}{',' if condition else ''} must {what}"
     else:
         noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
-        what = f"change in {fields}" if fields else f"be {verb}"
         text = f"{quantity(of.low, of.high)} {noun} must {what}{condition}"
     return text + (f", such that {of.that}" if of.that else "") + "."
-
-
-def derived_sentence(type_name: str, field: str, value: str) -> str:
-    """The sentence of a derived field."""
-    return f"{words(field)} of each {kind(type_name)} = {value} (kept by the system)."
 
 
 def branches_sentence(names: list[str], disputed_because: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
@@ -16,11 +18,15 @@ from statediff.contract.language.syntax import (
     NUMBER,
     TEXT,
     CollectionT,
+    Const,
     EntityT,
+    InputOf,
     ListT,
+    Node,
     ScalarT,
     Type,
 )
+from statediff.model.instants import parse_instant
 from statediff.model.schema import Kind
 from statediff.model.values import Map, Value
 
@@ -67,6 +73,10 @@ def describe(kind: Type) -> str:
             return "a call"
         case CollectionT(type="@call"):
             return "the calls"
+        case EntityT(type="@turn"):
+            return "a turn"
+        case CollectionT(type="@turn"):
+            return "the turns"
         case EntityT(type=name):
             return f"an entity ({name})"
         case CollectionT(type=name):
@@ -110,6 +120,51 @@ def type_of_field(kind: Kind, reference: str | None) -> Type:
     if kind is Kind.LIST:
         return ListT(ANY)
     return ScalarT(Kind.DECIMAL if kind is Kind.INT else kind, reference)
+
+
+TIMES: Final[Mapping[Kind | None, str]] = {
+    Kind.TIMESTAMP: "2026-01-31T09:00:00Z",
+    Kind.LOCAL_TIMESTAMP: "2026-01-31T09:00:00",
+    Kind.DATE: "2026-01-31",
+}
+"""The kinds of time, and how a literal of each is written."""
+_AS_WRITTEN: Final[dict[Kind | None, str]] = {
+    **TIMES,
+    Kind.BOOL: "true or false",
+    Kind.DECIMAL: "a number without quotes, e.g. 12.50",
+    Kind.TEXT: "a text in quotes",
+    Kind.LIST: "[1, 2]",
+    Kind.MAP: "{key: value}",
+}
+
+
+def is_time(kind: Type) -> bool:
+    """Whether values of the type are instants, local times or days."""
+    return isinstance(kind, ScalarT) and kind.kind in TIMES
+
+
+def as_time(node: Node, wanted: Type) -> Node:
+    """A literal text beside a time, as the time that it writes; any other node as it is."""
+    if not isinstance(node, Const | InputOf) or not isinstance(node.value, str):
+        return node
+    read = _time_written(node.value, wanted.kind if isinstance(wanted, ScalarT) else None)
+    return node if read is None else replace(node, type=wanted, value=read)
+
+
+def _time_written(text: str, kind: Kind | None) -> datetime | date | None:
+    if kind is Kind.DATE:
+        try:
+            return date.fromisoformat(text) if len(text) == len(TIMES[kind]) else None
+        except ValueError:
+            return None
+    read = parse_instant(text) if kind in TIMES else None
+    return read if read and (read.tzinfo is None) == (kind is Kind.LOCAL_TIMESTAMP) else None
+
+
+def how_written(kind: Type) -> str:
+    """How a literal of the type is written, as a hint; empty where there is none."""
+    written = _AS_WRITTEN.get(kind.kind) if isinstance(kind, ScalarT) else None
+    return f"write {written}" if written else ""
 
 
 def comparable(a: Type, b: Type) -> bool:

@@ -6,16 +6,20 @@ The list of functions is closed; everything else is looked up in a state schema,
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from statediff.contract.language.calls import CALL
+from statediff.contract.language.calls import CALL, TURN
 from statediff.contract.language.kinds import (
     ExpressionError,
+    as_time,
     comparable,
     describe,
+    how_written,
+    is_time,
     suggest,
     type_of,
 )
@@ -35,6 +39,7 @@ from statediff.contract.language.syntax import (
     Follow,
     InputOf,
     ItemOf,
+    Items,
     ListT,
     Lookup,
     Node,
@@ -75,8 +80,11 @@ FUNCTIONS: Final = {
         ),
         Function("exists", "entity", "the entity is there"),
         Function("len", "sized", "characters of a text or items of a list"),
-        Function("abs", "number", "the absolute value"),
-        Function("within", "within", "within(a, b, t): a and b differ by at most t, exactly"),
+        Function(
+            "within",
+            "within",
+            'within(a, b, t): a and b differ by at most t, exactly; of times, t is "1s" or seconds',
+        ),
         Function("matches", "regex", "the whole text matches the RE2 expression"),
         Function("contains", "text2", "the text contains the other text"),
         Function("starts_with", "text2", "the text starts with the other text"),
@@ -94,11 +102,6 @@ FUNCTIONS: Final = {
             "undefined where it does not",
         ),
         # Texts and lists.
-        Function(
-            "local_timestamp",
-            "instant",
-            "as timestamp, of a text without a zone: `2026-01-31T12:00:00`",
-        ),
         Function("search", "regex", "some part of the text matches the RE2 expression"),
         Function(
             "mentions",
@@ -118,8 +121,15 @@ FUNCTIONS: Final = {
 
 STATE_ROOTS: Final = ("before", "after")
 DELTA_ROOTS: Final = ("created", "updated", "deleted", "linked", "unlinked")
-LATER_ROOTS: Final = ("now", "call", "calls")
-RUN: Final[dict[str, ScalarT]] = {"ended": TEXT, "exit_code": NUMBER}
+LATER_ROOTS: Final = ("now", "call", "calls", "turns")
+_OF_TRACE: Final = {CALL.name: CALL, TURN.name: TURN}
+_INSTANT: Final = ScalarT(Kind.TIMESTAMP)
+RUN: Final[dict[str, ScalarT]] = {
+    "ended": TEXT,
+    "exit_code": NUMBER,
+    "start": _INSTANT,
+    "end": _INSTANT,
+}
 """What `run.NAME` can be, with its type."""
 CONSTANTS: Final[dict[str, tuple[ScalarT, Value]]] = {
     "null": (NULL, None),
@@ -168,8 +178,8 @@ class Scope:
         return (*STATE_ROOTS, "now") if self.has_now else STATE_ROOTS
 
     def entity(self, name: str) -> EntityType:
-        """The type of an entity in hand; a call of the trace has one of its own."""
-        return CALL if name == CALL.name else self.schema.by_name[name]
+        """The type of an entity in hand; what the trace has are types of their own."""
+        return _OF_TRACE.get(name) or self.schema.by_name[name]
 
 
 class Names:
@@ -329,16 +339,17 @@ class Names:
                 else ""
             )
             raise self.error(node, f"`.{node.attr}` cannot be read from {what}", hint)
-        if holder.type.type != CALL.name and holder.type.type not in self._scope.schema.by_name:
+        if holder.type.type not in (*_OF_TRACE, *self._scope.schema.by_name):
             raise self.error(node, f"the schema has no type {holder.type.type!r} to refer to")
         entity = self._scope.entity(holder.type.type)
         spec = entity.by_name.get(node.attr)
         if spec is None and entity.is_open:
             return FieldOf(ANY, node.col_offset, holder, entity.name, node.attr, True)
         if spec is None:
+            what = describe(holder.type) if entity.name in _OF_TRACE else entity.name
             raise self.unknown(
                 node,
-                f"{'a call' if entity is CALL else entity.name} has no field `{node.attr}`",
+                f"{what} has no field `{node.attr}`",
                 suggest(node.attr, entity.by_name),
             )
         rule = self._scope.excluded(entity.name, spec.name)
@@ -360,9 +371,12 @@ class Names:
         collection = self.expression(node.value)
         if isinstance(collection, _WITH_PARTS) and _may_have_parts(collection.type):
             return self._part(node, collection)
-        if not isinstance(collection, Entities) or collection.root not in self._scope.states:
+        if collection.type == CollectionT(TURN.name):
+            entity = TURN
+        elif isinstance(collection, Entities) and collection.root in self._scope.states:
+            entity = self._scope.schema.by_name[collection.entity]
+        else:
             raise self.error(node, "`[key]` works on before.TYPE and after.TYPE only")
-        entity = self._scope.schema.by_name[collection.entity]
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if entity.is_keyless and entity.is_open:
             # What a run left in it has no keys; before it nobody knew that.
@@ -382,9 +396,14 @@ class Names:
         return Lookup(EntityT(entity.name), node.col_offset, collection, keys)
 
     def _part(self, node: ast.Subscript, holder: Node) -> Node:
-        """`VALUE["a key"]`, `VALUE[2]`, `VALUE[INDEX]` or `VALUE[sku == "A1"]`."""
-        if isinstance(node.slice, ast.Compare):
-            return _inside(holder, self._item(node.slice))
+        """`VALUE["a key"]`, `VALUE[2]`, `VALUE[INDEX]` or `VALUE[sku == "A1" and size == 7]`."""
+        match node.slice:
+            case ast.Compare():
+                return _inside(holder, self._item(node.slice, [node.slice]))
+            case ast.BoolOp(op=ast.And(), values=parts):
+                return _inside(holder, self._item(node.slice, parts))
+            case _:
+                pass
         if isinstance(node.slice, ast.Constant):
             step = node.slice.value
             if isinstance(step, bool) or not isinstance(step, int | str):
@@ -407,28 +426,52 @@ class Names:
         item = holder.type.item if isinstance(holder.type, ListT) else ANY
         return ItemOf(item, node.col_offset, holder, index)
 
-    def _item(self, node: ast.Compare) -> Item:
-        """What tells an item apart. The word before `==` is always the name of its member."""
-        match node.left:
-            case ast.Name(id=key) if key not in self._variables:
-                pass
-            case ast.Constant(value=str(key)):
-                pass
-            case _:
-                name = self._segment(node.left)
-                raise self.error(node, f"`{name}` is no name of a member; put it in quotes")
-        value = self.expression(node.comparators[0])
-        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq):
-            raise self.error(node, f'one value tells an item apart: [{key} == "A1"]')
-        step = Item.of(key, value.value) if isinstance(value, Const | InputOf) else None
+    def _item(self, node: ast.expr, parts: Sequence[ast.expr]) -> Item:
+        """The item whose members have these values."""
+        members: dict[str, Observed] = {}
+        for part in parts:
+            key, value = self._member(part)
+            if key in members:
+                raise self.error(part, f"one value tells an item apart: [{key} == …]")
+            members[key] = value
+        step = Item.of(members)
         if step is None:
             raise self.error(node, "a text, a number, true, false or an input tells an item apart")
         return step
 
+    def _member(self, node: ast.expr) -> tuple[str, Observed]:
+        """A member and its value. The word before `==` is always the name of the member."""
+        match node:
+            case ast.Compare(left=ast.Name(id=key)) if key not in self._variables:
+                pass
+            case ast.Compare(left=ast.Constant(value=str(key))):
+                pass
+            case ast.Compare():
+                name = self._segment(node.left)
+                raise self.error(node, f"`{name}` is no name of a member; put it in quotes")
+            case _:
+                raise self.error(node, 'values tell an item apart: [sku == "A1" and size == 7]')
+        value = self.expression(node.comparators[0])
+        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq):
+            raise self.error(node, f'one value tells an item apart: [{key} == "A1"]')
+        return key, value.value if isinstance(value, Const | InputOf) else None
+
+    def of_kind(self, node: ast.expr, side: Node, wanted: Type) -> Node:
+        """The operand; a literal text beside a time is the time that it writes."""
+        if not is_time(wanted):
+            return side
+        if isinstance(side, Items):
+            return replace(side, items=tuple(self.of_kind(node, i, wanted) for i in side.items))
+        read = as_time(side, ScalarT(wanted.kind) if isinstance(wanted, ScalarT) else wanted)
+        if read is side and isinstance(side, Const | InputOf) and isinstance(side.value, str):
+            text = json.dumps(side.value, ensure_ascii=False)
+            raise self.error(node, f"{text} is not {describe(wanted)}", how_written(wanted))
+        return read
+
     def _key(self, entity: EntityType, name: str, part: ast.expr) -> Node:
-        key = self.expression(part)
         spec = entity.by_name[name]
         wanted = ScalarT(Kind.DECIMAL if spec.kind is Kind.INT else spec.kind)
+        key = self.of_kind(part, self.expression(part), wanted)
         if not isinstance(key.type, ScalarT) or not comparable(wanted, key.type):
             raise self.error(
                 part,

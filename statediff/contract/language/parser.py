@@ -8,6 +8,7 @@ itself (`call.class`, `it.from`), and calls and comprehensions are typed by thei
 from __future__ import annotations
 
 import ast
+import json
 import keyword
 import re
 import threading
@@ -43,6 +44,7 @@ from statediff.contract.language.syntax import (
     NULL,
     NUMBER,
     TEXT,
+    TURN_TYPE,
     And,
     AnswerOf,
     Arithmetic,
@@ -71,34 +73,41 @@ from statediff.model.schema import Kind
 from statediff.model.trace import ENDINGS
 
 _TEXTS: Final = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
-_RESERVED: Final = re.compile(rf"{_TEXTS}|(?<=\.)({'|'.join(keyword.kwlist)})\b")
+_NOT_PYTHON: Final = re.compile(
+    rf"""(?<=\.)(?P<quoted>"(?:\\.|[^"\\])+")|{_TEXTS}"""
+    rf"""|(?<=\.)(?P<word>(?:{"|".join(keyword.kwlist)})\b|(?=\w*[^\x00-\x7f])[^\W\d](?:\w|[^\x00-\x7f\s])*)"""
+)
+"""A name that Python does not read as one: quoted, reserved, or of letters that it would change."""
 _ONE_AT_A_TIME: Final = threading.Lock()
 """Python 3.11 counts the depth of all threads' trees in one number: two at once can raise
 SystemError, "AST constructor recursion depth mismatch" (python/cpython#106905)."""
 
 
 def parse_python(source: str) -> ast.Expression:
-    """The syntax tree of an expression in one line; after a dot any word is a name.
+    """The syntax tree of an expression in one line; after a dot any word or quoted text is a name.
 
-    A reserved word gives way to a name of the same length while Python reads the expression, so
-    that every offset stays what it was. Space around the expression is none of it. The offsets of
-    the tree's expressions count the characters of `source`, where Python counts the bytes of
-    UTF-8. Raises what `ast.parse` raises.
+    What Python reads as no name gives way to one of the same length while it reads the expression,
+    so that every offset stays what it was. Space around the expression is none of it. The offsets
+    of the tree's expressions count the characters of `source`, where Python counts the bytes of
+    UTF-8. Raises what `ast.parse` raises; `ValueError` for a quoted name that is no JSON string.
     """
     text = source.strip()
     begins = source.find(text)
-    names: dict[int, str] = {}
+    ends: dict[int, str] = {}
 
     def stand_in(found: re.Match[str]) -> str:
-        word = found[1]
-        if word is None:
+        name = json.loads(found["quoted"]) if found["quoted"] else found["word"]
+        if name is None:
             return found[0]
-        names[len(text[: found.end()].encode())] = word
-        return "_" * len(word)
+        name.encode()  # half of a surrogate pair is no text
+        ends[found.end()] = name
+        return "_" * len(found[0])
 
+    plain = _NOT_PYTHON.sub(stand_in, text)
     with _ONE_AT_A_TIME:
-        tree = ast.parse(_RESERVED.sub(stand_in, text), mode="eval")
-    written = text.encode()
+        tree = ast.parse(plain, mode="eval")
+    names = {len(plain[:end].encode()): name for end, name in ends.items()}
+    written = plain.encode()
 
     def place(at: int | None) -> int:
         return begins + len(written[:at].decode(errors="ignore"))
@@ -123,18 +132,6 @@ class CallTypes(TextTypes, PathTypes):
             raise self.error(node, f"a condition is expected, this is {describe(condition.type)}")
         return condition
 
-    def _number(self, node: ast.expr) -> Node:
-        return self._as_number(node, self.expression(node))
-
-    def _as_number(self, node: ast.expr, number: Node) -> Node:
-        if not (
-            isinstance(number.type, ScalarT)
-            and number.type.reference is None
-            and number.type.kind in (*NUMERIC, Kind.FLOAT, Kind.ANY)
-        ):
-            raise self.error(node, f"a number is expected, this is {describe(number.type)}")
-        return number
-
     def _call(self, node: ast.Call) -> Node:
         if not isinstance(node.func, ast.Name):
             raise no_function(node, self._segment)
@@ -144,7 +141,7 @@ class CallTypes(TextTypes, PathTypes):
             raise self.unknown(
                 node,
                 f"unknown function `{name}`",
-                suggest(name, FUNCTIONS) or _INSTEAD.get(name) or "known: " + ", ".join(FUNCTIONS),
+                GONE.get(name) or suggest(name, FUNCTIONS) or "known: " + ", ".join(FUNCTIONS),
             )
         if function.shape == "path":
             return self._reaches(node)
@@ -233,10 +230,8 @@ class CallTypes(TextTypes, PathTypes):
         return Comprehension(element.type, node.col_offset, element, tuple(loops))
 
     def _scalar_call(self, node: ast.Call, name: str, shape: str) -> Node:
-        if shape in ("number", "within"):
-            numbers = tuple(self._number(a) for a in node.args)
-            kind = numbers[0].type if shape == "number" else BOOL
-            return Call(kind, node.col_offset, name, numbers)
+        if shape == "within":
+            return self._within(node)
         arguments = tuple(self.expression(a) for a in node.args)
         first = arguments[0].type
         if shape == "instant":
@@ -284,10 +279,19 @@ class CallTypes(TextTypes, PathTypes):
                 if is_turned
                 else "no value of a state may become a pattern",
             )
+        if "\b" in pattern.value:
+            written = self._segment(node.args[1]).replace("\\b", "\\\\b")
+            raise self.error(
+                node.args[1],
+                "`\\b` in a text is a backspace, no edge of a word",
+                f"write {written}",
+            )
         compile_regex(pattern.value, node.col_offset)
 
 
-_INSTEAD: Final = {
+GONE: Final = {
+    "abs": "write within(a, b, t), or compare twice",
+    "local_timestamp": 'write the time in quotes beside the field: it.at > "2026-01-31T09:00:00"',
     "appended": "write `new.F == it.F + …`",
     "join": "compare the list",
 }
@@ -309,9 +313,6 @@ _READ_AS: Final[Mapping[frozenset[Kind | None], str]] = {
     frozenset(
         {Kind.TIMESTAMP, Kind.TEXT}
     ): 'read the text as one: `timestamp("2026-01-31T09:00:00Z")`',
-    frozenset({Kind.LOCAL_TIMESTAMP, Kind.TEXT}): (
-        'read the text as one: `local_timestamp("2026-01-31T09:00:00")`'
-    ),
     frozenset({Kind.DATE, Kind.TEXT}): 'read the text as one: `date("2026-01-31")`',
 }
 """Two kinds that are compared → what makes one of them the other."""
@@ -347,7 +348,7 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
             "compare it with something",
         )
     for part in walk(node):
-        if isinstance(part, FieldOf) and part.entity_type != CALL_TYPE:
+        if isinstance(part, FieldOf) and part.entity_type not in (CALL_TYPE, TURN_TYPE):
             wrong = scope.misread(part.entity_type, part.field, part.part, True)
             if wrong is not None:
                 raise ExpressionError(wrong, part.offset)
@@ -469,6 +470,7 @@ class _Checker(CallTypes):
         return parts[0] if len(parts) == 1 else And(BOOL, node.col_offset, tuple(parts))
 
     def _pair(self, node: ast.Compare, op: str, left: Node, right: Node, text: str) -> Node:
+        left, right = self.of_kind(node, left, right.type), self.of_kind(node, right, left.type)
         left, right = self._through_rules(left, right, op), self._through_rules(right, left, op)
         if op in ("in", "not in"):
             self._membership(node, left, right)
@@ -568,6 +570,10 @@ class _Checker(CallTypes):
         )
 
     def _arithmetic(self, node: ast.BinOp) -> Node:
+        if isinstance(node.op, ast.Sub):
+            left, right = self._pair_of_times(node.left, node.right)
+            if left is not None and right is not None:
+                return Arithmetic(NUMBER, node.col_offset, "-", left, right)
         left, right = self.expression(node.left), self.expression(node.right)
         if isinstance(node.op, ast.Add) and (held := joined(left.type, right.type)):
             return Arithmetic(held, node.col_offset, "+", left, right)

@@ -53,6 +53,8 @@ class ListT:
 Type: TypeAlias = ScalarT | EntityT | CollectionT | ListT
 CALL_TYPE = "@call"
 """The type of a call in an expression; no contract can write the name of a type like this."""
+TURN_TYPE = "@turn"
+"""The type of a message of the user."""
 
 BOOL = ScalarT(Kind.BOOL)
 NUMBER = ScalarT(Kind.DECIMAL)
@@ -400,6 +402,10 @@ def footprint(node: Node) -> frozenset[Read]:
                 reads.add(Read("trace", CALL_TYPE, ""))
             case FieldOf(entity_type="@call", field=name):
                 reads.add(Read("trace", CALL_TYPE, name))
+            case Variable(type=CollectionT(type="@turn")):
+                reads.add(Read("trace", "turn", ""))
+            case FieldOf(entity_type="@turn"):
+                pass
             case Variable(name="reply"):
                 reads.add(Read("trace", "reply", ""))
             case FieldOf(entity=holder, entity_type=entity, field=name):

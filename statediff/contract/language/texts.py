@@ -6,11 +6,12 @@ import ast
 from collections.abc import Callable
 from datetime import date, datetime
 
-from statediff.contract.language.kinds import comparable, describe
+from statediff.contract.language.kinds import NUMERIC, comparable, describe, is_time
 from statediff.contract.language.names import Names
 from statediff.contract.language.syntax import (
     ANY,
     BOOL,
+    NUMBER,
     TEXT,
     AnswerOf,
     Arithmetic,
@@ -26,6 +27,7 @@ from statediff.contract.language.syntax import (
     Type,
     walk,
 )
+from statediff.contract.parts import seconds
 from statediff.model.schema import Kind
 from statediff.model.values import Observed, Value
 
@@ -72,6 +74,45 @@ class TextTypes(Names):
         pair = self._through_rules(one, two, "=="), self._through_rules(two, one, "==")
         return Call(BOOL, node.col_offset, name, pair)
 
+    def _number(self, node: ast.expr) -> Node:
+        return self._as_number(node, self.expression(node))
+
+    def _as_number(self, node: ast.expr, number: Node) -> Node:
+        if not (
+            isinstance(number.type, ScalarT)
+            and number.type.reference is None
+            and number.type.kind in (*NUMERIC, Kind.FLOAT, Kind.ANY)
+        ):
+            raise self.error(node, f"a number is expected, this is {describe(number.type)}")
+        return number
+
+    def _within(self, node: ast.Call) -> Node:
+        """Two numbers, or two times of one kind, and how far apart they may be."""
+        left, right = self._pair_of_times(node.args[0], node.args[1])
+        most = self.expression(node.args[2])
+        if left is None or right is None:
+            numbers = tuple(self._number(a) for a in node.args)
+            return Call(BOOL, node.col_offset, "within", numbers)
+        if isinstance(most, Const) and isinstance(most.value, str):
+            try:
+                most = Const(NUMBER, most.offset, seconds(most.value))
+            except ValueError as error:
+                raise self.error(node.args[2], str(error)) from None
+        return Call(
+            BOOL, node.col_offset, "within", (left, right, self._as_number(node.args[2], most))
+        )
+
+    def _pair_of_times(self, one: ast.expr, other: ast.expr) -> tuple[Node | None, Node | None]:
+        """Both operands where they are times of one kind; else neither."""
+        left, right = self.expression(one), self.expression(other)
+        left, right = self.of_kind(one, left, right.type), self.of_kind(other, right, left.type)
+        if not (is_time(left.type) or is_time(right.type)):
+            return None, None
+        if left.type != right.type:
+            found = f"{describe(left.type)} and {describe(right.type)}"
+            raise self.error(other, f"{found} are no two times of one kind")
+        return left, right
+
     def _instant(self, node: ast.Call, name: str, argument: Node) -> Node:
         if not isinstance(argument, (Const, InputOf)) or not isinstance(argument.value, str):
             held = argument.type
@@ -88,8 +129,6 @@ class TextTypes(Names):
         except ValueError:
             raise self.error(node, f"not an ISO 8601 {name}: {argument.value!r}") from None
         kind = Kind.LOCAL_TIMESTAMP if moment.tzinfo is None else Kind.TIMESTAMP
-        if name == "local_timestamp" and kind is Kind.TIMESTAMP:
-            raise self.error(node, "a local time has no zone", "write timestamp(…)")
         return Const(ScalarT(kind), node.col_offset, moment)
 
 

@@ -106,9 +106,11 @@ class PathTypes(Names):
         while isinstance(at, ast.Attribute):
             names.insert(0, at.attr)
             at = at.value
-        if not isinstance(at, ast.Name) or not names:
-            raise self.error(node, "a hop is TYPE.REFERENCE or (TYPE.IN, TYPE.OUT)", _FORM)
-        *parts, name = (at.id, *names)
+        match at:
+            case ast.Name(id=head) | ast.Constant(value=str(head)) if names:
+                *parts, name = (head, *names)
+            case _:
+                raise self.error(node, "a hop is TYPE.REFERENCE or (TYPE.IN, TYPE.OUT)", _FORM)
         types, type_name = self._scope.schema.by_name, ".".join(parts)
         entity = types.get(type_name)
         if entity is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
@@ -34,6 +35,7 @@ from statediff.contract.language.syntax import (
 from statediff.model.paths import Item, Step
 from statediff.model.values import Map, Value
 
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 UNSAID: Final = "…"
 """Stands for a kind of node that has no text here; it equals nothing, itself included."""
 SOME_WORD: Final = r"[\pL\pN]"
@@ -57,6 +59,17 @@ def has_words(value: object) -> bool:
     return isinstance(value, str) and any(map(str.isalnum, value))
 
 
+def name_text(name: str) -> str:
+    """The name of a field as an expression writes it after a dot: in quotes if need be."""
+    return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def type_text(name: str) -> str:
+    """The name of a type as an expression writes it after a dot."""
+    is_plain = all(map(_PLAIN.fullmatch, name.split(".")))
+    return name if is_plain else json.dumps(name, ensure_ascii=False)
+
+
 def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
     """The expression in the contract language. A reference is written as its field."""
     match node:
@@ -71,11 +84,11 @@ def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
         case Variable(name=name):
             return name
         case Entities(root=root, entity=entity):
-            return f"{root}.{entity}"
+            return f"{root}.{type_text(entity)}"
         case Lookup(collection=collection, keys=keys):
             return f"{text_of(collection)}[{', '.join(text_of(key) for key in keys)}]"
         case FieldOf(entity=holder, field=name, part=part):
-            return f"{text_of(holder)}.{name}" + "".join(map(_step, part))
+            return f"{text_of(holder)}.{name_text(name)}" + "".join(map(_step, part))
         case PartOf(whole=whole) | ItemOf(whole=whole):
             return text_of(whole) + _place(node)
         case Follow(reference=inner) | Canonical(child=inner):
@@ -159,6 +172,9 @@ def _step(step: Step) -> str:
     if isinstance(step, int):
         return f"[{step}]"
     if isinstance(step, Item):
-        key = step.key if step.key.isidentifier() else json.dumps(step.key, ensure_ascii=False)
-        return f"[{key} == {step.value}]"
+        told = (
+            f"{name if name.isidentifier() else json.dumps(name, ensure_ascii=False)} == {value}"
+            for name, value in step.parts
+        )
+        return f"[{' and '.join(told)}]"
     return f".{step}" if step.isidentifier() else f"[{json.dumps(step, ensure_ascii=False)}]"

@@ -1,6 +1,6 @@
 """Lint: what is probably wrong with a contract that is valid, with what to write instead.
 
-1. `wording`: the document alone: reasons, inputs, prompt, weights.
+1. `wording`: the document alone: reasons, inputs, prompt.
 2. `truth`: clauses that can decide nothing, by themselves or over the base state.
 3. `width`: what is explained and allowed.
 4. `stamps`: fields that go with a mark of deletion, and that no clause explains.

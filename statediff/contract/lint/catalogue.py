@@ -213,11 +213,6 @@ _ALL: Final = (
             "tie them by `==` on a field of each, before anything else that compares both",
         ),
         (
-            "weights-out-of-order",
-            "a graver kind of change weighs less than a lighter one",
-            "order them reversible ≤ conditional ≤ irreversible",
-        ),
-        (
             "unauthorized-privilege",
             "a change of permissions is let through without authorization evidence and an actor",
             "say under `effects` what authorizes it, and in whose name: `authorized_by`, `actor`",

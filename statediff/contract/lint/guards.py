@@ -47,8 +47,8 @@ from statediff.model.values import Absent
 
 _ORDER: Final = ("<", "<=", ">", ">=")
 _TESTS: Final = (
-    *("contains", "starts_with", "ends_with", "matches", "search", "within", "len", "abs"),
-    *("date", "local_timestamp", "lower", "timestamp"),
+    *("contains", "starts_with", "ends_with", "matches", "search", "within", "len"),
+    *("date", "lower", "timestamp"),
 )
 _NOT_NULL: Final = " != null"
 Known = frozenset[str]

@@ -1,11 +1,10 @@
-"""Checks of what is written, before any schema: reasons, inputs, the prompt, weights, exits.
+"""Checks of what is written, before any schema: reasons, inputs, the prompt, exits.
 
 They read plain values, so they also say something of keys this version does not know.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -36,7 +35,6 @@ _ORDERED: Final = re.compile(rf"{_TURN}\s*(?:<|>)=?\s*{_TURN}")
 _TOOL: Final = re.compile(r"\.tool\s*(?:==|in)")
 _ANY_CALL: Final = re.compile(r"(?<!not )\bany\(.*\.tool\s*(?:==|in).*\bin\s+calls\b")
 _ORDER_KEYS: Final = frozenset({"order", "sequence", "then", "after_call", "before_call"})
-_WEIGHTS: Final = {"reversible": 1, "conditional": 3, "irreversible": 10}
 
 
 def wording(source: Document) -> Iterator[Problem]:
@@ -47,7 +45,6 @@ def wording(source: Document) -> Iterator[Problem]:
         _inputs,
         _uncomputed,
         _prompt,
-        _weights,
         _frame,
         _order,
     ):
@@ -161,24 +158,6 @@ def _prompt(source: Document) -> Iterator[Problem]:
                     f"the agent would be given `{{{name}}}` as it is; no input is called so",
                     f"add `{name}:` under `inputs`, or double the braces: `{{{{{name}}}}}`",
                 )
-
-
-def _weights(source: Document) -> Iterator[Problem]:
-    given = source.value.get("weights")
-    if not isinstance(given, dict):
-        return
-    weights = {**_WEIGHTS, **{k: v for k, v in given.items() if isinstance(v, int)}}
-    ranked = list(_WEIGHTS)
-    for lighter, graver in itertools.pairwise(ranked):
-        if weights[graver] < weights[lighter]:
-            at = ("weights", graver) if graver in given else ("weights", lighter)
-            yield remark(
-                source,
-                "weights-out-of-order",
-                at,
-                f"{graver} changes weigh {weights[graver]}, {lighter} ones {weights[lighter]}",
-                f"give {graver} at least {weights[lighter]}",
-            )
 
 
 def _frame(source: Document) -> Iterator[Problem]:

@@ -30,6 +30,7 @@ INSTEAD: Final = {
     "cascade": "write an allow clause for these rows; a `that` of it says how many go with one",
     "transition": "write a require clause an entity: `{update: T, where: it.id == 7, set: {…}}`",
     "relink": "write `update: TYPE`, `fields: [F]`, `where: it.F != null and new.F != null`",
+    "weights": "remove it; the forbidden-effect rate weighs by reversibility, 1, 3 and 10",
     "distinct": "tell the required changes apart by `where`, or ask for their number by `count`",
 }
 """Keys that were in the language once, and what to write."""

@@ -383,20 +383,26 @@ def _misstep(
     if isinstance(step, Item):
         keys = [_key_of(use) for use in lists if selects(use.steps, before)]
         if step.key not in keys:
-            other = next((f"write [{key}=…]" for key in keys if key), None)
-            use = f"say `{{use: keyed@1, key: {step.key}, on: […]}}` under canonicalize"
-            return f"no rule tells the items of {place} apart by {step.key}; {other or use}"
+            other = next((f"write {_item_by(key)}" for key in keys if key), None)
+            own = ", ".join(step.key)
+            key = own if len(step.key) == 1 else f"[{own}]"
+            use = f"say `{{use: keyed@1, key: {key}, on: […]}}` under canonicalize"
+            return f"no rule tells the items of {place} apart by {own}; {other or use}"
     elif isinstance(step, int) and lists:
-        key = _key_of(lists[0])
-        hint = f"write [{key}=…]" if key else f"write {place}, all of it"
+        members = _key_of(lists[0])
+        hint = f"write {_item_by(members)}" if members else f"write {place}, all of it"
         return f"under {lists[0].rule.id} an item of {place} has no index; {hint}"
     elif step is Every.ITEM and is_compared and any(not _key_of(use) for use in lists):
         return f"under {lists[0].rule.id} {place} is one value; write {place}"
     return None
 
 
-def _key_of(use: BoundRule) -> str:
-    return next((s.text for s in use.settings if s.name == "key"), "")
+def _key_of(use: BoundRule) -> tuple[str, ...]:
+    return next((s.value for s in use.settings if s.name == "key"), ())
+
+
+def _item_by(key: tuple[str, ...]) -> str:
+    return f"[{','.join(f'{name}=…' for name in key)}]"
 
 
 def _named(use: BoundRule) -> str:

@@ -78,10 +78,12 @@ def _zone(name: str, raw: Any) -> Setting:
 
 
 def _member(name: str, raw: Any) -> Setting:
-    if not isinstance(raw, str) or not raw:
+    members = (raw,) if isinstance(raw, str) else raw
+    is_list = isinstance(members, list | tuple) and all(isinstance(m, str) and m for m in members)
+    if not is_list or not members or len(set(members)) < len(members):
         given = "" if raw is None else f", not {raw!r}"
-        raise ValueError(f"`{name}` is the member that tells the items apart{given}")
-    return Setting(name, raw, raw)
+        raise ValueError(f"`{name}` is the member that tells the items apart, or a list{given}")
+    return Setting(name, tuple(sorted(members)), ", ".join(sorted(members)))
 
 
 _ALL: Final = (
@@ -156,8 +158,8 @@ _ALL: Final = (
     Rule(
         "keyed",
         1,
-        "Compares a list of objects by the member `key` of each, in any order. Where an object "
-        "lacks the key, or two share it, the list keeps its order.",
+        "Compares a list of objects by the member `key` of each, or a list of members, in any "
+        "order. Where an object lacks the key, or two share it, the list keeps its order.",
         frozenset({Kind.LIST, Kind.JSON, Kind.ANY}),
         by_key,
         (Parameter("key", None, _member),),

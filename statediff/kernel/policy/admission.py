@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -136,11 +137,14 @@ def _too_old(start: datetime, end: datetime, rule: EvidenceRule) -> str | None:
     return None
 
 
-_RUN: Final = re.compile(r"[0-9][0-9.,:/'\u2019\u2013-]*[0-9]|[0-9]")
+_SPACES: Final = "\u00a0\u2009\u202f"
+"""Spaces at which no line breaks, as they stand between groups of digits and before a unit."""
+_RUN: Final = re.compile(rf"[0-9](?:[0-9.,:/'\u2019\u2013-]|[{_SPACES}](?=[0-9]))*[0-9]|[0-9]")
 """Digits with what may stand between them; whether that is a number is asked afterwards."""
+_GROUPED: Final = "|".join(f"[0-9]{{1,3}}(?:{space}[0-9]{{3}})+" for space in _SPACES)
 _NUMBERS: Final = {
-    "point": re.compile(r"(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]+)?"),
-    "comma": re.compile(r"(?:[0-9]+|[0-9]{1,3}(?:\.[0-9]{3})+)(?:,[0-9]+)?"),
+    "point": re.compile(rf"(?:[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+|{_GROUPED})(?:\.[0-9]+)?"),
+    "comma": re.compile(rf"(?:[0-9]+|[0-9]{{1,3}}(?:\.[0-9]{{3}})+|{_GROUPED})(?:,[0-9]+)?"),
 }
 _DATES: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?")
 _QUOTED: Final = re.compile(
@@ -148,7 +152,7 @@ _QUOTED: Final = re.compile(
     r"|\u00ab([^\u00bb\n]*)\u00bb|`([^`\n]*)`"
 )
 _MARKS: Final = '"\u201c\u201d\u201e\u00ab\u00bb`'
-_BETWEEN: Final = " \t\r\n*_:=$\u20ac\u00a3\u00a5(~"
+_BETWEEN: Final = f" \t\r\n{_SPACES}*_:=$\u20ac\u00a3\u00a5(~"
 """What may stand between a value and the words before and after it."""
 _WINDOW: Final = 400
 MAX_DIGITS: Final = 100
@@ -224,13 +228,20 @@ def _numbers(extractor: Extractor, text: str) -> Iterator[_Found]:
         if _DATES.fullmatch(run[0]):
             continue
         fits = _NUMBERS[extractor.decimal].fullmatch(run[0]) and len(run[0]) <= MAX_DIGITS
-        if not fits or (start and text[start - 1] in ".,"):
+        before = text[max(0, start - 1) : start]
+        if not fits or before in (".", ",") or any(map(_is_hidden, before + glued)):
             yield _Found(None, start, end)
             continue
         group, point = (",", ".") if extractor.decimal == "point" else (".", ",")
-        number = Decimal(run[0].replace(group, "").replace(point, "."))
+        digits = "".join(each for each in run[0] if each not in _SPACES and each != group)
+        number = Decimal(digits.replace(point, "."))
         signed = _SIGN.search(text, max(0, start - 2), start)
         yield _Found(-number if signed else number, start, end)
+
+
+def _is_hidden(character: str) -> bool:
+    """Whether the character shows nothing, so that digits on both sides of it look like one."""
+    return unicodedata.category(character) == "Cf"
 
 
 _SIGN: Final = re.compile(r"(?<![0-9A-Za-z)])[-\u2212]\s?$")
@@ -303,4 +314,6 @@ def answer_shape(
 def _is_kind(value: Observed, kind: str) -> bool:
     if isinstance(value, bool):
         return kind in ("bool", "any")
+    if kind == "int" and isinstance(value, Decimal):
+        return value.is_finite() and value == value.to_integral_value()
     return isinstance(value, _KINDS[kind])

@@ -64,8 +64,9 @@ from statediff.kernel.policy.run import CallContext
 from statediff.kernel.policy.so_far import violated_for_good
 from statediff.kernel.policy.steps import actions, step, turn
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta, Diff
+from statediff.model.delta import Delta, Diff, Label
 from statediff.model.explanation import Reason, cause
+from statediff.model.readings import Timeline
 from statediff.model.trace import NO_TRACE, NoAnswer, RunEnding, Trace
 from statediff.model.values import Observed
 from statediff.model.verdict import (
@@ -83,6 +84,8 @@ from statediff.model.view import Ledger, View
 
 NO_INTERMEDIATE_STATES = IntermediateStates()
 LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
+WEIGHTS: Final = {Label.REVERSIBLE: 1, Label.CONDITIONAL: 3, Label.IRREVERSIBLE: 10}
+"""The weight of a change in the forbidden-effect rate [SSD eq. 6]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,8 @@ class Evidence:
     trace: Trace = NO_TRACE
     ending: RunEnding | None = None
     """How the run ended; None where nobody knows."""
+    timeline: Timeline | None = None
+    """When the run began and ended; None where nobody knows."""
     moments: IntermediateStates = NO_INTERMEDIATE_STATES
     held: Mapping[str, Finding] = field(default_factory=dict)
     """Clauses that are known to hold, which are not evaluated."""
@@ -218,6 +223,7 @@ def _trial(contract: Contract, evidence: Evidence) -> _Trial:
         evidence.answer,
         who,
         evidence.ending,
+        evidence.timeline,
     )
     context.fields = contract.fields_read
     context.tell = WHOLE if evidence.explains else BRIEF
@@ -562,12 +568,11 @@ def metrics(
             wanted += 1
             reached += truths.get(clause.id) is Truth.HOLDS
     recall = Fraction(reached, wanted) if wanted else None
-    weights = contract.weights
     # What ν hides is no delta, unless a forbid clause matches it all the same.
     hidden = (h.delta for h in diff.hidden if not h.by_boundary and h.delta.id in violations)
     deltas = (*diff.deltas, *hidden)
-    total = sum(weights[d.label] for d in deltas)
-    harmful = sum(weights[d.label] for d in deltas if d.id in violations)
+    total = sum(WEIGHTS[d.label] for d in deltas)
+    harmful = sum(WEIGHTS[d.label] for d in deltas if d.id in violations)
     return Metrics(precision, recall, Fraction(harmful, max(1, total)))
 
 

@@ -49,6 +49,7 @@ from statediff.kernel.policy.relation import (
 )
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.readings import Timeline
 from statediff.model.schema import Schema
 from statediff.model.trace import NoAnswer, RunEnding
 from statediff.model.values import ABSENT, Key, Observed, key_order
@@ -174,6 +175,7 @@ class JudgingContext:
         answer: Mapping[str, Observed] | NoAnswer,
         attribution: Attribution = NOBODY,
         ending: RunEnding | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         self.before = before
         self.after = after
@@ -184,6 +186,7 @@ class JudgingContext:
         self.doubts = doubts
         self.answer = answer
         self.ending = ending
+        self.timeline = timeline
         self.attribution = attribution
         self.moments: Mapping[str, View] = {}
         """The states in between, by the name of their side."""
@@ -263,6 +266,7 @@ class JudgingContext:
             trail=Trail() if self.tell.is_whole else None,
             walks=self.walks,
             ending=self.ending,
+            timeline=self.timeline,
         )
 
     def entity_ref(self, side: str, type_name: str, key: Key) -> EntityRef:

@@ -88,13 +88,22 @@ class CallContext:
         """The first calls, and whatever was not recorded."""
         return self.calls.first(number, self.gap)
 
+    def at(self, position: int) -> Env:
+        """The variables at a recorded call."""
+        said = self.calls.turn(position)
+        return {"call": self.calls.call(position), **self.until(position, said)}
+
+    def until(self, calls: int, said: int) -> Env:
+        """The first calls and the first messages of the user, and whatever was not recorded."""
+        return {"calls": self.so_far(calls), "turns": self.calls.said(said, self.gap)}
+
     def unrecorded(self) -> EntityRef | None:
         """A call that may have been made besides those recorded; None if there was none."""
         return None if self.gap is None else some_call(self.gap)
 
     def anywhere(self, call: EntityRef) -> Env:
         """The variables at a call that nobody recorded: of no other is it known to come before."""
-        return {"call": call, "calls": self.so_far(0)}
+        return {"call": call, **self.until(0, 0)}
 
     def view_after(self, name: str, is_last: bool, of: Asserted) -> tuple[str, View]:
         """(side, state) that the call or turn left, once the systems were at rest."""

@@ -115,8 +115,7 @@ def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
         if meant == FALSE:
             continue
         number += 1
-        env = {"call": call, "calls": run.so_far(position)}
-        found = run.outcome(clause.node, clause.reads, env)
+        found = run.outcome(clause.node, clause.reads, run.at(position))
         if not found.mask & TRUE and meant == TRUE:
             finding = broken(
                 clause.id, _STAGE, FindingCode.STEP_FAILED, shown_call(call), found, clause.text
@@ -147,8 +146,7 @@ def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
     for position, call in enumerate(run.calls):
         is_last = run.gap is None and position == len(run.calls) - 1
         now = run.view_after(str(call.key[0]), is_last, clause)
-        env = {"call": call, "calls": run.so_far(position)}
-        found = run.outcome(clause.node, clause.reads, env, now)
+        found = run.outcome(clause.node, clause.reads, run.at(position), now)
         if not found.mask & TRUE:
             where = Reason.AFTER_CALL(call=shown_call(call))
             finding = broken(clause.id, _STAGE, FindingCode.STEP_FAILED, where, found, clause.text)
@@ -160,11 +158,11 @@ def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
         # Whichever call was the last, recorded or not, the run ended in the state it left.
         now = ("after", run.context.after)
         number = len(run.calls)
-        env = {"call": other, "calls": run.so_far(number)}
+        said = run.calls.turn(number - 1)  # what was said later may have come after that call
+        env = {"call": other, **run.until(number, said)}
         found = run.outcome(clause.node, clause.reads, env, now)
         if not found.mask & TRUE and number:
-            env = {"call": run.calls.call(number - 1), "calls": run.so_far(number - 1)}
-            found = run.outcome(clause.node, clause.reads, env, now)
+            found = run.outcome(clause.node, clause.reads, run.at(number - 1), now)
         if not found.mask & TRUE and number:
             return broken(
                 clause.id,
@@ -183,8 +181,7 @@ def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
     possible = 0
     causes: set[Cause] = set()
     for position, call in enumerate(run.calls):
-        env = {"call": call, "calls": run.so_far(position)}
-        found = run.outcome(clause.node, clause.reads, env)
+        found = run.outcome(clause.node, clause.reads, run.at(position))
         if found.mask == UNDEFINED:
             return at_call(undefined_at(clause.id, _STAGE, shown_call(call), found), call)
         if found.mask == TRUE:
@@ -213,7 +210,7 @@ def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
 
 
 def _may_be_undefined(clause: Occurrence, run: CallContext) -> bool:
-    recorded = ({"call": c, "calls": run.so_far(n)} for n, c in enumerate(run.calls))
+    recorded = map(run.at, range(len(run.calls)))
     other = run.unrecorded()
     places: Iterable[Env] = chain(recorded, () if other is None else (run.anywhere(other),))
     return any(run.outcome(clause.node, clause.reads, env).mask & UNDEFINED for env in places)
@@ -316,7 +313,7 @@ def turn(gate: Gate, run: CallContext, is_first_failure: bool) -> Finding:
     if isinstance(at, Explanation):
         return WHOLE.unknown(gate.id, _STAGE, [Reason.TURN_UNKNOWN(number=gate.number, cause=at)])
     ends = turns[at].calls_before if at < len(turns) else len(run.calls)
-    env: Env = {"calls": run.so_far(ends), "reply": _reply(gate, turns[at - 1])}
+    env: Env = {**run.until(ends, at), "reply": _reply(gate, turns[at - 1])}
     now = run.view_after(f"turn-{at}", at == len(turns), gate)
     place = Reason.FIRST_FAILING_TURN if is_first_failure else Reason.IN_TURN
     where = place(number=gate.number, of=gate.of, message=shown(gate.message))

@@ -218,14 +218,14 @@ def _written(seen: Seen) -> tuple[str, str]:
 
 
 def call_row(call: EntityRef) -> WitnessRow:
-    """A call of the trace as a witness: what the log says of it, long values cut."""
+    """A call, or what the user said, as a witness: what the log says of it, long values cut."""
     known = (
         (name, value)
         for name, value in (call.row or {}).items()
         if name not in _UNSHOWN and value is not None and is_value(value)
     )
     fields = tuple((name, _brief(value)) for name, value in known)
-    return WitnessRow(call.side, "call", call.key, fields)
+    return WitnessRow(call.side, call.type.removeprefix("@"), call.key, fields)
 
 
 def _brief(value: Observed) -> Observed:

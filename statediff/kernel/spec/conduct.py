@@ -20,7 +20,7 @@ from statediff.contract.clauses.conduct import (
     Permission,
 )
 from statediff.contract.clauses.effects import BoundEffect
-from statediff.contract.language.syntax import CALL_TYPE, Node
+from statediff.contract.language.syntax import CALL_TYPE, TURN_TYPE, Node
 from statediff.kernel.spec.changes import COME, HOLDS, UNKNOWN, Change, Decided, fails
 from statediff.kernel.spec.expressions import outcomes
 from statediff.kernel.spec.history import Commit, Run, state_at
@@ -74,11 +74,31 @@ def calls_of(trace: Trace) -> tuple[Thing, ...]:
     return tuple(Thing("trace", CALL_TYPE, (a.id,), row(n, a)) for n, a in enumerate(trace.actions))
 
 
+def said_in(trace: Trace) -> tuple[tuple[int, Thing], ...]:
+    """What the user said, each message with how many calls came before it."""
+    untold = Unobserved("the log does not say")
+    return tuple(
+        (
+            each.calls_before,
+            Thing(
+                "trace",
+                TURN_TYPE,
+                (number,),
+                {"number": number if trace.gap is None else untold, "said": each.message},
+            ),
+        )
+        for number, each in enumerate(trace.turns or (), start=1)
+    )
+
+
 class Log(NamedTuple):
     """The calls of a run, each with its variables, and one that may have been made beside them."""
 
     calls: tuple[Thing, ...]
+    messages: tuple[tuple[int, Thing], ...]
     is_open: bool
+    is_told: bool
+    """Whether the log tells turns apart."""
 
     def first(self, number: int) -> Crowd:
         """The first calls, and whatever was not recorded."""
@@ -86,17 +106,26 @@ class Log(NamedTuple):
 
     def places(self) -> list[Env]:
         """The variables at each recorded call."""
-        return [{"call": call, "calls": self.first(n)} for n, call in enumerate(self.calls)]
+        said = [sum(before <= n for before, _ in self.messages) for n in range(len(self.calls))]
+        return [{"call": call, **self.until(n, said[n])} for n, call in enumerate(self.calls)]
+
+    def until(self, calls: int, said: int) -> Env:
+        """The first calls and messages, and whatever was not recorded."""
+        messages = tuple(thing for _, thing in self.messages[:said])
+        turns = Crowd(messages, self.is_open or not self.is_told)
+        return {"calls": self.first(calls), "turns": turns}
 
     def others(self) -> list[Env]:
         """The variables at a call that nobody recorded: of no other is it known to come before."""
         unseen = Thing("trace", CALL_TYPE, (), None)
-        return [{"call": unseen, "calls": self.first(0)}] if self.is_open else []
+        return [{"call": unseen, **self.until(0, 0)}] if self.is_open else []
 
 
 def log_of(run: Run) -> Log:
     """The calls of the run."""
-    return Log(calls_of(run.trace), run.trace.gap is not None)
+    trace = run.trace
+    is_open, is_told = trace.gap is not None, trace.turns is not None
+    return Log(calls_of(trace), said_in(trace), is_open, is_told)
 
 
 def _types(of: Asserted) -> frozenset[str]:
@@ -248,7 +277,9 @@ def _after_calls(clause: AfterCalls, run: Run) -> Decided:
     # Whichever call was the last, recorded or not, the run ended in the state it left.
     end = "after", run.case.world.states["after"]
     [other] = log.others()
-    last = [{**other, "calls": log.first(len(log.calls))}, *log.places()[-1:]]
+    recorded = log.places()[-1:]
+    turns = recorded[0]["turns"] if recorded else other["turns"]
+    last = [{**other, "calls": log.first(len(log.calls)), "turns": turns}, *recorded]
     masks = [_at(clause.node, run, env, end) for env in last]
     is_wrong = bool(log.calls) and not any(mask & TRUE for mask in masks)
     return _failure(masks[-1], FindingCode.STEP_FAILED) if is_wrong else UNKNOWN
@@ -319,7 +350,7 @@ def decide_turn(gate: Gate, run: Run) -> Decided:
     if isinstance(held.reply, NoAnswer):
         reply = None if held.gate is not None else Some()
     now = _after(f"turn-{place}", place == len(turns), gate, run)
-    env: Env = {"calls": log.first(ends), "reply": reply}
+    env: Env = {**log.until(ends, place), "reply": reply}
     masks = [_at(node, run, env, now) for node, _ in gate.conditions]
     wrong = [mask for mask in masks if not mask & TRUE]
     if wrong:

@@ -71,6 +71,7 @@ from statediff.kernel.spec.values import (
     Thing,
     Truths,
     World,
+    as_captured,
     as_condition,
     as_stored,
     both,
@@ -361,12 +362,22 @@ def _bag_of(node: Node, world: World, env: Env) -> Bag:
 # ---------------------------------------------------------------- values
 
 
+_OF_RUN: Final = {
+    "ended": "how",
+    "exit_code": "exit_code",
+    "start": "agent_started_at",
+    "end": "agent_finished_at",
+}
+
+
 def read_outcome(node: AnswerOf | RunOf, world: World) -> Result:
     """A value of the answer, or how the run ended; open where nobody could read or follow it."""
     if isinstance(node, RunOf):
-        if world.ending is None:
-            return Some(null=False)
-        return world.ending.how if node.name == "ended" else world.ending.exit_code
+        told, moments = world.ending, world.timeline
+        if node.name in ("ended", "exit_code"):
+            return Some(null=False) if told is None else getattr(told, _OF_RUN[node.name])
+        moment = None if moments is None else getattr(moments, _OF_RUN[node.name])
+        return Some(null=False) if moment is None else moment
     if isinstance(world.answer, NoAnswer):
         return Some(null=False) if world.answer.is_unread else NO_VALUE
     said = world.answer.get(node.name, ABSENT)
@@ -385,6 +396,14 @@ def reckoned(node: Node, world: World, env: Env) -> Reckoned:
             found = value(node, world, env)
             is_known = not isinstance(found, Some | NoValue)
             return Reckoned(found, found, found) if is_known else Reckoned(found)
+
+
+def find_in(crowd: Crowd, parts: list[Result]) -> Result:
+    """The entity of the collection that the key names; absent only where all are known."""
+    if crowd.is_open:
+        return Some(null=False, undefined=True)
+    wanted = key_order(as_captured(parts))
+    return next((each for each in crowd.things if key_order(each.key) == wanted), ABSENT)
 
 
 def is_plain(body: Node) -> bool:
@@ -411,7 +430,7 @@ def value(node: Node, world: World, env: Env) -> Result:  # noqa: C901 - a case 
                 return Some(undefined=True) if isinstance(key, Some) else key
             side = ABSENT if is_nothing(key) else value(reference.entity, world, env).side
             return ABSENT if isinstance(side, Absent) else world.look(side, name, (key,))
-        case Lookup(collection=Entities(root=root, entity=name), keys=keys):
+        case Lookup(collection=collection, keys=keys):
             parts = []
             for part in (value(key, world, env) for key in keys):
                 if isinstance(part, Some):
@@ -419,7 +438,9 @@ def value(node: Node, world: World, env: Env) -> Result:  # noqa: C901 - a case 
                 if is_nothing(part) or isinstance(part, NoValue):
                     return part if isinstance(part, NoValue) else ABSENT
                 parts.append(plain(part))
-            return world.look(root, name, parts)
+            if isinstance(collection, Entities):
+                return world.look(collection.root, collection.entity, parts)
+            return find_in(_crowd_of(collection, world, env) or Crowd(), parts)
         case PartOf(whole=whole, step=step):
             return part_of(value(whole, world, env), step)
         case ItemOf(whole=whole, index=index):

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final
@@ -89,10 +89,29 @@ def unless_open(given: Iterable[Result]) -> NoValue | Some | None:
     return Some(null=False, undefined=may_fail) if some else None
 
 
+def measure_of(found: Result) -> str | None:
+    """What the value is measured in: numbers, instants, local times or days; None: nothing."""
+    if isinstance(found, datetime):
+        return "local time" if found.tzinfo is None else "instant"
+    return "day" if isinstance(found, date) else "number" if is_finite(found) else None
+
+
+def size_of(found: Result) -> Fraction:
+    """A number; of a time the seconds since some moment, the same for all of its kind."""
+    if isinstance(found, datetime):
+        since = found - datetime(1970, 1, 1, tzinfo=found.tzinfo and UTC)
+    elif isinstance(found, date):
+        since = found - date(1970, 1, 1)
+    else:
+        return Fraction(found)
+    return Fraction(since.days * 86_400 + since.seconds) + Fraction(since.microseconds, 1_000_000)
+
+
 def arithmetic(op: str, left: Result, right: Result) -> Result:
     """Arithmetic, exact."""
     known = [side for side in (left, right) if not isinstance(side, Some)]
-    if not all(map(is_finite, known)):
+    kinds = {measure_of(side) for side in known}
+    if None in kinds or len(kinds) > 1 or (kinds - {"number"} and op != "-"):
         return NO_VALUE
     if op == "/" and not isinstance(right, Some) and Fraction(right) == 0:
         return NO_VALUE
@@ -101,7 +120,7 @@ def arithmetic(op: str, left: Result, right: Result) -> Result:
         return Some(
             null=False, undefined=found.undefined or (op == "/" and isinstance(right, Some))
         )
-    x, y = Fraction(left), Fraction(right)
+    x, y = size_of(left), size_of(right)
     return x / y if op == "/" else {"+": x + y, "-": x - y, "*": x * y}[op]
 
 
@@ -242,7 +261,7 @@ TESTS: Final[Mapping[str, Callable[..., bool]]] = {
     "ends_with": str.endswith,
     "matches": lambda text, regex: compile_regex(regex).fullmatch(text) is not None,
     "search": lambda text, regex: compile_regex(regex).search(text) is not None,
-    "within": lambda a, b, most: abs(Fraction(a) - Fraction(b)) <= Fraction(most),
+    "within": lambda a, b, most: abs(size_of(a) - size_of(b)) <= Fraction(most),
 }
 
 
@@ -250,11 +269,20 @@ def _is_text(found: Result) -> bool:
     return isinstance(found, str)
 
 
+def _is_most(found: Result) -> bool:
+    return isinstance(found, Some) or is_finite(found)
+
+
 def truths_of_test(name: str, given: list[Result]) -> Truths:
     """A test on texts or numbers; undefined of anything else."""
-    wanted = is_finite if name == "within" else _is_text
     given = [plain(each) for each in given]
-    if not all(wanted(each) or isinstance(each, Some) for each in given):
+    known = [each for each in given if not isinstance(each, Some)]
+    if name != "within":
+        is_sound = all(map(_is_text, known))
+    else:
+        kinds = {measure_of(each) for each in given[:2] if not isinstance(each, Some)}
+        is_sound = None not in kinds and len(kinds) < 2 and all(map(_is_most, given[2:]))
+    if not is_sound:
         return UNDEFINED
     found = unless_open(given)
     if isinstance(found, Some):
@@ -280,24 +308,22 @@ def _instant(form: str, read: Callable[[str], Any]) -> Callable[[str], Result]:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Result]]] = {
-    "abs": lambda number: abs(Fraction(number)) if is_finite(number) else NO_VALUE,
     "len": lambda sized: len(sized) if isinstance(sized, str | tuple) else NO_VALUE,
     "lower": str.lower,
     "count": lambda text, part: text.count(part) if part else NO_VALUE,
     "date": _instant(_DAY, date.fromisoformat),
-    "local_timestamp": _instant(_DAY + _TIME, datetime.fromisoformat),
     "timestamp": _instant(_DAY + _TIME + _ZONE, datetime.fromisoformat),
 }
 
 
 def function(name: str, given: list[Result]) -> Result:
     """A function of values, where all are known; those of texts are undefined of anything else."""
-    if name not in ("abs", "len") and not all(isinstance(t, str | Some) for t in given):
+    if name != "len" and not all(isinstance(t, str | Some) for t in given):
         return NO_VALUE
     found = unless_open(given)
     if isinstance(found, Some):
         # A text nobody has seen may be in no form, or be the empty part.
-        is_form = name in ("date", "local_timestamp", "timestamp")
+        is_form = name in ("date", "timestamp")
         may_fail = is_form or (name == "count" and isinstance(given[1], Some))
         return Some(null=False, undefined=found.undefined or may_fail)
     return NO_VALUE if found is not None else FUNCTIONS[name](*given)

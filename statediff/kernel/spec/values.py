@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
 from statediff.model.batches import Row
+from statediff.model.readings import Timeline
 from statediff.model.trace import NoAnswer, RunEnding
 from statediff.model.values import (
     ABSENT,
@@ -108,6 +109,8 @@ class World:
     """The side that `now` is."""
     ending: RunEnding | None = None
     """How the run ended; None where nobody knows."""
+    timeline: Timeline | None = None
+    """When it began and ended; None where nobody knows."""
 
     def table(self, side: str, type_name: str) -> Table:
         """All that is known of the type on that side."""
@@ -117,7 +120,7 @@ class World:
         """The entity; absent only where all of the type are known."""
         side, table = self.now if side == "now" else side, self.table(side, type_name)
         key = tuple(map(as_stored, parts))
-        captured = tuple(map(_whole_number, key))
+        captured = as_captured(key)
         found = table.rows.get(key_order(captured))
         if found is not None:
             return Thing(side, type_name, key, found[1])
@@ -133,6 +136,11 @@ def as_stored(value: Result) -> Any:
         return value
     whole = value.denominator == 1
     return int(value) if whole else Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def as_captured(parts: Iterable[Result]) -> Key:
+    """The key as it was captured: a whole number however it is written."""
+    return tuple(map(_whole_number, map(as_stored, parts)))
 
 
 def _whole_number(part: Any) -> Any:

@@ -150,7 +150,8 @@ def _cells(readings: Sequence[Reading]) -> dict[Decimal, str]:
         for name, value in new_values(edit).items() if edit.after is not None else ():
             if isinstance(value, Decimal) and value and _NAMED.fullmatch(name):
                 key = json.dumps(_key(edit), ensure_ascii=False)
-                found.setdefault(abs(value), []).append(f"abs(after.{edit.type}[{key}].{name})")
+                sign = "-" if value < 0 else ""  # people report amounts without one
+                found.setdefault(abs(value), []).append(f"{sign}after.{edit.type}[{key}].{name}")
     return {value: places[0] for value, places in found.items() if len(places) == 1}
 
 
