@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+from tests.code import PACKAGES
+
 ROOT: Final = Path(__file__).parent.parent
 
 WORDS: Final = re.compile(r"\b(whoever|mend(?:s|ed|ing)?|told|as often as)\b", re.IGNORECASE)
@@ -72,7 +74,8 @@ def test_no_page_uses_a_word_that_has_to_be_read_twice(page: Path) -> None:
 def test_no_module_uses_one_either() -> None:
     found = [
         f"{module.relative_to(ROOT)}:{line}: {' '.join(WORDS.findall(text))}"
-        for module in sorted((ROOT / "statediff").rglob("*.py"))
+        for package in PACKAGES
+        for module in sorted(package.rglob("*.py"))
         if not str(module.relative_to(ROOT)).startswith(tuple(SPEECH))
         for line, text in _said(module)
         if WORDS.search(text)
