@@ -1,0 +1,52 @@
+"""How large each distribution may be. A ceiling is raised by a decision, and lowered when it can be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.code import CHECKOUT, PACKAGES
+
+LINES: Final = {
+    "statediff": 119_000,
+    "statediff_chat": 2_400,
+    "statediff_cloud": 2_800,
+    "statediff_containers": 2_400,
+    "statediff_data": 1_100,
+    "statediff_erp": 700,
+    "statediff_git": 7_200,
+    "statediff_mariadb": 3_600,
+    "statediff_office": 5_400,
+    "statediff_payments": 1_600,
+    "statediff_postgres": 5_700,
+    "statediff_trackers": 5_200,
+    "statediff_hosts": 2_100,
+    "statediff_lab": 23_300,
+}
+"""Lines of Python of each package, at most."""
+BENCHMARKS: Final = 17_200
+TESTS: Final = 113_500
+MODULES: Final = 520
+"""Modules of the core."""
+
+
+def lines(folder: Path) -> int:
+    return sum(len(file.read_text("utf-8").splitlines()) for file in folder.rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_a_distribution_is_no_larger_than_was_decided(package: Path) -> None:
+    assert lines(package) <= LINES[package.name]
+
+
+def test_tests_and_benchmarks_are_no_larger_than_was_decided() -> None:
+    folders = [CHECKOUT / top / "tests" for top in (".", "lab", "hosts")]
+    folders += CHECKOUT.glob("sandboxes/*/tests")
+    assert sum(map(lines, folders)) <= TESTS
+    assert lines(CHECKOUT / "lab" / "benchmarks") <= BENCHMARKS
+
+
+def test_the_core_has_no_more_modules_than_was_decided() -> None:
+    assert len([*(CHECKOUT / "statediff").rglob("*.py")]) <= MODULES
