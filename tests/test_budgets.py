@@ -1,4 +1,4 @@
-"""How large each distribution may be. A ceiling is raised by a decision, and lowered when it can be."""
+"""How large each distribution may be: a ceiling is raised by a decision, lowered when it can be."""
 
 from __future__ import annotations
 
