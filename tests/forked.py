@@ -23,10 +23,11 @@ from typing import NoReturn
 _IMPORTED = (
     "agents.command", "agents.tools", "cli.main", "cli.suites.reporting",
     "contract.lint", "kernel.contracts", "kernel.linting", "evidence.pack",
-    "harness", "meta.metatest", "reports.suites", "systems.base.sandbox", "systems.git.sandbox",
-    "systems.roundup.sandbox", "suite.indexing", "suite.store", "suite.campaign",
+    "harness", "meta.metatest", "reports.suites", "systems.base.sandbox",
+    "suite.indexing", "suite.store", "suite.campaign",
     "workspace.campaigns", "workspace.contracts", "workspace.trials",
 )  # fmt: skip
+_ROOMS = ("statediff_git.sandbox", "statediff_trackers.roundup.sandbox")
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -50,12 +51,15 @@ def call(folder: str, arguments: list[str]) -> NoReturn:
 
 def serve(folder: str) -> None:
     """Ends with its standard input; in the fork of a command it returns to run that."""
-    from statediff.reports.html.page import _environment  # noqa: PLC0415 - `call` does without
+    from statediff.reports.html.page import (  # noqa: PLC0415 - `call` does without
+        TEMPLATES,
+        _environment,
+    )
 
-    for name in _IMPORTED:
-        importlib.import_module(f"statediff.{name}")
-    for name in _environment().list_templates():
-        _environment().get_template(name)
+    for name in (*(f"statediff.{each}" for each in _IMPORTED), *_ROOMS):
+        importlib.import_module(name)
+    for name in _environment(TEMPLATES).list_templates():
+        _environment(TEMPLATES).get_template(name)
     gc.freeze()
 
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

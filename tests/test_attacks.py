@@ -18,7 +18,7 @@ def test_every_test_that_the_table_names_is_there(page: str, least: int) -> None
     rows = [line for line in lines if not any(head in line for head in HEADS)]
     assert len(rows) > least
     for row in rows:
-        named = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", row)
+        named = re.findall(r"`((?:[\w/]+/)?tests/[\w/]+\.py)(?:::(test_\w+))?`", row)
         assert named, row
         for file, test in named:
             content = (CHECKOUT / file).read_text(encoding="utf-8")

@@ -95,7 +95,7 @@ def test_the_kernel_is_entered_by_its_door(reach: str, told: str, how: str, tmp_
         "kernel/__init__": TYPED.format("kernel.room.deep"), "kernel/room/__init__": "",
         "kernel/room/deep": PLAIN.format("kernel.diff"), "kernel/diff": "",
         "out": how.format(reach),
-        "kernel/policy/__init__": "",
+        "kernel/policy/__init__": "", "kernel/policy/findings": "",
     }  # fmt: skip
     assert told in checked(tmp_path, modules, "kernel-door").stdout
 

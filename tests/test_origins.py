@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -14,9 +13,9 @@ from statediff.model.state import Coverage, Enumeration, State
 from statediff.model.values import Digested, Unobserved
 from statediff.reports.plain import brief_findings
 from statediff.reports.wording.worded import worded_judgement
+from tests.code import CHECKOUT, CORE
 from tests.judging import INCONCLUSIVE, run, state, user
 
-CODE: Final = Path(__file__).resolve().parents[1] / "statediff"
 READERS: Final = ("capture", "kernel/resolve", "systems")
 _CALLS: Final = {"Unobserved", "unobserved", "unread", "Enumeration", "NotRead", "NotObserved",
                  "SourceUnavailable", "SourceRuined"}  # fmt: skip
@@ -37,8 +36,9 @@ def _text(node: ast.expr) -> str:
 
 
 def _causes() -> Iterator[str]:
-    for folder in READERS:
-        for path in (CODE / folder).rglob("*.py"):
+    folders = [*(CORE / folder for folder in READERS), *CHECKOUT.glob("sandboxes/*/statediff_*")]
+    for folder in folders:
+        for path in folder.rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call):
                     name = getattr(node.func, "id", getattr(node.func, "attr", ""))

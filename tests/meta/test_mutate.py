@@ -114,7 +114,7 @@ def test_a_loose_contract_is_told_what_passes_and_what_would_close_it():
     names = {s.id: s for s in found.survivors}
     assert {"extra-delete user", "extra-create doc", "swap item.n", "soft-delete doc"} <= set(names)
     assert names["unsaid item"].fields == ("n", "t")
-    assert "    n: 6" in names["unsaid item"].closing
+    assert '    "n": 6' in names["unsaid item"].closing
     assert "delete: user" in names["extra-delete user"].closing
     assert found.caught < found.faults
 

@@ -452,7 +452,9 @@ def test_where_there_is_nothing_the_message_says_how_to_get_it(monkeypatch) -> N
 
     monkeypatch.setattr(machines, "_containers", no_engine)
     monkeypatch.setattr(machines, "_folders", list)
-    with pytest.raises(SandboxError, match=r"no Docker engine.*pip install statediff\[postgres\]"):
+    with pytest.raises(
+        SandboxError, match=r"no Docker engine.*pip install statediff\[postgres-server\]"
+    ):
         machines._chosen("", "", 0)
     with pytest.raises(SandboxError, match="names /nowhere"):
         machines._chosen("/nowhere", "", 0)
