@@ -14,7 +14,7 @@ from tests.test_docs import CHECKOUT, blocks, check, put_programs
 @pytest.mark.slow
 def test_inspect_runs_contracts_and_keeps_their_verdicts() -> None:
     pytest.importorskip("inspect_ai")
-    tests = CHECKOUT / "tests" / "integrations" / "inspect_runs.py"
+    tests = CHECKOUT / "hosts" / "tests" / "inspect_runs.py"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(tests)], cwd=CHECKOUT,
         check=False, capture_output=True, text=True,
