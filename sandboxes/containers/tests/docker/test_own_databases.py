@@ -181,7 +181,7 @@ def test_four_commands_lead_to_a_contract_that_tells_a_right_agent_from_a_wrong_
     agent.write_text(AGENT.format(path=[str(CHECKOUT)], kind=own.kind))
     contract = tmp_path / "task" / "contract.yaml"
     text = contract.read_text().replace("reviewed: false", "# read").partition("forbid:")[0]
-    text += "require:\n  - {id: renamed, update: task, where: it.id == 1, set: {title: Done}}\n"
+    text += "require:\n  - {id: renamed, update: tasks, where: it.id == 1, set: {title: Done}}\n"
     contract.write_text(text)
     program = f"{sys.executable} {agent}"
     watched = statediff("watch", "--state", state, "--contract", "task", "--", *program.split())
