@@ -103,7 +103,7 @@ def _plug_in_of(path: Path) -> object:
     try:
         spec.loader.exec_module(module)
         found: object = module.PLUGIN
-    except (ImportError, AttributeError, SyntaxError) as error:
+    except Exception as error:  # whatever code of somebody's own does when it is loaded
         raise UsageError(f"--plugins: {path}: cannot be loaded: {error}") from error
     return found
 

@@ -22,7 +22,7 @@ from statediff.cli.faults import USAGE, Gone, Interrupted, ParserError, exit_cod
 from statediff.cli.options import with_options
 from statediff.entrypoints import PLUGINS, PlugIn, plug_ins
 from statediff.errors import UsageError
-from statediff.extras import brought
+from statediff.extras import EXTRAS, brought
 from statediff.sparing import import_sparingly
 
 _HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
@@ -198,7 +198,8 @@ class _Sections(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except ParserError as error:
-            error.message += brought(args[0])  # type: ignore[attr-defined]  # of the parser's own
+            if args[0] in EXTRAS["lab"]:  # the one distribution that brings a group of commands
+                error.message += brought(args[0])  # type: ignore[attr-defined]  # of the parser's own
             raise
 
     @override
