@@ -34,7 +34,7 @@ def test_a_file_in_the_folder_of_plug_ins_is_one(tmp_path: Path, statediff: Call
         ("1 / 0\n", "cannot be loaded: division by zero"),
         ("def\n", "cannot be loaded"),
         (
-            "from statediff.systems.base.plugin import SystemPlugin as S\nPLUGIN = S(interface=2)\n",
+            "from statediff.systems.base.plugin import SystemPlugin as S\nPLUGIN=S(interface=2)",
             "is made for version 2 of statediff's interface",
         ),
     ],
