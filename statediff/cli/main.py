@@ -199,7 +199,8 @@ class _Sections(TyperGroup):
             return super().resolve_command(ctx, args)
         except ParserError as error:
             if args[0] in EXTRAS["lab"]:  # the one distribution that brings a group of commands
-                error.message += brought(args[0])  # type: ignore[attr-defined]  # of the parser's own
+                told = str(error.message).rstrip(".")  # type: ignore[attr-defined]  # it has one
+                error.message = told + brought(args[0])  # type: ignore[attr-defined]  # as above
             raise
 
     @override

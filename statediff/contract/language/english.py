@@ -364,10 +364,7 @@ def _step_words(step: Step) -> str:
 
 
 def _chain(node: Node, own: str) -> tuple[str, str]:
-    """A field, or an entity reached by key and references, and when it is looked at.
-
-    `order 9's customer's e-mail address` and `before the run`.
-    """
+    """A field or an entity, `order 9's customer's e-mail address`, and when: `before the run`."""
     match node:
         case FieldOf(entity=Lookup(collection=Variable()) as turn, field="said"):
             return f"what the user said in {_chain(turn, own)[0]}", ""
