@@ -49,7 +49,16 @@ from statediff.evidence.shapes import Key as EncodedKey
 from statediff.model.codes import FindingCode, Stage, Truth
 from statediff.model.delta import Entity, Label, Op
 from statediff.model.readings import Capture, Reading, ReadingKind, Timeline
-from statediff.model.schema import EntityType, Field, Kind, Purpose, Schema
+from statediff.model.schema import (
+    Counted,
+    Effect,
+    EntityType,
+    Field,
+    ForeignKey,
+    Kind,
+    Purpose,
+    Schema,
+)
 from statediff.model.state import Coverage, Enumeration, beginnings
 from statediff.model.trace import (
     Action,
@@ -171,8 +180,17 @@ FIELD: Final = record(
     Field,
     each("name column", TEXT), each("reference zone", maybe(TEXT)), {"kind": choice(Kind)},
     each("is_nullable is_immutable", FLAG), sparse("digest_above_bytes", maybe(NUMBER)),
-    sparse("form", maybe(TEXT)), sparse("is_late", FLAG, default=False),
+    sparse("form", maybe(TEXT)), sparse("is_late is_stamp", FLAG, default=False),
+    sparse("computed_from", NAMES, default=()),
     called="field",
+)  # fmt: skip
+COUNTED: Final = record(
+    Counted, each("counter field", TEXT), each("step start lost", NUMBER), {"rises": FLAG},
+)  # fmt: skip
+FOREIGN: Final = record(
+    ForeignKey,
+    {"fields": NAMES, "type": TEXT, "targets": NAMES},
+    each("on_delete on_update", choice(Effect)),
 )  # fmt: skip
 # Where nothing is said, what was written before it could be said stands.
 TYPE: Final = record(
@@ -181,6 +199,7 @@ TYPE: Final = record(
     each("is_association keys_are_reused is_open", FLAG), {"deleted_when": maybe(TEXT)},
     sparse("is_json is_optional is_late", FLAG, default=False),
     sparse("outside counter", maybe(TEXT)), sparse("holds", maybe(choice(Purpose))),
+    sparse("counted", many(COUNTED), default=()), sparse("foreign", many(FOREIGN), default=()),
     called="type", check=_check_type,
 )  # fmt: skip
 SCHEMA: Final = record(

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.errors import UsageError
 from statediff.kernel import compile_contract, schema_of
+from statediff.meta.reach import UNREACHABLE, reachable
 from statediff.meta.reference import MAX_ROWS, Change, Reference, Rows, differs, is_known
 from statediff.model.batches import Row
 from statediff.model.delta import key_name
@@ -43,6 +44,8 @@ class Fault:
     is_twin: bool = False
     clause: str = ""
     """The allow clause that permits it as far as it goes; empty where none is meant."""
+    unreachable: str = ""
+    """Why no statement leaves it behind, by the system's own rules; empty where one does."""
 
     @property
     def id(self) -> str:
@@ -265,8 +268,19 @@ class World:
         self, operator: str, target: str, sentence: str, changes: Mapping[str, Change]
     ) -> Fault:
         """As `fault`, for types whose names are no identifiers."""
-        whole = {**self._counting(changes), **changes}
-        return Fault(operator, target, sentence, self.reference.edited(whole))
+        made, further, why = reachable(self.reference, changes, self._held)
+        if further:
+            plural = "rows that refer" if further > 1 else "row that refers"
+            sentence += f", with {further} {plural} to it"
+        if why:
+            sentence += f" ({UNREACHABLE}: {why})"
+        whole = {**self._counting(made), **made}
+        return Fault(operator, target, sentence, self.reference.edited(whole), unreachable=why)
+
+    @cached_property
+    def _held(self) -> dict[Any, Any]:
+        """What the reference's rows have in fields that are keys."""
+        return {}
 
     def _counting(self, changes: Mapping[str, Change]) -> dict[str, Change]:
         """Moves the counters as inserts of these rows would: else they give every fault away."""

@@ -7,6 +7,7 @@ whose names begin with `db.` describe schema objects of a database; they are ord
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
@@ -65,6 +66,10 @@ class Field:
     """A longer text or binary value is captured by its digest; None leaves that to the source."""
     is_late: bool = False
     """The state before does not have it, so that no name which fits that state means it."""
+    computed_from: tuple[str, ...] = ()
+    """The fields of its row that the system computes it from; none where somebody writes it."""
+    is_stamp: bool = False
+    """The system writes the moment into it whenever another field of its row is changed."""
 
     @property
     def source_column(self) -> str:
@@ -89,6 +94,71 @@ _HOLDS_BY_NAME: Final = {
     **dict.fromkeys(MAIL_TYPES, Purpose.MESSAGES),
 }
 """What types hold of which no schema says it."""
+
+
+class Effect(Enum):
+    """What a system does with rows that refer to one that goes, or whose key changes."""
+
+    NOTHING = "nothing"
+    CASCADE = "cascade"
+    SET_NULL = "set null"
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """Fields that hold those of a row of another type, and what the system does with them."""
+
+    fields: tuple[str, ...]
+    type: str
+    targets: tuple[str, ...]
+    on_delete: Effect = Effect.NOTHING
+    on_update: Effect = Effect.NOTHING
+
+    @property
+    def acts(self) -> bool:
+        """Whether a change of one row changes rows that refer to it."""
+        return Effect.NOTHING not in (self.on_delete, self.on_update) or (
+            self.on_delete is not self.on_update
+        )
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a system refuses of a type's rows, beside null in a field that is not nullable."""
+
+    foreign: tuple[ForeignKey, ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
+    """Fields of which no two rows have the same values, but for null."""
+    checks: tuple[str, ...] = ()
+    """Conditions of a row, in the words of SQLite's SQL over its fields."""
+
+
+LOST_NUMBERS: Final = 32
+"""Numbers that one run may take from a counter without a row that has them: a rollback, a conflict
+and a session that ends each lose some."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A field whose numbers come from a counter, the `db.sequence` entity `counter`."""
+
+    counter: str
+    field: str
+    step: int = 1
+    start: int = 1
+    """The first number; a counter that gave none yet holds null."""
+    lost: int = LOST_NUMBERS
+    """How many numbers may be lost in one run."""
+    rises: bool = False
+    """The counter holds the number that comes next, and a greater number in a row raises it."""
+
+    def of_field(self, name: str) -> Counted:
+        """The same for a field of another name."""
+        return replace(self, field=name)
+
+    @property
+    def sign(self) -> int:
+        return 1 if self.step > 0 else -1
 
 
 @dataclass(frozen=True)
@@ -117,10 +187,16 @@ class EntityType:
     """Why the type is outside Ω unless a contract includes it; None where it is inside."""
     counter: str | None = None
     """The key of the `db.sequence` entity that holds the highest key ever inserted here."""
+    counted: tuple[Counted, ...] = ()
+    """Fields whose numbers come from other counters, which lose some; see `model.causes`."""
+    foreign: tuple[ForeignKey, ...] = ()
+    """References by which a change of another row changes or removes rows of this type."""
     holds: Purpose | None = None
     """As the state schema says; None: see `holding`."""
     is_late: bool = False
     """As that of a field."""
+    rules: Rules | None = field(default=None, compare=False)
+    """For those who plant harm; None where the source does not say. No judgement reads it."""
     is_assumed: bool = field(default=False, compare=False)
     """What describes the state does not list it; a source may have it all the same."""
 
@@ -164,6 +240,67 @@ class EntityType:
             return most
         return min(field.digest_above_bytes, most)
 
+    def with_ties(
+        self,
+        computed: Mapping[str, tuple[str, ...]],
+        counted: Iterable[Counted] = (),
+        foreign: Iterable[ForeignKey] = (),
+        stamps: Collection[str] = (),
+        rules: Rules | None = None,
+    ) -> EntityType:
+        """The type with what the catalogue ties its rows to; `computed` by the names of fields.
+
+        Of the foreign keys those act that do something to rows.
+        """
+        fields = self.fields
+        if computed or stamps:
+            fields = tuple(
+                replace(f, computed_from=computed.get(f.name, ()), is_stamp=f.name in stamps)
+                for f in fields
+            )
+        acting = tuple(key for key in foreign if key.acts)
+        return replace(self, fields=fields, counted=tuple(counted), foreign=acting, rules=rules)
+
+    def with_names(
+        self,
+        own: Mapping[str, str],
+        of_types: Mapping[str, Mapping[str, str]],
+        types: Mapping[str, str],
+    ) -> EntityType:
+        """The type whose ties use other names: its fields, those of each type, and the types."""
+        if not (self.foreign or self.counted or self.rules) and not any(
+            f.computed_from for f in self.fields
+        ):
+            return self
+
+        def renamed(foreign: Iterable[ForeignKey]) -> tuple[ForeignKey, ...]:
+            return tuple(
+                replace(
+                    each,
+                    fields=tuple(own.get(name, name) for name in each.fields),
+                    type=types.get(each.type, each.type),
+                    targets=tuple(of_types.get(each.type, {}).get(n, n) for n in each.targets),
+                )
+                for each in foreign
+            )
+
+        is_same = all(name == new for name, new in own.items())
+        rules = self.rules and Rules(
+            renamed(self.rules.foreign),
+            tuple(tuple(own.get(n, n) for n in names) for names in self.rules.unique),
+            self.rules.checks if is_same else (),
+        )
+        return replace(
+            self,
+            fields=tuple(
+                replace(f, computed_from=tuple(own.get(name, name) for name in f.computed_from))
+                for f in self.fields
+            ),
+            counted=tuple(c.of_field(own.get(c.field, c.field)) for c in self.counted),
+            foreign=renamed(self.foreign),
+            rules=rules,
+        )
+
     @property
     def is_keyless(self) -> bool:
         return not self.key
@@ -182,6 +319,16 @@ class Schema:
     @cached_property
     def by_name(self) -> dict[str, EntityType]:
         return {t.name: t for t in self.types}
+
+    @cached_property
+    def tied(self) -> frozenset[str]:
+        """The types of which a change may follow from another one; see `model.causes`."""
+        found = {
+            t.name
+            for t in self.types
+            if t.foreign or any(f.computed_from or f.is_stamp for f in t.fields)
+        }
+        return frozenset(found | ({COUNTERS} if any(t.counted for t in self.types) else set()))
 
     @cached_property
     def is_in_order(self) -> bool:

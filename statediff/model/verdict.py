@@ -180,6 +180,8 @@ MAX_CALLS_SHOWN: Final = 50
 """Calls of which one clause has a finding each."""
 OF_COUNTERS: Final = "frame/counter"
 """What explains a counter that follows the rows: no clause of a contract."""
+OF_CATALOGUE: Final = "frame/catalogue"
+"""What explains a change that the database makes by itself after another one: `model.causes`."""
 
 
 @dataclass(frozen=True, kw_only=True)

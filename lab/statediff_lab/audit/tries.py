@@ -19,6 +19,7 @@ from statediff.errors import StatediffError
 from statediff.meta.fault_classes import altered_entities, class_of, means_nothing
 from statediff.meta.faults import WORLD_FAULTS
 from statediff.meta.mutate import seed_faults
+from statediff.meta.reach import UNREACHABLE
 from statediff.meta.reference import Reference, differs
 from statediff.meta.twins import TWINS, recut
 from statediff.meta.world import Fault, Operator, Untried, World, in_order
@@ -216,6 +217,9 @@ def seeded(
     found: dict[str, list[Fault]] = {}
     for fault in seed_faults(world, HARMS):
         if fault.target.startswith(SCHEMA_OBJECT_PREFIXES) or means_nothing(fault, world):
+            continue
+        if fault.unreachable:
+            world.leave("harms that a rule of the database refuses", UNREACHABLE)
             continue
         if varying and places(world.reference, fault.mutant) <= varying:
             world.leave("harms", "other right runs differ from the right run there too")

@@ -16,6 +16,7 @@ from statediff.systems.relational.structure import SOUND, STRUCTURE_TYPE, Checke
 from statediff_postgres import queries
 from statediff_postgres.naming import FIRST_OWN
 from statediff_postgres.structure import AT_RISK, WRITTEN, Risk
+from statediff_postgres.ties import NO_TIES, TIES, Ties, ties
 from statediff_postgres.values import PgType, kind_of
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -86,6 +87,7 @@ class Catalogue:
     """Indexes whose entries rest on what was written in the database."""
     checked: Checked = SOUND
     """What is wrong with them."""
+    ties: Ties = NO_TIES
 
 
 def relations(connection: Connection) -> tuple[Relation, ...]:
@@ -133,8 +135,10 @@ def read_catalogue(connection: Connection) -> Catalogue:
             queries.SEQUENCES,
             WRITTEN,
             *_RELATIONS,
+            *TIES,
         ),
     )
+    related, tied = related[:2], related[2:]
     bases = {oid: (is_domain, base, element) for oid, is_domain, base, element in types}
     columns: dict[int, list[Column]] = {}
     for table, name, oid, declared, required, is_builtin in stored:
@@ -153,7 +157,8 @@ def read_catalogue(connection: Connection) -> Catalogue:
     listed, refused = _listings(connection)
     _add_starts(connection, sequences, listed["db.sequence"])
     at_risk = connection.execute(AT_RISK.encode()).fetchall() if written[0][0] else ()
-    return Catalogue(tables, listed, refused, tuple(Risk(*row) for row in at_risk))
+    risks = tuple(Risk(*row) for row in at_risk)
+    return Catalogue(tables, listed, refused, risks, ties=ties(tied))
 
 
 def _ask_all(connection: Connection, asked: Iterable[str]) -> list[list[tuple[Any, ...]]]:
@@ -225,7 +230,8 @@ def _type(oid: int, declared: str, bases: dict[int, tuple[bool, int, int]]) -> P
 def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
     """The schema as the catalogue declares it, before any refinement."""
     by_oid = {entry.relation.oid: entry for entry in catalogue.tables.values()}
-    types = [_entity_type(entry, by_oid) for entry in catalogue.tables.values()]
+    plain = {oid: _entity_type(entry, by_oid) for oid, entry in by_oid.items()}
+    types = [catalogue.ties.of(oid, entity, plain.get) for oid, entity in plain.items()]
     types.extend(OBJECT_TYPES)
     return source_schema(name, sorted(types, key=lambda t: t.name))
 

@@ -19,6 +19,7 @@ from statediff.contract.authoring.requiring import derivations, path_key, requir
 from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
+from statediff.model.causes import first_causes
 from statediff.model.delta import Delta, Op
 from statediff.model.instants import NO_FORM, form_of_all, has_offset, spelling_of
 from statediff.model.json_values import as_nested
@@ -362,9 +363,9 @@ def _excluded(seen: Seen) -> list[str]:
 
 
 def _to_explain(seen: Seen) -> Iterator[Delta]:
-    """The changes that a contract has to speak of; neither what is outside nor what counts rows."""
+    """The changes that a contract has to speak of: not those outside, nor what follows others."""
     counters = {t.counter for t in seen.schema.types if t.counter is not None}
-    for delta in seen.deltas:
+    for delta in first_causes(seen.schema, seen.deltas):
         is_counter = delta.type == COUNTERS and delta.key[0] in counters
         if seen.schema.by_name[delta.type].outside is None and not is_counter:
             yield delta

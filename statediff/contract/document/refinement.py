@@ -61,6 +61,7 @@ class _Refinement:
             else replace(t, fields=tuple(_rename_target(f, renamed) for f in t.fields))
             for t in self.schema.types
         ]
+        types = self._tied(types, renamed)
         self._check_references({t.name: t for t in types})
         if self.problems:
             raise ContractError(tuple(self.problems))
@@ -74,6 +75,19 @@ class _Refinement:
             tuple(sorted(types, key=lambda t: t.name)),
             sources,
         )
+
+    def _tied(self, types: list[EntityType], renamed: Mapping[str, str]) -> list[EntityType]:
+        """The types, whose ties speak of fields and types by their logical names."""
+        logical = {
+            found.name: {
+                old.name: new.name for old, new in zip(found.fields, t.fields, strict=True)
+            }
+            for found, t in zip(self.schema.types, types, strict=True)
+        }
+        return [
+            t.with_names(logical[found.name], logical, renamed)
+            for found, t in zip(self.schema.types, types, strict=True)
+        ]
 
     def _problem(
         self, path: NodePath, message: str, code: str, hint: str = "", *, at_key: bool = False

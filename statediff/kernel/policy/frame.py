@@ -11,6 +11,9 @@ of what it was and the highest key that the run created. What it moved beyond th
 explains: a key that was given and taken back shows in a history, and else nowhere. The creations
 themselves are changes like any other. A forbid clause over `db.sequence` forbids the counter all
 the same.
+
+What a database does by itself after an explained change is explained with it, as far as its
+catalogue ties the two (`model.causes`).
 """
 
 from __future__ import annotations
@@ -32,12 +35,13 @@ from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import JudgingContext, Match, doubt_causes, relevant, selects
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import change, first_change, witness_of_place
+from statediff.model.causes import following, times_of
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op, delta_id
 from statediff.model.explanation import PARTED, Cause, Reason, cause, is_by_agent
 from statediff.model.schema import COUNT, COUNTERS, Schema
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
-from statediff.model.verdict import OF_COUNTERS, Finding, Stage, Truth
+from statediff.model.verdict import OF_CATALOGUE, OF_COUNTERS, Finding, Stage, Truth
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,24 @@ def explain(
         for said in votes:
             found.setdefault(id(said.delta), []).append(said)
     deltas = [delta for change in context.changes for delta in change.deltas]
-    return tuple([_explain_one(delta, found.get(id(delta), [])) for delta in deltas])
+    return _with_causes([_explain_one(d, found.get(id(d), [])) for d in deltas], context)
+
+
+def _with_causes(
+    explained: list[ExplainedDelta], context: JudgingContext
+) -> tuple[ExplainedDelta, ...]:
+    """The same, with what the database does by itself after an explained change."""
+    schema = context.after.schema
+    if schema.tied:
+        truths = [(each.delta, each.truth) for each in explained]
+        for number, (truth, reason) in following(
+            schema, truths, times_of(context.timeline)
+        ).items():
+            delta = explained[number].delta
+            by = (OF_CATALOGUE,) if truth is Truth.HOLDS else ()
+            waits = [] if by else [e.causes for e in explained if e.delta in reason]
+            explained[number] = ExplainedDelta(delta, by, truth, frozenset[Cause]().union(*waits))
+    return tuple(explained)
 
 
 def _explain_one(delta: Delta, said: list[ExplanationVote]) -> ExplainedDelta:

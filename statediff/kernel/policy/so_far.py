@@ -268,7 +268,7 @@ class _Past:
 
     def _may_explain(self, patterns: Iterable[Pattern], delta: Delta) -> bool:
         """Whether something may explain such a change, in some state of this run or another."""
-        if delta.type == COUNTERS:
+        if delta.type == COUNTERS or delta.type in self.contract.schema.tied:
             return True
         if any((d.type, d.field) == (delta.type, delta.path) for d in self.contract.derived):
             return True

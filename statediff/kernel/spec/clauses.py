@@ -55,6 +55,7 @@ from statediff.kernel.spec.values import (
     likeness,
     without_undefined,
 )
+from statediff.model.causes import following, times_of
 from statediff.model.codes import FindingCode, Stage, Truth
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import PARTED
@@ -300,7 +301,14 @@ def explanations(patterns: Sequence[Pattern], case: Case, more: Iterable[Vote] =
     for delta, mask in (*(vote for p in patterns for vote in votes_of(p, case)), *more):
         held = said.get(id(delta), FALSE)
         said[id(delta)] = TRUE if TRUE in (mask, held) else held | mask
-    return [Vote(d, said.get(id(d), FALSE)) for c in case.changes for d in c.deltas]
+    found = [Vote(d, said.get(id(d), FALSE)) for c in case.changes for d in c.deltas]
+    truths = [(d, _TRUTHS.get(mask, Truth.UNKNOWN)) for d, mask in found]
+    for number, (truth, _) in following(case.schema, truths, times_of(case.world.timeline)).items():
+        found[number] = Vote(found[number].delta, TRUE if truth is Truth.HOLDS else OPEN)
+    return found
+
+
+_TRUTHS: Final = {TRUE: Truth.HOLDS, FALSE: Truth.FAILS}
 
 
 def decide_frame(

@@ -279,10 +279,12 @@ def continued(
             for f in raw.fields
         )
         if table not in known:
-            name = names[raw.name]
+            name, found_type = names[raw.name], raw.with_names({}, {}, names)
             is_same = (name, raw.source_table, fields) == (raw.name, raw.table, raw.fields)
             types[name] = (  # one object is soon compared with itself
-                raw if is_same else replace(raw, name=name, table=raw.source_table, fields=fields)
+                found_type
+                if is_same
+                else replace(found_type, name=name, table=raw.source_table, fields=fields)
             )
             continue
         own = known[table]

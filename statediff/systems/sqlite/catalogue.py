@@ -15,17 +15,21 @@ from functools import cached_property
 from typing import Any, Final
 
 from statediff.model.batches import KEYLESS_KEY, Row
-from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
+from statediff.model.schema import (
+    SCHEMA_OBJECT_PREFIXES,
+    EntityType,
+    Field,
+    ForeignKey,
+    Kind,
+    Rules,
+    Schema,
+)
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.schema import quoted
-from statediff.systems.relational.structure import STRUCTURE_TYPE
+from statediff.systems.relational.ties import action
+from statediff.systems.sqlite.object_types import OBJECT_TYPES, SEQUENCES, STATISTICS
+from statediff.systems.sqlite.ties import Reference, checks_of, reads_of, references_of, unique_of
 
-SEQUENCES: Final = "sqlite_sequence"
-STATISTICS: Final = {
-    "sqlite_stat1": "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
-    "sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
-}
-"""What ANALYZE and PRAGMA optimize make, as they define it; defined otherwise it is any table."""
 _NO_STATE: Final = {
     module: f"its rows {what}, which are captured"
     for what, modules in (
@@ -106,6 +110,12 @@ class TableEntry:
     columns: tuple[Column, ...]
     references: tuple[tuple[str, str, str | None], ...]
     """Single-column foreign keys: (column, table, its column or None for its primary key)."""
+    foreign: tuple[Reference, ...] = ()
+    """All foreign keys."""
+    unique: tuple[tuple[str, ...], ...] = ()
+    checks: tuple[str, ...] = ()
+    reads: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Generated columns with those that they are computed from, by folded names."""
     unreadable: str | None = None
     is_counted: bool = False
     """The highest row id ever inserted is kept in `sqlite_sequence`."""
@@ -157,9 +167,7 @@ class Catalogue:
     objects: dict[str, list[Row]]
     lines: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     """The lines of the catalogue about each name, folded: they decide how a table is described."""
-    types: dict[str, tuple[TableEntry, tuple[str | None, ...], EntityType]] = field(
-        default_factory=dict
-    )
+    types: dict[str, tuple[TableEntry, tuple[Any, ...], EntityType]] = field(default_factory=dict)
     """The types that were made of tables, with what they were made of; shared by catalogues."""
     rows: dict[str, list[tuple[str, Row]]] = field(default_factory=dict)
     """Folded name → (type, row) of each schema object that the lines about it describe."""
@@ -311,12 +319,12 @@ def _table(
     if is_virtual:
         module = _MODULE.search(_QUOTED.sub(" ", definition))
         why = None if module is None else _NO_STATE.get(folded(module[1]))
-        return TableEntry(name, (), (), "a virtual table is not evaluated", outside=why)
+        return TableEntry(name, (), (), unreadable="a virtual table is not evaluated", outside=why)
     if not isinstance(raw_name, str):
-        return TableEntry(name, (), (), "the table's name is not UTF-8")
+        return TableEntry(name, (), (), unreadable="the table's name is not UTF-8")
     described = connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})").fetchall()
     if not all(isinstance(row[1], str) for row in described):
-        return TableEntry(name, (), (), "a column's name is not UTF-8")
+        return TableEntry(name, (), (), unreadable="a column's name is not UTF-8")
     checked = {folded(_unquoted(name)) for name in _JSON_VALID.findall(definition)}
     columns = tuple(
         Column(
@@ -341,10 +349,15 @@ def _table(
     )
     unreadable = None if any(c.is_stored for c in columns) else "the table has no stored column"
     plain = _QUOTED.sub(" ", definition)
+    made = [c.name for c in columns if c.hidden in (_VIRTUAL_COLUMN, _STORED_COLUMN)]
     return TableEntry(
         name,
         columns,
         tuple(single),
+        references_of(listed),
+        unique_of(connection, name),
+        checks_of(definition),
+        tuple(reads_of(definition, made, [c.name for c in columns], folded).items()),
         unreadable,
         is_counted=bool(_COUNTED.search(plain)),
         is_by_index=bool(_DESCENDING.search(plain)),
@@ -424,13 +437,35 @@ def _type_name(table: str) -> str:
 
 def _entity_type(table: TableEntry, catalogue: Catalogue) -> EntityType:
     targets = tuple(_target(t, to, catalogue) for _, t, to in table.references)
+    foreign = tuple(filter(None, (_foreign(each, table, catalogue) for each in table.foreign)))
     made = catalogue.types.get(table.name)
-    if made is None or made[0] is not table or made[1] != targets:
-        made = catalogue.types[table.name] = (table, targets, _type_of(table, targets))
+    if made is None or made[0] is not table or made[1] != (targets, foreign):
+        plain = _type_of(table, targets)
+        names = {folded(f.source_column): f.name for f in plain.fields}
+        unique = tuple(tuple(names.get(folded(c), c) for c in each) for each in table.unique)
+        computed = {f.name: f.computed_from for f in plain.fields}
+        rules = Rules(foreign, unique, table.checks)
+        entity = plain.with_ties(computed, foreign=foreign, rules=rules)
+        made = catalogue.types[table.name] = (table, (targets, foreign), entity)
     return made[2]
 
 
+def _foreign(each: Reference, table: TableEntry, catalogue: Catalogue) -> ForeignKey | None:
+    """The foreign key by the names of fields; None where it refers to what is not there."""
+    target = catalogue.tables.get(folded(each.table))
+    if target is None:
+        return None
+    named = each.targets or tuple(column.name for column in target.key)
+    ends = [table.column(c) for c in each.columns], [target.column(c) for c in named]
+    if len(named) != len(each.columns) or None in (*ends[0], *ends[1]):
+        return None
+    own, other = (tuple(_field_name(c.name) for c in end if c is not None) for end in ends)
+    does = action(each.on_delete), action(each.on_update)
+    return ForeignKey(own, _type_name(target.name), other, *does)
+
+
 def _type_of(table: TableEntry, targets: tuple[str | None, ...]) -> EntityType:
+    reads = dict(table.reads)
     named = zip(table.references, targets, strict=True)
     references = {folded(column): target for (column, _, _), target in reversed([*named])}
     key = tuple(_field_name(c.name) for c in table.key)
@@ -442,6 +477,11 @@ def _type_of(table: TableEntry, targets: tuple[str | None, ...]) -> EntityType:
             is_nullable=not (column.is_required or (column.key_position and is_rowid)),
             reference=target,
             column=column.name,
+            computed_from=tuple(
+                _field_name(c.name)
+                for c in table.columns
+                if folded(c.name) in reads.get(folded(column.name), ())
+            ),
         )
         for column in table.columns
         if column.is_stored
@@ -489,105 +529,3 @@ def _kind(column: Column, *, is_identity: bool) -> Kind:
         return Kind.TEXT if is_text and "INT" not in declared else Kind.ANY
     # Keys and references keep what is stored: two spellings of one instant stay two keys.
     return Kind.ANY if is_identity and kind in _PARSED else kind
-
-
-def _text_field(name: str, *, is_nullable: bool = False, reference: str | None = None) -> Field:
-    return Field(name, Kind.TEXT, is_nullable=is_nullable, reference=reference)
-
-
-_NAME: Final = _text_field("name")
-_DEFINITION: Final = _text_field("definition", is_nullable=True)
-_PLANS: Final = "it changes plans of queries, no answer"
-OBJECT_TYPES: Final = (
-    EntityType(
-        "db.column",
-        ("table", "name"),
-        (
-            _text_field("table", reference="db.table"),
-            _NAME,
-            Field("position", Kind.INT, is_nullable=False),
-            _text_field("declared_type"),
-            Field("is_required", Kind.BOOL, is_nullable=False),
-            _text_field("default", is_nullable=True),
-            Field("key_position", Kind.INT, is_nullable=False),
-            _text_field("generated", is_nullable=True),
-        ),
-    ),
-    EntityType(
-        "db.grant",
-        ("role", "object", "privilege"),
-        (
-            _text_field("role", reference="db.role"),
-            _text_field("object"),
-            _text_field("privilege"),
-        ),
-    ),
-    EntityType(
-        "db.index",
-        ("name",),
-        (
-            _NAME,
-            _text_field("table", reference="db.table"),
-            _DEFINITION,
-        ),
-    ),
-    EntityType(
-        "db.membership",
-        ("role", "member"),
-        (
-            _text_field("role", reference="db.role"),
-            _text_field("member", reference="db.role"),
-        ),
-        is_association=True,
-    ),
-    EntityType("db.role", ("name",), (_NAME,)),
-    EntityType(
-        "db.sequence",
-        ("name",),
-        (
-            _NAME,
-            Field("value", Kind.ANY, column="seq"),
-        ),
-        table=SEQUENCES,
-    ),
-    EntityType("db.setting", ("name",), (_NAME, Field("value", Kind.ANY))),
-    EntityType(
-        "db.statistics",
-        (),
-        (
-            Field("table", Kind.ANY, column="tbl"),
-            Field("index", Kind.ANY, column="idx"),
-            Field("counts", Kind.ANY, column="stat"),
-        ),
-        table="sqlite_stat1",
-        outside=_PLANS,
-    ),
-    EntityType(
-        "db.statistics_sample",
-        (),
-        (
-            Field("table", Kind.ANY, column="tbl"),
-            Field("index", Kind.ANY, column="idx"),
-            Field("equal", Kind.ANY, column="neq"),
-            Field("less", Kind.ANY, column="nlt"),
-            Field("distinct_less", Kind.ANY, column="ndlt"),
-            Field("sample", Kind.ANY),
-        ),
-        table="sqlite_stat4",
-        outside=_PLANS,
-    ),
-    EntityType(
-        "db.storage",
-        ("name",),
-        (_NAME, Field("value", Kind.ANY)),
-        outside="opening the file may set it, no row depends on it",
-    ),
-    STRUCTURE_TYPE,
-    EntityType("db.table", ("name",), (_NAME, _text_field("kind"), _DEFINITION)),
-    EntityType("db.trigger", ("name",), (_NAME, _text_field("table"), _DEFINITION)),
-    EntityType("db.view", ("name",), (_NAME, _DEFINITION)),
-)
-"""Schema objects as entity types. SQLite has no roles or grants: those types are always empty."""
-
-OWN_TABLES: Final = frozenset({SEQUENCES, *STATISTICS})
-OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)

@@ -11,7 +11,7 @@ class Uncertain(Exception):
     """Only a check of the whole file can tell; the message says why."""
 
 
-_TOKEN: Final = re.compile(
+TOKEN: Final = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|$)"""
     r"""|[(),]|[^'"`\[(),/-]+|.""",
     re.DOTALL,
@@ -57,6 +57,6 @@ def _split(sql: str) -> tuple[list[str], str]:
 
 
 def _pieces(sql: str) -> Iterator[str]:
-    for match in _TOKEN.finditer(sql):
+    for match in TOKEN.finditer(sql):
         piece = match[0]
         yield " " if piece.startswith(("--", "/*")) else piece

@@ -76,7 +76,7 @@ def _path(url: str) -> Path:
 
 
 def _object_types() -> tuple[EntityType, ...]:
-    from statediff.systems.sqlite.catalogue import OBJECT_TYPES
+    from statediff.systems.sqlite.object_types import OBJECT_TYPES
 
     return OBJECT_TYPES
 

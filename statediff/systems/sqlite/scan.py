@@ -44,8 +44,6 @@ from statediff.systems.relational.schema import (
 from statediff.systems.relational.structure import STRUCTURE, structure_table
 from statediff.systems.sqlite.blocks import BulkReader
 from statediff.systems.sqlite.catalogue import (
-    OBJECT_NAMES,
-    OWN_TABLES,
     Catalogue,
     Column,
     TableEntry,
@@ -53,6 +51,7 @@ from statediff.systems.sqlite.catalogue import (
     folded,
     read_catalogue,
 )
+from statediff.systems.sqlite.object_types import OBJECT_NAMES, OWN_TABLES
 from statediff.systems.sqlite.pages import schema_trust, stand_in
 from statediff.systems.sqlite.searches import SearchIndex, rows_said, search_index
 from statediff.systems.sqlite.stored import as_before, column_reader, tree_node, with_forms

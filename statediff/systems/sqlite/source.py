@@ -33,8 +33,9 @@ from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.relational.schema import Refine, quoted, with_types
-from statediff.systems.sqlite.catalogue import OWN_TABLES, Catalogue, folded
+from statediff.systems.sqlite.catalogue import Catalogue, folded
 from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.object_types import OWN_TABLES
 from statediff.systems.sqlite.paged.kept import KeptPages, keep
 from statediff.systems.sqlite.pages import FileConnection, rolled_back
 from statediff.systems.sqlite.scan import (

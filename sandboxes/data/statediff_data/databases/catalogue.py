@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.values import Map, Unobserved, printable
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.urls import TableChoice
+from statediff_data.databases.dialects import SCHEMAS, SYSTEM_SCHEMAS
 
 T = TypeVar("T")
 
@@ -42,7 +43,8 @@ VIEW: Final = EntityType(
     (Field("name", Kind.TEXT, is_nullable=False), Field("definition", Kind.TEXT)),
 )
 """A view and the text that defines it; the view itself is never run."""
-OBJECT_TYPES: Final = (TABLE, VIEW)
+SCHEMA: Final = EntityType("db.schema", ("name",), (Field("name", Kind.TEXT, is_nullable=False),))
+OBJECT_TYPES: Final = (SCHEMA, TABLE, VIEW)
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
 MAX_TABLES: Final = 10_000
 
@@ -95,11 +97,14 @@ class Column:
 class TableEntry:
     """A table of the catalogue; `unreadable` says why its rows cannot be read."""
 
+    schema: str | None
     name: str
+    type_name: str
+    """Its name, with that of its schema where this is another one than the account's own."""
     columns: tuple[Column, ...] = ()
     key: tuple[str, ...] = ()
     references: tuple[tuple[str, str, str], ...] = ()
-    """Foreign keys of one column: (column, table, its column)."""
+    """Foreign keys of one column: (column, type of the table, its column)."""
     unreadable: str | None = None
 
     def has(self, column: str) -> bool:
@@ -108,33 +113,94 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The tables by name, the rows of each `db.` type, and why a type is not known whole."""
+    """The tables by the names of their types, the rows of each `db.` type, and what is missing."""
 
-    schema: str | None
     tables: Mapping[str, TableEntry]
     objects: Mapping[str, list[Row]]
     refused: Mapping[str, str]
 
 
 def read_catalogue(engine: sa.Engine, choice: TableChoice, say: Callable[[str], str]) -> Catalogue:
-    """The tables of one schema: the chosen one, else the account's own.
+    """The tables of every schema of the database, or of the chosen one.
 
     `say` makes a driver's text fit for a message. Raises `sqlalchemy.exc.SQLAlchemyError` where not
-    even the names of the tables can be had.
+    even the names of the tables of the account's own schema can be had.
     """
     inspector = sa.inspect(engine)
-    schema = choice.schema if choice.schema is not None else inspector.default_schema_name
-    names = sorted(inspector.get_table_names(schema=schema))
-    chosen = [name for name in names if choice.has(schema or "", name)][:MAX_TABLES]
-    tables = {name: _entry(inspector, schema, name, say) for name in chosen}
-    refused = {}
-    if len(chosen) < len(names) and len(chosen) == MAX_TABLES:
-        refused[TABLE.name] = f"{len(names)} tables, of which {MAX_TABLES} are read"
-    views, cause = _views(inspector, schema, say)
-    if cause is not None:
-        refused[VIEW.name] = cause
-    objects = {TABLE.name: [_table_row(entry) for entry in tables.values()], VIEW.name: views}
-    return Catalogue(schema, tables, objects, refused)
+    own = inspector.default_schema_name
+    refused: dict[str, str] = {}
+    schemas = [choice.schema if choice.schema is not None else own]
+    if choice.schema is None:
+        further, cause = _further_schemas(inspector, own, say)
+        schemas += further
+        if cause is not None:
+            refused |= dict.fromkeys((SCHEMA.name, TABLE.name, VIEW.name), cause)
+    names = {}
+    for schema in schemas:
+        try:
+            names[schema] = _names(inspector, schema, "BASE TABLE", inspector.get_table_names)
+        except Exception as error:
+            if schema == schemas[0]:
+                raise
+            refused[TABLE.name] = f"the tables of the schema {schema}: {say(str(error))}"
+    chosen = [(s, n) for s, found in names.items() for n in found if choice.has(s or "", n)]
+    if len(chosen) > MAX_TABLES:
+        refused[TABLE.name] = f"{len(chosen)} tables, of which {MAX_TABLES} are read"
+    taken = {(s, n): _type_name(s, n, schemas[0]) for s, n in chosen[:MAX_TABLES]}
+    tables = {taken[place]: _entry(inspector, *place, taken, say) for place in taken}
+    views: list[Row] = []
+    for schema in names:
+        rows, cause = _views(inspector, schema, schemas[0], say)
+        views += rows
+        if cause is not None:
+            refused.setdefault(VIEW.name, cause)
+    objects: dict[str, list[Row]] = {
+        SCHEMA.name: [{"name": schema} for schema in schemas if schema is not None],
+        TABLE.name: [_table_row(entry) for entry in tables.values()],
+        VIEW.name: views,
+    }
+    return Catalogue(tables, objects, refused)
+
+
+def _further_schemas(
+    inspector: Inspector, own: str | None, say: Callable[[str], str]
+) -> tuple[list[str | None], str | None]:
+    """The other schemas that are no database's own, and why there may be more."""
+    query = SCHEMAS.get(inspector.engine.dialect.name)
+    try:
+        if query is None:
+            found = inspector.get_schema_names()
+        else:
+            with inspector.engine.connect() as connection:
+                found = [str(name) for (name,) in connection.exec_driver_sql(query)]
+    except NotImplementedError:  # the dialect knows of no schemas
+        return [], None
+    except Exception as error:  # noqa: BLE001 - a dialect of a third party may raise anything
+        return [], f"the dialect lists no schemas: {say(str(error)) or type(error).__name__}"
+    return [*sorted({s for s in found if s != own and s.lower() not in SYSTEM_SCHEMAS})], None
+
+
+def _names(
+    inspector: Inspector, schema: str | None, kind: str, ask: Callable[..., list[str]]
+) -> list[str]:
+    """The names of what the schema has of that kind."""
+    try:
+        return sorted(set(ask(schema=schema)))
+    except Exception:
+        place = {"schema": schema, "kind": kind}
+        with inspector.engine.connect() as connection:
+            try:
+                return sorted({str(name) for (name,) in connection.execute(_NAMES, place)})
+            except sa.exc.SQLAlchemyError:
+                pass
+        raise
+
+
+def _type_name(schema: str | None, name: str, own: str | None) -> str:
+    if schema == own:
+        # "here." so that no two tables ever get one name.
+        return f"here.{name}" if "." in name else name
+    return ".".join(f'"{part}"' if "." in part else part for part in (schema or "", name))
 
 
 def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
@@ -153,31 +219,36 @@ def _entity(entry: TableEntry, tables: Mapping[str, TableEntry]) -> EntityType:
         Field(c.name, c.kind, is_nullable=c.is_nullable, reference=refers.get(c.name))
         for c in entry.columns
     )
-    return EntityType(entry.name, entry.key, fields)
+    return EntityType(entry.type_name, entry.key, fields)
 
 
 def _entry(
-    inspector: Inspector, schema: str | None, name: str, say: Callable[[str], str]
+    inspector: Inspector,
+    schema: str | None,
+    name: str,
+    types: Mapping[tuple[str | None, str], str],
+    say: Callable[[str], str],
 ) -> TableEntry:
+    plain = TableEntry(schema, name, types[schema, name])
     try:
         columns, key = _reflected(inspector, schema, name)
     except Exception as error:  # noqa: BLE001 - a dialect of a third party may raise anything
         try:
             columns, key = _standard(inspector, schema, name)
         except sa.exc.SQLAlchemyError:
-            return TableEntry(
-                name, unreadable=unread_because(f"its columns are not known: {say(str(error))}")
-            )
+            cause = unread_because(f"its columns are not known: {say(str(error))}")
+            return replace(plain, unreadable=cause)
     if not columns:
-        return TableEntry(name, unreadable="the catalogue names no column of it")
+        return replace(plain, unreadable="the catalogue names no column of it")
     found = _attempt(lambda: inspector.get_foreign_keys(name, schema=schema)) or []
     references = tuple(
-        (each["constrained_columns"][0], each["referred_table"], each["referred_columns"][0])
+        (each["constrained_columns"][0], types[target], each["referred_columns"][0])
         for each in found
         if len(each["constrained_columns"]) == 1 == len(each["referred_columns"])
-        and each["referred_schema"] in (None, schema)
+        for target in [(each["referred_schema"] or schema, each["referred_table"])]
+        if target in types
     )
-    return TableEntry(name, columns, key, references)
+    return replace(plain, columns=columns, key=key, references=references)
 
 
 def _reflected(
@@ -204,6 +275,10 @@ def _standard(
     )
 
 
+_NAMES: Final = sa.text(
+    "SELECT table_name FROM information_schema.tables "
+    "WHERE table_schema = :schema AND table_type = :kind"
+)
 _COLUMNS: Final = sa.text(
     "SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns "
     "WHERE table_schema = :schema AND table_name = :name ORDER BY ordinal_position"
@@ -227,24 +302,29 @@ def _text(default: object) -> str | None:
 
 
 def _views(
-    inspector: Inspector, schema: str | None, say: Callable[[str], str]
+    inspector: Inspector, schema: str | None, own: str | None, say: Callable[[str], str]
 ) -> tuple[list[Row], str | None]:
     try:
-        names = sorted(inspector.get_view_names(schema=schema))
+        names = _names(inspector, schema, "VIEW", inspector.get_view_names)
     except Exception as error:  # noqa: BLE001 - as above
         return [], f"the dialect lists no views: {say(str(error)) or type(error).__name__}"
     rows: list[Row] = []
     for name in names:
         text = _attempt(partial(inspector.get_view_definition, name, schema=schema))
         unknown = Unobserved("the dialect does not give the view's text")
-        rows.append({"name": name, "definition": unknown if text is None else str(text)})
+        rows.append(
+            {
+                "name": _type_name(schema, name, own),
+                "definition": unknown if text is None else str(text),
+            }
+        )
     return rows, None
 
 
 def _table_row(entry: TableEntry) -> Row:
     if entry.unreadable is not None:
         unknown = Unobserved(entry.unreadable)
-        return {"name": entry.name, "columns": unknown, "key": unknown}
+        return {"name": entry.type_name, "columns": unknown, "key": unknown}
     columns = tuple(
         Map.of(
             {
@@ -256,7 +336,7 @@ def _table_row(entry: TableEntry) -> Row:
         )
         for c in entry.columns
     )
-    return {"name": entry.name, "columns": columns, "key": entry.key}
+    return {"name": entry.type_name, "columns": columns, "key": entry.key}
 
 
 def _attempt(ask: Callable[[], T]) -> T | None:

@@ -18,3 +18,19 @@ PACKAGES: Final = {
     "trino": "trino[sqlalchemy]",
 }
 """Dialect → what `pip install` gets it, or its driver, with."""
+
+SCHEMAS: Final = {
+    "duckdb": "SELECT schema_name FROM information_schema.schemata "
+    "WHERE catalog_name = current_database()"
+}
+"""Dialect → the query for its schemas, where reflection also names those of other databases."""
+SYSTEM_SCHEMAS: Final = frozenset(
+    {
+        *("information_schema", "pg_catalog", "pg_toast", "pg_internal", "sys", "system", "guest"),
+        *("performance_schema", "mysql", "outln", "dbsnmp", "xdb", "ctxsys", "mdsys", "ordsys"),
+        *("ordplugins", "wmsys", "appqossys", "gsmadmin_internal", "lbacsys", "olapsys", "audsys"),
+        *("db_owner", "db_accessadmin", "db_securityadmin", "db_ddladmin", "db_backupoperator"),
+        *("db_datareader", "db_datawriter", "db_denydatareader", "db_denydatawriter"),
+    }
+)
+"""Schemas that databases come with, in lower case; what is in them is no application's."""

@@ -69,7 +69,7 @@ class DatabaseSource:
     """
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "tables of other schemas than the one that is read: the account's own, or `?schema=NAME`",
+        "other databases of the server, and schemas that `?schema=NAME` leaves out",
         "sequences, indexes, triggers, routines, constraints but primary keys, accounts, settings",
         "what the driver does not hand over, e.g. fractions of a second beyond six digits",
         "sessions, locks and what has not been committed",
@@ -117,7 +117,7 @@ class DatabaseSource:
     def schema(self) -> Schema:
         with self._engine() as engine:
             catalogue = read_catalogue(engine, self._tables, self._said)
-            self._tables.require((catalogue.schema or "", name) for name in catalogue.tables)
+            self._tables.require((t.schema or "", t.name) for t in catalogue.tables.values())
             return self._schema(catalogue)
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
@@ -209,20 +209,19 @@ class DatabaseSource:
         if cause is not None:
             return shelf.fail(shelf.empty(entity_type, like), cause)
         met = Pass()
-        rows = self._rows(connection, catalogue.schema, entity_type, entry, met)
+        rows = self._rows(connection, entity_type, entry, met)
         return shelf.of_pass(entity_type, rows, like, met)
 
     def _rows(
         self,
         connection: sa.Connection,
-        schema: str | None,
         entity_type: EntityType,
         entry: TableEntry,
         met: Pass,
     ) -> Iterator[Row]:
         """The rows, up to where the database refuses."""
         try:
-            yield from _rows(connection, schema, entity_type, entry, met)
+            yield from _rows(connection, entity_type, entry, met)
         except sa.exc.DBAPIError as error:  # e.g. no right to read it
             if connection.invalidated:
                 raise
@@ -247,7 +246,6 @@ def _sees_one_moment(connection: sa.Connection) -> bool:
 
 def _rows(
     connection: sa.Connection,
-    schema: str | None,
     entity_type: EntityType,
     entry: TableEntry,
     met: Pass,
@@ -258,7 +256,7 @@ def _rows(
     stored = [f for f in entity_type.fields if entry.has(f.source_column)]
     absent = dict.fromkeys((f.name for f in entity_type.fields if f not in stored), ABSENT)
     columns = ", ".join(quoted(f.source_column) for f in stored) or "1"
-    place = ("" if schema is None else quoted(schema) + ".") + quoted(entry.name)
+    place = ("" if entry.schema is None else quoted(entry.schema) + ".") + quoted(entry.name)
     own = entity_type.key
     cells = [
         (

@@ -33,8 +33,6 @@ from statediff.model.schema import EntityType
 from statediff.model.state import CHUNK_KEYS, ChunkStore, LayeredChunks, State, Table
 from statediff.systems.relational.structure import STRUCTURE, is_established
 from statediff.systems.sqlite.catalogue import (
-    OBJECT_NAMES,
-    OBJECT_TYPES,
     Catalogue,
     folded,
     kind_of,
@@ -42,6 +40,7 @@ from statediff.systems.sqlite.catalogue import (
 )
 from statediff.systems.sqlite.copy import without_log
 from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.object_types import OBJECT_NAMES, OBJECT_TYPES
 from statediff.systems.sqlite.paged.btree import FILE_HEADER_BYTES, Tangled
 from statediff.systems.sqlite.paged.entries import (
     CATALOGUE,
