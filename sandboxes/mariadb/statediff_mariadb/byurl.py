@@ -8,16 +8,17 @@ names the database itself. Whether that made the same is not assumed: our captur
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import pymysql
+from pymysql.charset import charset_by_name
 
 from statediff.capture.source import Source
 from statediff.systems.relational.byurl import STEP_SECONDS, DatabaseByUrl
 from statediff.systems.relational.urls import split_choice
+from statediff_mariadb.naming import renamed
 from statediff_mariadb.session import (
     Connection,
     cause_of,
@@ -63,7 +64,6 @@ JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db
 _SESSIONS: Final = """
 SELECT id FROM information_schema.processlist WHERE db = {db} AND id <> CONNECTION_ID()
 """
-_TEXT: Final = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|--[ \t][^\n]*|/\*.*?\*/"
 
 
 class MariaDbByUrl(DatabaseByUrl):
@@ -148,7 +148,10 @@ class MariaDbByUrl(DatabaseByUrl):
             for column, value in shown.items()
             if column.startswith("Create ") or column == "SQL Original Statement"
         )
-        admin.query(renamed(statement, name, to))
+        collation = shown.get("Database Collation")
+        with _as_client(admin, shown), _in_collation(admin, to, collation):
+            encoding = _encoding(_text(shown.get("character_set_client", "utf8mb4")))
+            admin.query(renamed(statement, name, to).encode(encoding, "surrogateescape"))
 
     def drop(self, admin: Connection[Any], name: str) -> None:
         for (thread,) in fetched(admin, _SESSIONS, name):
@@ -172,19 +175,40 @@ class MariaDbByUrl(DatabaseByUrl):
     def cause_of(self, error: Any) -> str:
         return cause_of(error)
 
-    def same(self, value: str) -> str:
-        return renamed(value, self.original, self.trials)
+
+@contextlib.contextmanager
+def _as_client(admin: Connection[Any], shown: dict[str, Any]) -> Iterator[None]:
+    """The session is as that of the client that made a thing, which the server keeps with it."""
+    if "character_set_client" not in shown:
+        yield
+        return
+    characters = literal(_text(shown["character_set_client"]))
+    collation = literal(_text(shown["collation_connection"]))
+    admin.query(f"SET character_set_client = {characters}, collation_connection = {collation}")
+    try:
+        yield
+    finally:
+        admin.query("SET NAMES utf8mb4")
 
 
-def renamed(statement: str, name: str, to: str) -> str:
-    """The definition with the database `to` where it names the database `name`.
+@contextlib.contextmanager
+def _in_collation(admin: Connection[Any], database: str, collation: Any) -> Iterator[None]:
+    """The database has the collation that it had when a thing was made, and then its own again."""
+    ((_, usual),) = fetched(admin, _CHARACTERS, database)
+    is_other = collation is not None and _text(collation) != _text(usual)
+    if is_other:
+        admin.query(f"ALTER DATABASE {quoted(database)} COLLATE {_text(collation)}")
+    try:
+        yield
+    finally:
+        if is_other:
+            admin.query(f"ALTER DATABASE {quoted(database)} COLLATE {_text(usual)}")
 
-    >>> renamed("SELECT `app`.`t`.`a`, 'app.t' FROM app.t", "app", "copy")
-    "SELECT `copy`.`t`.`a`, 'app.t' FROM `copy`.t"
-    """
-    named = rf"(?<![\w$.`])(?:`{re.escape(name.replace('`', '``'))}`|{re.escape(name)})(?=\s*\.)"
-    found = re.compile(f"{_TEXT}|(?P<named>{named})", re.DOTALL)
-    return found.sub(lambda each: quoted(to) if each["named"] else each[0], statement)
+
+def _encoding(characters: str) -> str:
+    """Python's name of a character set of the server's."""
+    found = charset_by_name(characters)
+    return str(found.encoding or "utf8")
 
 
 def _text(value: Any) -> str:

@@ -18,6 +18,7 @@ from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Ki
 from statediff.model.values import printable
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.structure import STRUCTURE_TYPE
+from statediff_mariadb.naming import unnamed
 from statediff_mariadb.session import Connection, cause_of, fetched, quoted
 from statediff_mariadb.structure import INDEXED
 
@@ -151,8 +152,7 @@ LISTINGS: Final = (
         EntityType("db.event", ("name",), (_NAME, _text("definer"), _text("status"), _DEFINITION)),
         """SELECT event_name, definer, status, CONCAT_WS(' ', execute_at, interval_value,
              interval_field, starts, ends, on_completion, event_definition, time_zone, sql_mode,
-             character_set_client, collation_connection, database_collation,
-             NULLIF(event_comment, ''))
+             database_collation, NULLIF(event_comment, ''))
            FROM information_schema.events WHERE event_schema = {db}""",
     ),
     Listing(
@@ -163,8 +163,8 @@ LISTINGS: Final = (
         ),
         """SELECT CONCAT(LOWER(type), ' ', name), LOWER(type), definer,
              CONCAT_WS(' ', param_list, returns, body_utf8, sql_data_access,
-             IF(is_deterministic = 'YES', 'DETERMINISTIC', NULL), sql_mode, character_set_client,
-             collation_connection, db_collation, NULLIF(comment, '')), security_type
+             IF(is_deterministic = 'YES', 'DETERMINISTIC', NULL), sql_mode,
+             db_collation, NULLIF(comment, '')), security_type
            FROM mysql.proc WHERE db = {db}""",
     ),
     Listing(
@@ -249,14 +249,14 @@ LISTINGS: Final = (
     Listing(
         EntityType("db.trigger", ("name",), (_NAME, _TABLE, _DEFINITION, _text("definer"))),
         """SELECT trigger_name, event_object_table, CONCAT_WS(' ', action_timing,
-             event_manipulation, action_order, sql_mode, action_statement, character_set_client,
-             collation_connection, database_collation), definer
+             event_manipulation, action_order, sql_mode, action_statement,
+             database_collation), definer
            FROM information_schema.triggers WHERE trigger_schema = {db}""",
     ),
     Listing(
         EntityType("db.view", ("name",), (_NAME, _DEFINITION, _text("definer"), _text("security"))),
         f"""SELECT table_name, CONCAT_WS(' ', view_definition, NULLIF(check_option, 'NONE'),
-              algorithm, character_set_client, collation_connection), definer, security_type
+              algorithm), definer, security_type
             FROM information_schema.views WHERE {_HERE}""",
     ),
 )
@@ -445,7 +445,7 @@ def rows_of(
     return {
         listing.type.name: [
             {
-                f.name: _plain(f.kind, value)
+                f.name: _in_place(f.name, _plain(f.kind, value), database)
                 for f, value in zip(listing.type.fields, row, strict=True)
             }
             for row in fetched(connection, listing.query, database)
@@ -453,6 +453,11 @@ def rows_of(
         for listing in LISTINGS
         if listing.type.name in names
     }
+
+
+def _in_place(field: str, value: Any, database: str) -> Any:
+    """A definition without the name of its database, which is another one in a copy."""
+    return unnamed(value, database) if field == "definition" and value is not None else value
 
 
 def _standard_type(column_type: str) -> str:

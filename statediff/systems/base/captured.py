@@ -105,12 +105,8 @@ class CapturedBase:
         base: Looked,
         now: Looked,
         leave_out: frozenset[str] = frozenset(),
-        same: Callable[[str], str] = str,
     ) -> Iterator[Drift]:
-        """All that differs between two looks, but for the types left out.
-
-        `same` is what a text of the first is expected to be in the second.
-        """
+        """All that differs between two looks, but for the types left out."""
         ones, others = dict(_labelled(base)), dict(_labelled(now))
         for source, name in sorted(ones.keys() | others.keys()):
             one, other = ones.get((source, name)), others.get((source, name))
@@ -119,20 +115,16 @@ class CapturedBase:
             if one is None or other is None:
                 there = ("no such type", "a type")
                 yield Drift(source, name, there[one is not None], there[other is not None])
-            elif (said := self._compare(name, one, other, same)) is not None:
+            elif (said := self._compare(name, one, other)) is not None:
                 yield Drift(source, name, *said)
 
-    def _compare(
-        self, name: str, base: Table, now: Table, same: Callable[[str], str]
-    ) -> tuple[str, str] | None:
+    def _compare(self, name: str, base: Table, now: Table) -> tuple[str, str] | None:
         """What to say of two tables of one name; None where they are equal."""
         if _seen(base) != _seen(now):
             return _seen(base), _seen(now)
         if [c.digest for c in base.chunks] == [c.digest for c in now.chunks]:
             return None
-        rows = (
-            (key, what) for key, what in _unlike_rows(base, now, same) if self._counts(name, key)
-        )
+        rows = ((key, what) for key, what in _unlike_rows(base, now) if self._counts(name, key))
         if not (first := list(islice(rows, _NAMED))):
             return None
         shown = ", ".join(f"{show_key(key)} {what}" for key, what in first)
@@ -183,7 +175,7 @@ def _whole(digests: Mapping[str, str]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _unlike_rows(base: Table, now: Table, same: Callable[[str], str]) -> Iterator[tuple[Key, str]]:
+def _unlike_rows(base: Table, now: Table) -> Iterator[tuple[Key, str]]:
     """The keys of rows that are new, gone or changed, in their order."""
     ones, others = iter(base.rows()), iter(now.rows())
     one, other = next(ones, None), next(others, None)
@@ -193,8 +185,7 @@ def _unlike_rows(base: Table, now: Table, same: Callable[[str], str]) -> Iterato
         found = other if order > 0 else one
         what = "is new" if order > 0 else "is gone" if order < 0 else "changed"
         if order == 0 and one is not None and other is not None:
-            expected = {n: same(v) if isinstance(v, str) else v for n, v in one[1].items()}
-            what = "changed" if expected != other[1] else ""
+            what = "changed" if one[1] != other[1] else ""
         key = () if found is None else found[0]
         one = next(ones, None) if order <= 0 else one
         other = next(others, None) if order >= 0 else other

@@ -3,8 +3,10 @@
 A sandbox of files is made of its seed, and made anew from it. A system that commands put back, or
 a database that is copied from a server, is what it is when somebody looks: so what it was at the
 first look is kept by digest, and every later start is compared with that, in a retry, in another
-process and in another command. Only a person's word (`--rebase`, `sandbox pin`), or another
-description of the source in the sandbox file, makes another base of it.
+process and in another command. A database whose trials have copies is looked at once more when a
+command ends: where it was untouched then and is another one at the next start, its owner changed
+it. Else only a person's word (`--rebase`, `sandbox pin`), or another description of the source in
+the sandbox file, makes another base of it.
 
 Records are in a folder of the user's (`XDG_STATE_HOME`, else `~/.local/state`): an isolated agent
 may write the folder of a system that is a file, which is often that of the project, and never this
@@ -45,6 +47,8 @@ class _Record:
     is_in_use: bool
     """A command began to use it and did not end well, or found another sandbox file at its end."""
     amounts: Mapping[str, Amount]
+    is_untouched: bool = False
+    """The last command looked at its end, and found what it had found at its begin."""
 
 
 class KnownBase:
@@ -70,14 +74,18 @@ class KnownBase:
                 f"{self._source}: its description in {self._file} has changed while a command used "
                 f"the system, or since one was ended. {_OTHERWISE}"
             )
-        if known is not None and known.described == described:
+        # What no command changed, its owner changed since: trials have copies of it.
+        is_the_owners = known is not None and known.is_untouched and not known.is_in_use
+        if known is not None and known.described == described and not is_the_owners:
             self._compare(known.amounts, amounts)
         self._record = _Record(described, True, amounts)
         self._write(self._record)
         self._content = _digest(self._file)
 
-    def release(self) -> None:
+    def release(self, amounts: Mapping[str, Amount] | None = None) -> None:
         """Nobody uses the system any more; a sandbox file that changed meanwhile stays in doubt.
+
+        `amounts` is what it is now, where its trials had copies: changed meanwhile, it is in doubt.
 
         The record is written anew from memory: without isolation, an agent may have changed it.
         """
@@ -85,7 +93,9 @@ class KnownBase:
             return
         is_changed = _digest(self._file) != self._content
         with contextlib.suppress(SandboxError):
-            self._write(replace(self._record, is_in_use=is_changed))
+            is_untouched = amounts == self._record.amounts
+            is_in_use = is_changed or (amounts is not None and not is_untouched)
+            self._write(replace(self._record, is_in_use=is_in_use, is_untouched=is_untouched))
         self._record = None
 
     def _compare(self, known: Mapping[str, Amount], found: Mapping[str, Amount]) -> None:
@@ -119,7 +129,12 @@ class KnownBase:
                 str(name): Amount(str(digest), int(rows))
                 for name, (digest, rows) in document["types"].items()
             }
-            return _Record(str(document["described"]), document["is_in_use"] is not False, amounts)
+            return _Record(
+                str(document["described"]),
+                document["is_in_use"] is not False,
+                amounts,
+                document.get("is_untouched") is True,
+            )
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -136,6 +151,7 @@ class KnownBase:
             "source": self._source,
             "described": record.described,
             "is_in_use": record.is_in_use,
+            "is_untouched": record.is_untouched,
             "types": {name: list(each) for name, each in sorted(record.amounts.items())},
         }
         try:

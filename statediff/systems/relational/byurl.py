@@ -31,7 +31,7 @@ from statediff.capture.source import Source
 from statediff.errors import SandboxError
 from statediff.model.values import Key
 from statediff.packs import PackSource
-from statediff.systems.base.captured import CapturedBase, digest_of
+from statediff.systems.base.captured import Amount, CapturedBase, digest_of
 from statediff.systems.base.known_bases import KnownBase
 from statediff.systems.base.protocol import Drift, SourceProof
 
@@ -102,10 +102,6 @@ class DatabaseByUrl(ABC):
     def cause_of(self, error: Any) -> str:
         """What the server said, fit for a message."""
 
-    def same(self, value: str) -> str:
-        """A definition in the original as it is in the copy for trials."""
-        return value
-
     # ---------------------------------------------------------------- a system
 
     @property
@@ -135,7 +131,7 @@ class DatabaseByUrl(ABC):
             self.copy(admin, self.pristine, self.trials)
         original = self._base.look([self.reader(self._url)])
         copied = self._base.look(self.sources())
-        unlike = list(self._base.differences(original, copied, OF_THE_SERVER, self.same))
+        unlike = list(self._base.differences(original, copied, OF_THE_SERVER))
         if unlike:
             raise SandboxError(
                 f"{self.source}: the copy of {self.original} is not what it was copied from; it "
@@ -186,10 +182,18 @@ class DatabaseByUrl(ABC):
         if not self._is_started:
             return
         self._is_started = False
-        self._known.release()
+        self._known.release(self._amounts_now())
         with self._explained("dropped") as admin:
             self.drop(admin, self.trials)
             self.drop(admin, self.pristine)
+
+    def _amounts_now(self) -> Mapping[str, Amount] | None:
+        """What the database itself holds; None where that cannot be seen."""
+        try:
+            found = self._base.look([self.reader(self._url)])
+        except SandboxError:
+            return None
+        return self._base.amounts(found, OF_THE_SERVER)
 
     def _at(self, url: str) -> str:
         return urlunsplit(urlsplit(url)._replace(path=f"/{quote(self.trials, safe='')}"))
