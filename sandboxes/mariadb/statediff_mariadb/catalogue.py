@@ -21,6 +21,7 @@ from statediff.systems.relational.structure import STRUCTURE_TYPE
 from statediff_mariadb.naming import unnamed
 from statediff_mariadb.session import Connection, cause_of, fetched, quoted
 from statediff_mariadb.structure import INDEXED
+from statediff_mariadb.ties import Ties, read_ties
 
 
 @dataclass(frozen=True)
@@ -342,6 +343,7 @@ class Catalogue:
     """The `db.` types that this account may not list, or not whole, each with the cause."""
     at_risk: tuple[str, ...] = ()
     """Tables that have an index over a value which is computed when it is asked for."""
+    ties: Ties = field(default_factory=Ties)
 
 
 _DENIED: Final = frozenset({1044, 1142, 1143, 1227, 1370})
@@ -397,7 +399,11 @@ def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
             for row in listed["db.table"]:
                 if row["name"] == name:
                     row["definition"] = " ".join(map(str, made))
-    return Catalogue(tables, listed, refused, _at_risk(connection, database, tables))
+    for row in listed["db.sequence"]:
+        row["value"] = int(str(row["value"]))
+    names = {name: [c.name for c in entry.columns] for name, entry in tables.items()}
+    ties = read_ties(connection, database, names)
+    return Catalogue(tables, listed, refused, _at_risk(connection, database, tables), ties)
 
 
 def _at_risk(
@@ -484,7 +490,8 @@ def _type_name(table: str) -> str:
 
 def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
     """The schema as the catalogue declares it, before any refinement."""
-    types = [_entity_type(entry, catalogue) for entry in catalogue.tables.values()]
+    plain = {name: _entity_type(entry, catalogue) for name, entry in catalogue.tables.items()}
+    types = [catalogue.ties.of(name, entity, plain.get) for name, entity in plain.items()]
     types.extend(OBJECT_TYPES)
     return source_schema(name, sorted(types, key=lambda t: t.name))
 
