@@ -50,13 +50,6 @@ WAIT_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.2
 
 
-class _Ours:
-    """The names of all copies, no matter who made them."""
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.startswith(OURS)
-
-
 class PostgresByUrl(DatabaseByUrl):
     """A `System`: copies of one database of a PostgreSQL server."""
 
@@ -132,7 +125,7 @@ class PostgresByUrl(DatabaseByUrl):
 
     def reader(self, url: str) -> Source:
         plain, tables = split_choice(url)
-        return PostgresSource(self.source, plain, self._refined, _Ours(), tables=tables)
+        return PostgresSource(self.source, plain, self._refined, tables=tables)
 
     def cause_of(self, error: Any) -> str:
         return cause_of(error)

@@ -15,6 +15,7 @@ from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.structure import SOUND, STRUCTURE_TYPE, Checked
 from statediff_postgres import queries
 from statediff_postgres.naming import FIRST_OWN
+from statediff_postgres.rights import listings, readings
 from statediff_postgres.structure import AT_RISK, WRITTEN, Risk
 from statediff_postgres.ties import NO_TIES, TIES, Ties, ties
 from statediff_postgres.values import PgType, kind_of
@@ -123,8 +124,11 @@ def _relations(
     return tuple(found)
 
 
-def read_catalogue(connection: Connection) -> Catalogue:
-    """The catalogue, inside the caller's transaction. Raises `psycopg.Error`."""
+def read_catalogue(connection: Connection, *, is_shared: bool = False) -> Catalogue:
+    """The catalogue, inside the caller's transaction. Raises `psycopg.Error`.
+
+    Of a server that `is_shared` by other databases, only what is this database's.
+    """
     types, stored, keyed, referring, sequences, written, *related = _ask_all(
         connection,
         (
@@ -154,7 +158,7 @@ def read_catalogue(connection: Connection) -> Catalogue:
         )
         for r in _relations(*related)
     }
-    listed, refused = _listings(connection)
+    listed, refused = _listings(connection, is_shared=is_shared)
     _add_starts(connection, sequences, listed["db.sequence"])
     at_risk = connection.execute(AT_RISK.encode()).fetchall() if written[0][0] else ()
     risks = tuple(Risk(*row) for row in at_risk)
@@ -168,31 +172,40 @@ def _ask_all(connection: Connection, asked: Iterable[str]) -> list[list[tuple[An
     return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
-def _listings(connection: Connection) -> tuple[dict[str, list[Row]], dict[str, str]]:
-    """The rows of each `db.` type, and why some may not be listed."""
-    answers: dict[str, list[tuple[Any, ...]]] = {}
+def _listings(
+    connection: Connection, *, is_shared: bool
+) -> tuple[dict[str, list[Row]], dict[str, str]]:
+    """The rows of each `db.` type, and why some may not be listed.
+
+    What the account may not read is listed as every account may read it.
+    """
+    asked = listings(is_shared=is_shared)
+    names = {each.type.name: [f.name for f in each.type.fields] for each in queries.LISTINGS}
+    listed: dict[str, list[Row]] = {}
     refused: dict[str, str] = {}
     try:
-        _, *found = _ask_all(
-            connection, ["SAVEPOINT listing", *(listing.query for listing in queries.LISTINGS)]
-        )
-        answers = dict(zip((each.type.name for each in queries.LISTINGS), found, strict=True))
+        _, *found = _ask_all(connection, ["SAVEPOINT listing", *asked.values()])
+        for name, rows in zip(asked, found, strict=True):
+            listed[name] = [dict(zip(names[name], row, strict=True)) for row in rows]
+        return listed, refused
     except psycopg.errors.InsufficientPrivilege:
         connection.execute("ROLLBACK TO listing")
-        for listing in queries.LISTINGS:
-            name = listing.type.name
-            try:
-                answers[name] = connection.execute(listing.query.encode()).fetchall()
-            except psycopg.errors.InsufficientPrivilege as error:
-                connection.execute("ROLLBACK TO listing")
-                answers[name], refused[name] = [], str(error.diag.message_primary)
+    instead = readings(is_shared=is_shared)
+    for name, query in asked.items():
+        listed[name] = []
+        reading = instead.get(name)
+        try:
+            if reading is None:
+                rows = connection.execute(query.encode()).fetchall()
+                listed[name] = [dict(zip(names[name], row, strict=True)) for row in rows]
             else:
-                connection.execute("SAVEPOINT listing")
-    names = {each.type.name: [f.name for f in each.type.fields] for each in queries.LISTINGS}
-    listed: dict[str, list[Row]] = {
-        name: [dict(zip(names[name], row, strict=True)) for row in rows]
-        for name, rows in answers.items()
-    }
+                rows = connection.execute(reading.query.encode()).fetchall()
+                listed[name] = [reading.row(names[name], row) for row in rows]
+        except psycopg.errors.InsufficientPrivilege as error:
+            connection.execute("ROLLBACK TO listing")
+            refused[name] = str(error.diag.message_primary)
+        else:
+            connection.execute("SAVEPOINT listing")
     return listed, refused
 
 

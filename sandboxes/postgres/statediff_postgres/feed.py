@@ -145,7 +145,7 @@ class PostgresFeed:
                 hold.admin,
                 hold.held,
                 self._source.session,
-                self._source.own_databases,
+                self._source.own_databases or (),
             )
             causes = {doubt.type: doubt.cause for doubt in doubts}
             seen = moments.told(self.source, store, before, state, position, causes)

@@ -141,7 +141,9 @@ _FURTHER: Final = (
     (
         "'comment on the server', i.type || ' ' || i.identity",
         "d.description",
-        "pg_shdescription d, pg_identify_object(d.classoid, d.objoid, 0) i",
+        "pg_shdescription d, pg_identify_object(d.classoid, d.objoid, 0) i"
+        " WHERE d.classoid <> 'pg_database'::regclass OR d.objoid = "
+        "(SELECT oid FROM pg_database WHERE datname = current_database())",
     ),
     (
         "'subscription', subname::text",
@@ -156,9 +158,20 @@ _FURTHER: Final = (
         f"pg_depend d WHERE d.objid >= {FIRST_OWN} AND d.deptype IN ('x', 'e') GROUP BY 2",
     ),
 )
-FURTHER: Final = (
-    "SELECT kind, name, rest FROM ("
-    + " UNION ALL ".join(f"SELECT {name}, {rest} FROM {rows}" for name, rest, rows in _FURTHER)
-    + ") g (kind, name, rest) WHERE rest IS NOT NULL"
-)
+_SUBSCRIPTION: Final = "'subscription'"
+
+
+def _further(left_out: str = "") -> str:
+    listed = (
+        f"SELECT {name}, {rest} FROM {rows}"
+        for name, rest, rows in _FURTHER
+        if not left_out or not name.startswith(left_out)
+    )
+    whole = f"SELECT kind, name, rest FROM ({' UNION ALL '.join(listed)}) g (kind, name, rest)"
+    return f"{whole} WHERE rest IS NOT NULL"
+
+
+FURTHER: Final = _further()
 """What no field of another type says of a relation, a column or an index, where it is not usual."""
+FURTHER_FOR_ALL: Final = _further(_SUBSCRIPTION)
+"""The same as far as every account may read it."""

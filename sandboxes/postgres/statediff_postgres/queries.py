@@ -8,6 +8,7 @@ differences from what an owner has anyway; objects that the server comes with ar
 # ruff: noqa: S608 - every query is built of text in this file and `postgres.queries`
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,6 +87,7 @@ ORDER BY r.conname DESC
 SEQUENCES: Final = f"""
 SELECT {REL}, n.nspname::text, c.relname::text, s.seqstart
 FROM pg_sequence s JOIN {CLASS} ON c.oid = s.seqrelid WHERE {OWN_REL}
+  AND has_sequence_privilege(s.seqrelid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE')
 """
 
 ROLE: Final = "CASE {0} WHEN 0 THEN 'public' ELSE pg_get_userbyid({0})::text END"
@@ -198,7 +200,7 @@ WHERE reset_val IS DISTINCT FROM boot_val AND source <> 'client' AND context <> 
   AND category <> 'File Locations'
 """
 
-_OTHER: Final = (
+OTHER: Final = (
     "pg_am",
     "pg_cast",
     "pg_collation",
@@ -232,12 +234,19 @@ _MEMBERS: Final = {
       ORDER BY maptokentype, mapseqno) FROM pg_ts_config_map m WHERE mapcfg = o.oid))""",
 }
 """Catalogue → what belongs to one of its objects and has no name of its own."""
-OBJECTS: Final = " UNION ALL ".join(
-    f"SELECT i.type, i.identity, (to_jsonb(o) - 'oid' {_MEMBERS.get(table, '')})::text"
-    f" FROM {table} o, pg_identify_object('{table}'::regclass, o.oid, 0) i"
-    f" WHERE o.oid >= {FIRST_OWN}"
-    for table in _OTHER
-)
+
+
+def objects(tables: Iterable[str]) -> str:
+    """The query for the objects of the catalogues, whole."""
+    return " UNION ALL ".join(
+        f"SELECT i.type, i.identity, (to_jsonb(o) - 'oid' {_MEMBERS.get(table, '')})::text"
+        f" FROM {table} o, pg_identify_object('{table}'::regclass, o.oid, 0) i"
+        f" WHERE o.oid >= {FIRST_OWN}"
+        for table in tables
+    )
+
+
+OBJECTS: Final = objects(OTHER)
 COMMENTS: Final = """
 (SELECT 'comment', i.type || ' ' || i.identity, max(o.description) FROM pg_description o,
  pg_identify_object(o.classoid, o.objoid, o.objsubid) i

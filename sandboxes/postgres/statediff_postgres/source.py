@@ -71,14 +71,16 @@ T = TypeVar("T")
 class PostgresSource:
     """One database of a PostgreSQL server as a source.
 
-    `url` holds the evaluator's account. `own_databases` are the sandbox's, which come and go beside
-    the one that is read. `refine` maps the schema of the catalogue to the logical one. With
-    `reads_all` no chunk is known by the server's digest of it: every row is read each time.
-    Of the database's tables only those of `tables` are read.
+    `url` holds the evaluator's account. `own_databases` are a sandbox's, which come and go beside
+    the one that is read, where the whole server is that sandbox's; of another server the other
+    databases, and accounts that can do nothing in this one, are outside. `refine` maps the schema
+    of the catalogue to the logical one. With `reads_all` no chunk is known by the server's digest
+    of it: every row is read each time. Of the database's tables only those of `tables` are read.
     """
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "rows of other databases of the server, and of temporary tables",
+        "other databases of a server that is not the sandbox's, and accounts without rights here",
+        "rows of other databases of a sandbox's server, and of temporary tables",
         "rows of foreign tables: their definitions are read",
         "statistics, and what the server counts, logs and notes of who depends on whom",
         "in which order the rows of a table lie, and by which index it was last clustered",
@@ -93,7 +95,7 @@ class PostgresSource:
         name: str,
         url: str,
         refine: Refine | None = None,
-        own_databases: Container[str] = (),
+        own_databases: Container[str] | None = None,
         *,
         reads_all: bool = False,
         tables: TableChoice = EVERY_TABLE,
@@ -177,7 +179,7 @@ class PostgresSource:
             held, shown = _lock(connection, self._relations(connection) if guess is None else guess)
             if seen is not None:
                 seen(shown)
-            catalogue = read_catalogue(connection)
+            catalogue = read_catalogue(connection, is_shared=self.own_databases is None)
             for name, entry in list(catalogue.tables.items()):
                 if not self._tables.has(entry.relation.schema, entry.relation.name):
                     del catalogue.tables[name]
@@ -190,7 +192,7 @@ class PostgresSource:
             raise SourceUnavailable("its tables kept changing while they were to be read")
         databases = catalogue.objects["db.database"]
         catalogue.objects["db.database"] = [
-            d for d in databases if d["name"] not in self.own_databases
+            d for d in databases if d["name"] not in (self.own_databases or ())
         ]
         return held, replace(catalogue, checked=check(self.session, catalogue.at_risk))
 
