@@ -34,7 +34,7 @@ class Installed:
 def installed(paths: Sequence[Path], variant: str = EMBEDDED) -> Installed:
     """The contracts whose sandbox can be started with what is installed.
 
-    One that cannot be read is kept: whoever reads it says what is wrong. `UsageError` where
+    One that cannot be read is kept: its reader says what is wrong. `UsageError` where
     nothing is left.
     """
     from statediff.contract.file import load_contract
