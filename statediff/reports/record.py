@@ -6,7 +6,7 @@ control, bidirectional and zero-width characters and bounds the length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -185,21 +185,6 @@ def _age(side: str, reading: Json, timeline: Json) -> str:
 def _instant(tagged: Json) -> datetime | None:
     value = None if tagged is None else decode(tagged)
     return value if isinstance(value, datetime) else None
-
-
-def leading(findings: Sequence[Json]) -> Json | None:
-    """The finding to read first: a near miss of what is required goes before the frame.
-
-    What came instead of the required change is in the frame too, and says less. None where every
-    clause holds.
-    """
-    fails = [finding for finding in findings if finding["truth"] == "FAILS"]
-    if fails:
-        near = (f for f in fails if f["stage"] == "require" and f["witness"]["comparisons"])
-        return next(near, fails[0]) if fails[0]["stage"] == "frame" else fails[0]
-    unknown = [finding for finding in findings if finding["truth"] == "UNKNOWN"]
-    # The frame needs everything; a clause that asks for less says more.
-    return min(unknown, key=lambda f: bool(f["clause"] == "frame"), default=None)
 
 
 def shown(value: Observed, limit: int = VALUE_LIMIT) -> str:

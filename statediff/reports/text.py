@@ -20,6 +20,7 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, same
 from statediff.reports.attribution import Makers, listing
+from statediff.reports.damage import leading
 from statediff.reports.ending import UNKNOWN, AgentRecord
 from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
@@ -32,7 +33,6 @@ from statediff.reports.record import (
     entity_name,
     fields_of,
     key_of,
-    leading,
     named_entity,
     reading,
     reservations,
@@ -79,7 +79,7 @@ def verdict_sentence(record: Record) -> str:
 def _sentence(record: Record) -> str:
     clauses = record.judgement["clauses"]
     total = len(clauses)
-    first = leading(record.judgement["findings"])
+    first = leading(record.judgement)
     if first is None:
         return f"All {total} clauses hold."
     number = _count(clauses, first["truth"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.reports.record import leading
+from statediff.reports.damage import leading
 
 Json = Any
 
@@ -102,7 +102,7 @@ class Reason:
 def reason(judgement: Json) -> Reason:
     """The first reason of the verdict; empty on MATCH."""
     asked = {c["clause"]: str(c["sentence"]) for c in judgement["clauses"]}
-    told = leading(judgement["findings"])
+    told = leading(judgement)
     if told is None:
         return Reason()
     failed = told["truth"] == "FAILS"
