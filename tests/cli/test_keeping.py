@@ -155,7 +155,7 @@ def test_a_copy_that_the_contract_promises_is_kept_or_nothing_is_signed(
     text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
     more = f"evidence: {{tables: {{{disclosed}}}}}\nreplayable: {{MATCH: reviewer}}\n"
     files.write("p.yaml", text + more + (f"exclude: [{{{excluded}}}]\n" if excluded else ""))
-    linted = statediff("lint", "p.yaml", "--before", "a.json", "--json").json
+    linted = statediff("check", "p.yaml", "--before", "a.json", "--json").json
     assert ("not-replayable" in str(linted)) == (code == 2)
     states = ("--before", "a.json", "--after", "b.json")
     assert statediff("judge", "p.yaml", *states, "--out", "kept").code == 0
