@@ -166,6 +166,8 @@ def _compiled(case: _Case) -> Compiled:
         inside = included(schema, [e.what for e in content.include])
         section = "exclude"
         boundary = Boundary(schema, [(e.what, e.because) for e in content.exclude], inside)
+        section = "unread"
+        boundary.leave_unread(schema, [e.what for e in content.unread])
         section = "canonicalize"
         book = rule_book(schema, content.canonicalize)
         section = "exclude"

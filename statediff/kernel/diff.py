@@ -183,7 +183,9 @@ def changes_of(
     sources = {*before.schema.sources_of(name), *after.schema.sources_of(name)}
     source = next(iter(sources)) if len(sources) == 1 else ""
     found: list[Found] = []
-    for table in (left, right):
+    unread = None if scope.boundary is None or not scope.boundary.unread else scope.boundary
+    is_unread = unread is not None and unread.is_unread(name) and not _is_whole(left)
+    for table in () if is_unread else (left, right):
         gap = NOT_DELIVERED if table is None else table.enumeration
         if gap.coverage is not Coverage.COMPLETE and (
             scope.boundary is None or scope.boundary.excludes(name) is None
@@ -198,11 +200,15 @@ def changes_of(
     has_one_key = left.type.key == right.type.key
     view = scope.view(left.type, right.type)
     if has_one_key:
-        found += _Comparison(left, right, view, scope, source, rows).changes()
+        found += _Comparison(left, right, view, scope, source, rows, unread).changes()
     elif view.outside is None:
         cause = f"{ANOTHER_KEY} {left.type.key} to {right.type.key}"
         found.append(Doubt(name, None, None, cause, "resolve", source))
     return found
+
+
+def _is_whole(table: Table | None) -> bool:
+    return table is not None and table.enumeration.is_complete
 
 
 def _is_whole_and_still(left: Table | None, right: Table | None) -> bool:
@@ -230,6 +236,7 @@ class _Comparison:
         scope: Scope,
         source: str,
         rows: Sequence[RowChange] | None,
+        unread: Boundary | None,
     ) -> None:
         self._rows = rows
         self._before = before
@@ -238,6 +245,7 @@ class _Comparison:
         self._name = view.type_name
         self._source = source
         self._trust_digests = scope.trust_digests
+        self._unread = unread
         ids = scope.evidence.get(self._name, ((), ()))
         self._evidence = tuple(dict.fromkeys((*ids[0], *ids[1])))
         self._immutable = before.type.immutable | after.type.immutable
@@ -313,7 +321,8 @@ class _Comparison:
     def _came_or_went(self, change: RowChange) -> Delta | Doubt:
         """A delta, or a doubt where the other side's enumeration may have missed the entity."""
         other = (self._after if change.after is None else self._before).enumeration
-        if other.may_miss(change.key):
+        # What is newly seen, or not any more, counts though not all may be read.
+        if other.may_miss(change.key) and not self._is_type_unread():
             return self._doubt(change.key, "", other.cause or "not enumerated")
         return self._entity_delta(change)
 
@@ -375,7 +384,7 @@ class _Comparison:
             sides = canonical[0][name], canonical[1][name], raw[0][name], raw[1][name]
             is_unread = isinstance(sides[2], Unobserved) or isinstance(sides[3], Unobserved)
             is_same = sides[2] is sides[3] or same(sides[2], sides[3])
-            if is_same and name not in view.ruled and not is_unread:
+            if self._was_unread(name, sides) if is_unread else is_same and name not in view.ruled:
                 continue  # what is the same as captured is the same
             fields[name] = sides
             # Rules look at one row: what is of one content is of one canonical content.
@@ -422,6 +431,18 @@ class _Comparison:
             delta = delta or self._delta(Op.UPDATE, key, name, *sides)
             rule, by_boundary = view.why_hidden([name])
             found.append(HiddenDelta(delta, rule, by_boundary))
+
+    def _is_type_unread(self) -> bool:
+        """Whether the contract says of the type that it is not read whole, and it was not."""
+        unread = self._unread is not None and self._unread.is_unread(self._name)
+        return unread and not _is_whole(self._before)
+
+    def _was_unread(self, name: str, sides: _Sides) -> bool:
+        """Whether the field was not read before, and the contract says that it is not."""
+        raw = sides[2]
+        if self._unread is None or not self._unread.is_unread(self._name, name):
+            return False
+        return isinstance(raw, Unobserved) and not isinstance(raw, Digested)
 
     def _is_another(self, canonical: tuple[Row, Row], differing: Collection[str]) -> bool:
         """Whether what never changes of an entity did."""

@@ -59,6 +59,28 @@ class Boundary:
             else:
                 self._fields.setdefault(entity_type.name, {})[field.name] = rule
         self._types = defaults | self._types
+        self.unread: frozenset[tuple[str, str]] = frozenset()
+        """(type, field), or (type, ""): what nobody read of these is no part of the verdict."""
+
+    def leave_unread(self, schema: Schema, unread: Iterable[str]) -> None:
+        """Of these types and fields, only what is read counts from now on.
+
+        Raises `RuleError` for what the schema does not have, and for what is excluded.
+        """
+        places = []
+        for index, what in enumerate(unread):
+            entity_type, field, steps = locate(schema, what, index)
+            place = (entity_type.name, "" if field is None else field.name)
+            if steps:
+                raise RuleError(index, f"{what} lies inside a value; name its field")
+            if self.excludes(*place) is not None:
+                raise RuleError(index, f"{what} is excluded; remove one of the two")
+            places.append(place)
+        self.unread = frozenset(places)
+
+    def is_unread(self, type_name: str, path: str = "") -> bool:
+        """Whether what nobody read of the type, or of the field, is no part of the verdict."""
+        return not self.unread.isdisjoint({(type_name, ""), (type_name, path)})
 
     def excludes(self, type_name: str, path: str = "") -> str | None:
         """The rule, with its reason, that puts the field outside Ω; None when it is inside.

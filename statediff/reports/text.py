@@ -20,6 +20,7 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, same
 from statediff.reports.attribution import Makers, listing
+from statediff.reports.covered import UNREVIEWED, covered
 from statediff.reports.damage import leading
 from statediff.reports.ending import UNKNOWN, AgentRecord
 from statediff.reports.levels import disagreement
@@ -73,7 +74,10 @@ def verdict_text(verdict: str) -> Text:
 
 def verdict_sentence(record: Record) -> str:
     """What the verdict says of this trial, in words."""
-    return "".join(f"Note: {each}. " for each in reservations(record.trial)) + _sentence(record)
+    notes = reservations(record.trial)
+    if not covered(record.contract).is_reviewed:
+        notes = [UNREVIEWED, *notes]
+    return "".join(f"Note: {each}. " for each in notes) + _sentence(record)
 
 
 def _sentence(record: Record) -> str:
@@ -81,7 +85,8 @@ def _sentence(record: Record) -> str:
     total = len(clauses)
     first = leading(record.judgement)
     if first is None:
-        return f"All {total} clauses hold."
+        limit = covered(record.contract).limit
+        return f"All {total} clauses hold{limit and f', and nothing else changed{limit}'}."
     number = _count(clauses, first["truth"])
     told = f"First, {said(first['clause'])}: {said(first['sentence'])}."
     if first["truth"] == "FAILS":

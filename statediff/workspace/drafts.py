@@ -11,9 +11,10 @@ from statediff.contract.document.schemafile import parse_schema_file
 from statediff.errors import UsageError
 from statediff.kernel import comparison, schema_of
 from statediff.model.readings import Capture
-from statediff.model.state import Coverage, State
-from statediff.model.values import printable
+from statediff.model.state import State
+from statediff.model.values import Digested, Unobserved, printable
 from statediff.packs import CONTRACT_FILE
+from statediff.systems.relational.schema import MAY_WRITE
 from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
 from statediff.workspace.inputs import Refinements, capture_pair, one_capture, unrefined
@@ -61,21 +62,27 @@ def seen_between(before: Capture, after: Capture | None, sandbox: str | None = N
     if after is None:
         return Seen(schema_of(before), sources, (), sandbox, unseen=_unseen(before))
     found = comparison(before, after)
-    deltas, schema, unseen = found.diff.deltas, schema_of(before, after), _unseen(before, after)
+    deltas, schema, unseen = found.diff.deltas, schema_of(before, after), _unseen(before)
     return Seen(schema, sources, deltas, sandbox, found.before, found.after, unseen)
 
 
-def _unseen(*captures: Capture) -> dict[str, str]:
-    """Each type of which no capture saw anything, and why."""
+def _unseen(before: Capture) -> dict[str, str]:
+    """Each type, and each field of one, of which not all was read before the run, and why."""
     found: dict[str, str] = {}
-    seen: set[str] = set()
-    for part in (part for capture in captures for part in capture.parts):
+    for part in before.parts:
         for name, table in part.state.tables.items():
-            if table.enumeration.coverage is Coverage.UNOBSERVED:
+            if table.enumeration.cause == MAY_WRITE:
+                continue  # no draft leaves out what the run may have written
+            if not table.enumeration.is_complete:
                 found.setdefault(name, printable(table.enumeration.cause or "unread")[:200])
-            else:
-                seen.add(name)
-    return {name: cause for name, cause in found.items() if name not in seen}
+                continue
+            if all(chunk.is_fully_observed for chunk in table.chunks):
+                continue
+            for _, row in table.rows():
+                for field, cell in row.items():
+                    if isinstance(cell, Unobserved) and not isinstance(cell, Digested):
+                        found.setdefault(f"{name}.{field}", printable(cell.cause)[:200])
+    return found
 
 
 def files_of(schema_text: str, contract_text: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import psycopg
 from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.systems.base.rows import source_schema
-from statediff.systems.relational.schema import quoted
+from statediff.systems.relational.schema import MAY_WRITE, quoted
 from statediff.systems.relational.structure import SOUND, STRUCTURE_TYPE, Checked
 from statediff_postgres import queries
 from statediff_postgres.naming import FIRST_OWN
@@ -21,6 +21,7 @@ from statediff_postgres.ties import NO_TIES, TIES, Ties, ties
 from statediff_postgres.values import PgType, kind_of
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+ELSEWHERE: Final = "a foreign table: its rows are in another server"
 RUNS_FUNCTIONS: Final = "to plan a statement on it would run a function of the database"
 OBJECT_TYPES: Final = (*(listing.type for listing in queries.LISTINGS), STRUCTURE_TYPE)
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
@@ -101,11 +102,13 @@ def _relations(
 ) -> tuple[Relation, ...]:
     found = []
     planned = {oid for (oid,) in planned_on}
-    for oid, schema, name, type_name, kind, is_partition, outside, has_foreign in listed:
+    for oid, schema, name, type_name, kind, is_partition, outside, has_foreign, blind in listed:
         if is_partition:
             continue
         cause = None
-        if kind == "f" or has_foreign:
+        if blind and kind != "f":
+            cause = MAY_WRITE
+        elif kind == "f" or has_foreign:
             cause = "a foreign table is not read: its rows are in another server"
         elif oid in planned and kind != "r":
             cause = RUNS_FUNCTIONS
@@ -265,7 +268,8 @@ def _entity_type(entry: TableEntry, by_oid: dict[int, TableEntry]) -> EntityType
         key = ()  # a list or document as a key: its rows are counted instead
     is_association = len(key) == 2 and len(fields) == 2 and all(f.reference for f in fields)
     name = entry.relation.type_name
-    return EntityType(name, key, fields, table=name, is_association=is_association)
+    outside = ELSEWHERE if entry.relation.kind == "f" else None
+    return EntityType(name, key, fields, table=name, is_association=is_association, outside=outside)
 
 
 def _target(reference: tuple[int, str] | None, by_oid: dict[int, TableEntry]) -> str | None:

@@ -30,11 +30,15 @@ SELECT c.oid, n.nspname::text, c.relname::text, {REL}, c.relkind::text, c.relisp
   + coalesce((SELECT sum(pg_relation_size(nullif(f.reltoastrelid, 0)))
     FROM pg_partition_tree(c.oid) t JOIN pg_class f ON f.oid = t.relid), 0)::int8,
   EXISTS (SELECT FROM pg_partition_tree(c.oid) t JOIN pg_class f ON f.oid = t.relid
-          WHERE f.relkind = 'f')
+          WHERE f.relkind = 'f'),
+  NOT has_table_privilege(c.oid, 'SELECT') AND NOT has_any_column_privilege(c.oid, 'SELECT')
+  AND (has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+    OR has_any_column_privilege(c.oid, 'INSERT, UPDATE'))
 FROM {CLASS} WHERE c.relkind IN ('r', 'p', 'm', 'f') AND {OWN_REL} ORDER BY 4
 """
 """Every table: number, schema, name, its name as a type, kind, whether it is a partition, the size
-of what is stored outside its rows, whether a part of it is foreign."""
+of what is stored outside its rows, whether a part of it is foreign, and whether the account may
+write it and not read it."""
 
 PLANNED: Final = """
 SELECT DISTINCT coalesce(pg_partition_root(u.oid), u.oid)::int8 FROM (

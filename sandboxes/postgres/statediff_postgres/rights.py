@@ -22,6 +22,8 @@ from statediff_postgres import queries
 from statediff_postgres.further import BUILT_IN, FURTHER_FOR_ALL
 from statediff_postgres.naming import FIRST_OWN
 
+THIS: Final = "the connected database"
+"""Its name where it is one of several: what it is called is said by its URL."""
 NOT_SHOWN: Final = "not shown to this account"
 """What stands for a value that the account can neither read nor write."""
 _HERE: Final = "(SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -78,14 +80,24 @@ _AND_INSIDE: Final = " AND r.oid IN (SELECT oid FROM inside)"
 _UNREAD: Final = f", (r.rolname = current_user OR {_MAKES_ROLES})"
 PASSWORDS: Final = "only a superuser is shown passwords, and this account may set them"
 SHARED: Final = {
-    "db.database": " WHERE d.datname = current_database()",
     "db.role": INSIDE + _roles("pg_authid", _DIGEST) + _AND_INSIDE,
     "db.membership": INSIDE
     + """SELECT pg_get_userbyid(roleid)::text, pg_get_userbyid(member)::text, bool_or(admin_option)
       FROM pg_auth_members m WHERE member >= 16384 AND member IN (SELECT oid FROM inside)
       GROUP BY 1, 2""",
+    "db.setting": INSIDE
+    + queries.SETTINGS.replace(
+        "WHERE setdatabase = 0",
+        "WHERE (setrole = 0 OR setrole IN (SELECT oid FROM inside)) AND setdatabase = 0",
+        1,
+    ).replace(
+        "OR d.datname = current_database()",
+        "OR (setrole = 0 OR setrole IN (SELECT oid FROM inside))"
+        " AND d.datname = current_database()",
+        1,
+    ),
 }
-"""Type → how it is listed where the server has other databases; ` WHERE` goes behind the query."""
+"""Type → how it is listed where the server has other databases."""
 _ROLES_SEEN: Final = _roles("pg_roles", f"'{NOT_SHOWN}'", _UNREAD)
 _VALUE: Final = "has_sequence_privilege(s.seqrelid, 'SELECT, USAGE')"
 
@@ -152,8 +164,10 @@ FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database
 def listings(*, is_shared: bool) -> dict[str, str]:
     """Type → the query of its listing; of a server that has other databases, what is ours of it."""
     found = {listing.type.name: listing.query for listing in queries.LISTINGS}
-    for name, query in SHARED.items() if is_shared else ():
-        found[name] = found[name] + query if query.startswith(" WHERE") else query
+    if is_shared:
+        found |= SHARED
+        whole = found["db.database"].replace("datname::text", f"'{THIS}'", 1)
+        found["db.database"] = f"{whole} WHERE datname = current_database()"
     return found
 
 

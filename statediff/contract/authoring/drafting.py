@@ -293,7 +293,7 @@ class Seen:
     before: State | None = None
     after: State | None = None
     unseen: Mapping[str, str] = field(default_factory=dict)
-    """Type → why nothing at all is known of it, before or after."""
+    """Type or TYPE.FIELD → why not all of it is read."""
 
 
 def draft_contract(name: str, seen: Seen) -> str:
@@ -337,7 +337,7 @@ def draft_contract(name: str, seen: Seen) -> str:
     requires = required[0].startswith("require:")
     if forbidden and not requires:
         lines.append("noop: true                    # remove it once something is required")
-    lines += _excluded(seen)
+    lines += _unread(seen)
     if forbidden:
         lines += ["", "forbid:", *forbidden]
     lines += ["", *required]
@@ -347,19 +347,28 @@ def draft_contract(name: str, seen: Seen) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _excluded(seen: Seen) -> list[str]:
-    """What no clause can be about; with a run that shows it, the lines go."""
-    known = [t for t in seen.schema.types if t.name in seen.unseen and t.outside is None]
+def _unread(seen: Seen) -> list[str]:
+    """What this account may not read whole; what it reads of it is judged all the same."""
+    types = {t.name: t for t in seen.schema.types if t.outside is None}
+    known = [place for place in seen.unseen if _in(place, types)]
     if not known:
         return []
     lines = [
         "",
-        "exclude:                        # this account saw none of these; more rights are better",
+        "unread:                         # this account may not read these; more rights are better",
     ]
-    for each in known:
-        because = f"nothing is known of it: {seen.unseen[each.name]}"
-        lines += [f"  - what: {path_key(each.name)}", f"    because: {json.dumps(because)}"]
+    for place in sorted(known):
+        because = json.dumps(seen.unseen[place])
+        lines += [f"  - what: {path_key(place)}", f"    because: {because}"]
     return lines
+
+
+def _in(place: str, types: Mapping[str, EntityType]) -> bool:
+    """Whether the place is one of the types, or a field of one."""
+    if place in types:
+        return True
+    name, _, field = place.rpartition(".")
+    return name in types and field in types[name].by_name
 
 
 def _to_explain(seen: Seen) -> Iterator[Delta]:

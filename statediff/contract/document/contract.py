@@ -60,6 +60,16 @@ class Exclude(Part):
     disclose: Tier = "auditor"
 
 
+class Unread(Part):
+    """A type or field of which the reader's account may not read all, and why.
+
+    What of it is read is judged as ever; what is not is no part of the verdict, which says so.
+    """
+
+    what: Annotated[str, Field(description="TYPE or TYPE.FIELD")]
+    because: Reason
+
+
 class Include(Part):
     """A type that is outside the boundary by default and is judged here, and why."""
 
@@ -251,6 +261,10 @@ class ContractDocument(Part):
     exclude: Annotated[
         tuple[Exclude, ...],
         Field(description="a list of what is outside the boundary, with reasons"),
+    ] = ()
+    unread: Annotated[
+        tuple[Unread, ...],
+        Field(description="a list of what the reader's account may not read whole, with causes"),
     ] = ()
     include: Annotated[
         tuple[Include, ...],

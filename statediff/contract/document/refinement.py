@@ -79,9 +79,7 @@ class _Refinement:
     def _tied(self, types: list[EntityType], renamed: Mapping[str, str]) -> list[EntityType]:
         """The types, whose ties speak of fields and types by their logical names."""
         logical = {
-            found.name: {
-                old.name: new.name for old, new in zip(found.fields, t.fields, strict=True)
-            }
+            found.name: {old.name: f.name for old, f in zip(found.fields, t.fields, strict=False)}
             for found, t in zip(self.schema.types, types, strict=True)
         }
         return [

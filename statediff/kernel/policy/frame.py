@@ -140,24 +140,21 @@ def explain(
         for said in votes:
             found.setdefault(id(said.delta), []).append(said)
     deltas = [delta for change in context.changes for delta in change.deltas]
-    return _with_causes([_explain_one(d, found.get(id(d), [])) for d in deltas], context)
-
-
-def _with_causes(
-    explained: list[ExplainedDelta], context: JudgingContext
-) -> tuple[ExplainedDelta, ...]:
-    """The same, with what the database does by itself after an explained change."""
-    schema = context.after.schema
-    if schema.tied:
-        truths = [(each.delta, each.truth) for each in explained]
-        for number, (truth, reason) in following(
-            schema, truths, times_of(context.timeline)
-        ).items():
-            delta = explained[number].delta
-            by = (OF_CATALOGUE,) if truth is Truth.HOLDS else ()
-            waits = [] if by else [e.causes for e in explained if e.delta in reason]
-            explained[number] = ExplainedDelta(delta, by, truth, frozenset[Cause]().union(*waits))
+    explained = [_explain_one(delta, found.get(id(delta), [])) for delta in deltas]
+    if context.tied:
+        _add_causes(explained, context)
     return tuple(explained)
+
+
+def _add_causes(explained: list[ExplainedDelta], context: JudgingContext) -> None:
+    """Explains what the database does by itself after an explained change."""
+    truths = [(each.delta, each.truth) for each in explained]
+    found = following(context.after.schema, truths, times_of(context.timeline))
+    for number, (truth, reason) in found.items():
+        delta = explained[number].delta
+        by = (OF_CATALOGUE,) if truth is Truth.HOLDS else ()
+        waits = [] if by else [e.causes for e in explained if e.delta in reason]
+        explained[number] = ExplainedDelta(delta, by, truth, frozenset[Cause]().union(*waits))
 
 
 def _explain_one(delta: Delta, said: list[ExplanationVote]) -> ExplainedDelta:

@@ -225,7 +225,7 @@ def _trial(contract: Contract, evidence: Evidence) -> _Trial:
         evidence.ending,
         evidence.timeline,
     )
-    context.fields = contract.fields_read
+    context.fields, context.tied = contract.fields_read, contract.schema.tied
     context.tell = WHOLE if evidence.explains else BRIEF
     if any(evidence.moments.commits.values()):
         context.moments = evidence.moments.alone()

@@ -192,6 +192,8 @@ class JudgingContext:
         """The states in between, by the name of their side."""
         self.names = ("before", "after")
         """The sides of which the changes are the difference."""
+        self.tied: frozenset[str] = frozenset()
+        """The types of which a change may follow from another one (`Schema.tied`)."""
         self.fields: dict[frozenset[Read], _FieldsOf] = {}
         """What clauses read of each type, as far as it was asked for."""
         self.entity_sets: Mapping[tuple[str, str], EntitySet] = _WhenAsked(self._make_entity_sets)

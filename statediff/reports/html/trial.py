@@ -311,7 +311,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
     said = [] if isinstance(answer, NoAnswer) else _said(answer)
     return Trial(
         title=f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
-        verdict=words.verdict(judged["verdict"]),
+        verdict=words.verdict_of(judged["verdict"], bundle.files["contract.yaml"]),
         tally=words.tally(judged["clauses"]),
         course=record.course,
         lead=why.lead,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from statediff.reports.covered import UNREVIEWED, covered
 from statediff.reports.damage import leading
 
 Json = Any
@@ -78,6 +79,17 @@ LEADS: Final = {
 def verdict(name: object) -> Sign:
     """The sign of a verdict; an unknown one raises KeyError."""
     return VERDICTS[str(name)]
+
+
+def verdict_of(name: object, contract: bytes) -> Sign:
+    """The sign of a verdict by the contract, which may cover less than all, or be unread."""
+    sign, known = verdict(name), covered(contract)
+    meaning = sign.meaning
+    if known.limit and sign.style == "match":
+        meaning = f"{meaning.removesuffix('.')}{known.limit}."
+    if not known.is_reviewed:
+        meaning += f" {UNREVIEWED.capitalize()}."
+    return replace(sign, meaning=meaning)
 
 
 def result(name: object) -> Sign:

@@ -30,6 +30,8 @@ from statediff.systems.base.rows import distinct_rows
 from statediff.systems.relational.runs import merged_table, part
 
 Refine = Callable[[Schema], Schema]
+MAY_WRITE: Final = "this account may write it and not read it"
+"""Why nothing is read of a table that a run may have changed: no draft leaves that out."""
 MAX_KEY_LENGTH = 1024 * 1024
 """Keys are repeated wherever an entity is spoken of: in deltas, findings and fragments."""
 

@@ -93,9 +93,9 @@ def test_changes_of_rows_and_of_tables_are_seen(base: Path) -> None:
 
 def test_a_schema_is_chosen_and_tables_by_pattern(base: Path) -> None:
     [part] = one_capture([f"db=duckdb:///{base}?schema=other"], lambda _: None).parts
-    assert set(part.state.tables) == {"db.table", "db.view", "elsewhere"}
+    assert set(part.state.tables) == {"db.schema", "db.table", "db.view", "elsewhere"}
     [part] = one_capture([f"db=duckdb:///{base}?tables=p*"], lambda _: None).parts
-    assert set(part.state.tables) == {"db.table", "db.view", "pair", "plain"}
+    assert set(part.state.tables) == {"db.schema", "db.table", "db.view", "pair", "plain"}
     with pytest.raises(InputError, match=r"no table is called nosuch; correct `\?tables=`"):
         one_capture([f"db=duckdb:///{base}?tables=pair,nosuch"], lambda _: None)
 

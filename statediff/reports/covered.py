@@ -1,0 +1,38 @@
+"""What a verdict speaks of: what could not be read, and whether anybody has read its contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from statediff.contract.file import parse_contract
+from statediff.errors import AdapterError, UsageError
+
+UNREVIEWED: Final = "nobody has reviewed this contract yet"
+
+
+@dataclass(frozen=True)
+class Covered:
+    """`unread` is how many kinds of thing the reader's account may not read whole."""
+
+    unread: int = 0
+    is_reviewed: bool = True
+
+    @property
+    def limit(self) -> str:
+        """What follows `and nothing else`; empty where everything could be read."""
+        if not self.unread:
+            return ""
+        kinds = "1 kind" if self.unread == 1 else f"{self.unread} kinds"
+        return f", of what this account may read: {kinds} could not be"
+
+
+def covered(contract: bytes | None) -> Covered:
+    """What the contract says of itself; a contract of another version says nothing."""
+    if contract is None or (b"unread" not in contract and b"reviewed" not in contract):
+        return Covered()
+    try:
+        content = parse_contract(contract, "contract.yaml", lambda _name: b"").content
+    except (UsageError, AdapterError, ValueError):
+        return Covered()
+    return Covered(len(content.unread), content.reviewed)
