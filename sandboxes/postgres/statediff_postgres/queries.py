@@ -583,7 +583,10 @@ LISTINGS: Final = (
         f"""SELECT {REL}, pg_get_viewdef(c.oid), pg_get_userbyid(c.relowner)::text,
               CASE c.relkind WHEN 'v' THEN 'view' ELSE 'materialized' ||
               CASE WHEN c.relispopulated THEN '' ELSE ', empty' END END,
-              array_to_string(c.reloptions, ', ')
+              nullif(concat_ws(', ', array_to_string(c.reloptions, ', '),
+              (SELECT string_agg(a.attname || ' default ' || pg_get_expr(d.adbin, d.adrelid), ', '
+               ORDER BY a.attnum) FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid
+               AND a.attnum = d.adnum WHERE d.adrelid = c.oid)), '')
             FROM {CLASS} WHERE c.relkind IN ('v', 'm') AND {OWN_REL}""",
     ),
 )

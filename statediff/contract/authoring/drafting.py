@@ -299,8 +299,8 @@ class Seen:
 def draft_contract(name: str, seen: Seen) -> str:
     """A contract that forbids what nearly every task forbids and requires what the run changed."""
     types = [t.name for t in seen.schema.types if t.outside is None and t.name not in seen.unseen]
-    seen = replace(seen, deltas=tuple(_to_explain(seen)))
     touched = {(d.op, d.type) for d in seen.deltas}
+    seen = replace(seen, deltas=tuple(_to_explain(seen)))
     moved = {t for _, t in touched}
     removed = {t for op, t in touched if op in (Op.DELETE, Op.UNLINK)}
     powers = [t for t in types if _is_power(seen.schema.by_name[t]) and t not in moved]
