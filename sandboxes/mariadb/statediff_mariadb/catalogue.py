@@ -19,6 +19,7 @@ from statediff.model.values import printable
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.structure import STRUCTURE_TYPE
 from statediff_mariadb.naming import unnamed
+from statediff_mariadb.rights import INSTEAD, local, missing, rights_of, scoped, seen
 from statediff_mariadb.session import Connection, cause_of, fetched, quoted
 from statediff_mariadb.structure import INDEXED
 from statediff_mariadb.ties import Ties, read_ties
@@ -347,16 +348,15 @@ class Catalogue:
 
 
 _DENIED: Final = frozenset({1044, 1142, 1143, 1227, 1370})
-_FILTERED: Final = tuple(
-    f"db.{name}"
-    for name in ("database", "event", "function", "grant", "membership", "role", "trigger", "view")
-)
-"""What `information_schema` shows to an account only as far as its rights go, and says nothing."""
-_PARTIAL: Final = "the server shows this account only what it has rights to"
 
 
-def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
-    """The catalogue as it is now. Raises `pymysql.Error`."""
+def read_catalogue(
+    connection: Connection[Any], database: str, *, is_shared: bool = False
+) -> Catalogue:
+    """The catalogue as it is now. Raises `pymysql.Error`.
+
+    Of a server that `is_shared` by other databases, only what is this database's.
+    """
     columns: dict[str, list[Column]] = {}
     for table, name, data_type, declared, required, _, virtual in fetched(
         connection, COLUMNS, database
@@ -386,7 +386,7 @@ def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
         for name, kind, engine in fetched(connection, TABLES, database)
         if kind != "SEQUENCE"
     }
-    listed, refused = _listings(connection, database)
+    listed, refused = _listings(connection, database, is_shared=is_shared)
     for row in listed["db.column"]:
         key, name = keys.get(str(row["table"]), []), str(row["name"])
         row["key_position"] = key.index(name) + 1 if name in key else 0
@@ -422,26 +422,42 @@ def _at_risk(
 
 
 def _listings(
-    connection: Connection[Any], database: str
+    connection: Connection[Any], database: str, *, is_shared: bool
 ) -> tuple[dict[str, list[Row]], dict[str, str]]:
-    """The rows of each `db.` type, and why some may not be listed.
+    """The rows of each `db.` type, and why some may not be listed, or not whole.
 
-    An account that may read `mysql.global_priv` sees all; of another nobody knows what it sees.
+    An account that may read `mysql.global_priv` sees all; another one what its rights say.
     """
     import pymysql  # noqa: PLC0415 - what the catalogue lists is asked for without a driver
 
+    rights = rights_of(connection, database)
+    makes = rights.has("CREATE USER")
     listed: dict[str, list[Row]] = {}
     refused: dict[str, str] = {}
-    for name in sorted(listing.type.name for listing in LISTINGS):
+    sees_all = True
+    # Whether the accounts may be listed decides how the others are.
+    for listing in sorted(LISTINGS, key=lambda each: each.type.name != "db.role"):
+        name, query = listing.type.name, listing.query
+        if is_shared:
+            query = scoped(name, query, makes_accounts=makes)
         try:
-            listed |= rows_of(connection, database, (name,))
+            if not sees_all and name in INSTEAD:
+                raise pymysql.err.OperationalError(1142, "")
+            listed[name] = _rows(connection, listing.type, query, database)
         except pymysql.MySQLError as error:
             if not connection.open or error.args[:1] not in {(code,) for code in _DENIED}:
                 raise
-            listed[name], refused[name] = [], cause_of(error)
-    if "db.role" in refused:
-        refused = {**dict.fromkeys(_FILTERED, _PARTIAL), **refused}
-    return listed, refused
+            sees_all = sees_all and name != "db.role"
+            instead = INSTEAD.get(name)
+            if instead is None:
+                listed[name], refused[name] = [], cause_of(error)
+                continue
+            listed[name] = _rows(connection, listing.type, instead, database)
+        if is_shared and name == "db.grant":
+            listed[name] = [local(row, database) for row in listed[name]]
+        if not sees_all:
+            listed[name] = [seen(name, row, rights) for row in listed[name]]
+    return listed, refused if sees_all else {**missing(rights), **refused}
 
 
 def rows_of(
@@ -449,16 +465,20 @@ def rows_of(
 ) -> dict[str, list[Row]]:
     """The rows of these `db.` types, as the server lists them. Raises `pymysql.Error`."""
     return {
-        listing.type.name: [
-            {
-                f.name: _in_place(f.name, _plain(f.kind, value), database)
-                for f, value in zip(listing.type.fields, row, strict=True)
-            }
-            for row in fetched(connection, listing.query, database)
-        ]
+        listing.type.name: _rows(connection, listing.type, listing.query, database)
         for listing in LISTINGS
         if listing.type.name in names
     }
+
+
+def _rows(connection: Connection[Any], entity: EntityType, query: str, database: str) -> list[Row]:
+    return [
+        {
+            f.name: _in_place(f.name, _plain(f.kind, value), database)
+            for f, value in zip(entity.fields, row, strict=True)
+        }
+        for row in fetched(connection, query, database)
+    ]
 
 
 def _in_place(field: str, value: Any, database: str) -> Any:

@@ -96,12 +96,14 @@ class MariaDbSource:
 
     `url` holds the evaluator's account, and as `unix_socket` in its query where the server is.
     `refine` maps the schema of the catalogue to the logical one. Of the database's tables only
-    those of `tables` are read. With `may_mark` its indexes are checked, and the server may then
-    mark one that is damaged, so that nobody can use it any more.
+    those of `tables` are read. With `may_mark` the whole server is a sandbox's: all of it is read,
+    and its indexes are checked, so that it may mark one that is damaged and nobody can use any
+    more. Of another server, other databases and accounts without rights here are outside.
     """
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "rows of other databases of the server, and of temporary tables",
+        "other databases of a server that is not the sandbox's, and accounts without rights here",
+        "rows of other databases of a sandbox's server, and of temporary tables",
         "rows of tables of another engine than InnoDB: they are unobserved",
         "statistics, and what the server counts and logs",
         "functions of libraries (`mysql.func`), servers, time zones and other tables of `mysql`",
@@ -228,11 +230,13 @@ class MariaDbSource:
 
     def catalogue(self, connection: Connection[Any], database: str) -> Catalogue:
         """What the server says of itself, without the databases that are not the agent's."""
-        catalogue = read_catalogue(connection, database)
+        catalogue = read_catalogue(connection, database, is_shared=not self._may_mark)
         for name in [name for name in catalogue.tables if not self._tables.has(database, name)]:
             del catalogue.tables[name]
         names = catalogue.objects["db.database"]
-        if database.casefold() not in {str(d["name"]).casefold() for d in names}:
+        if not self._may_mark and not names:
+            raise SourceRuined(f"it has no database {printable(database)!r}")
+        if self._may_mark and database.casefold() not in {str(d["name"]).casefold() for d in names}:
             raise SourceRuined(
                 f"it has no database {printable(database)!r} that this account may see"
             )
