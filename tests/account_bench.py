@@ -63,6 +63,8 @@ class Account:
         self.renew()
         before = self.before()
         contract = self.drafted(before)
+        self.renew()
+        assert self.judged(before, contract).verdict is Verdict.MATCH  # put back, it is the same
         for harm in harms:
             if self.act(harm) is not None:
                 self.refused.append(harm)

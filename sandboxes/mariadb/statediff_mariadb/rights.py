@@ -88,16 +88,17 @@ def _as_expression(found: re.Match[str]) -> str:
 
 
 _ACCOUNT: Final = "SUBSTRING_INDEX(CURRENT_USER(), '@', 1)"
-_INSIDE: Final = """(
-  SELECT user, host FROM mysql.global_priv WHERE JSON_VALUE(priv, '$.access') > 0
-  UNION SELECT user, host FROM mysql.db WHERE {db} LIKE db
-  UNION SELECT user, host FROM mysql.tables_priv WHERE db = {db}
-  UNION SELECT user, host FROM mysql.columns_priv WHERE db = {db}
-  UNION SELECT user, host FROM mysql.procs_priv WHERE db = {db}
-  UNION SELECT m.user, m.host FROM mysql.roles_mapping m WHERE m.role IN (
+_ROLES: Final = """(
     SELECT user FROM mysql.global_priv WHERE JSON_VALUE(priv, '$.access') > 0
     UNION SELECT user FROM mysql.db WHERE {db} LIKE db
-    UNION SELECT user FROM mysql.tables_priv WHERE db = {db})
+    UNION SELECT user FROM mysql.tables_priv WHERE db = {db})"""
+_INSIDE: Final = f"""(
+  SELECT user, host FROM mysql.global_priv WHERE JSON_VALUE(priv, '$.access') > 0
+  UNION SELECT user, host FROM mysql.db WHERE {{db}} LIKE db
+  UNION SELECT user, host FROM mysql.tables_priv WHERE db = {{db}}
+  UNION SELECT user, host FROM mysql.columns_priv WHERE db = {{db}}
+  UNION SELECT user, host FROM mysql.procs_priv WHERE db = {{db}}
+  UNION SELECT m.user, m.host FROM mysql.roles_mapping m WHERE m.role IN {_ROLES}
   UNION SELECT user, host FROM mysql.global_priv WHERE CONCAT(user, '@', host) = CURRENT_USER()
 )"""
 _LOG_IN: Final = " OR JSON_VALUE(priv, '$.is_role') IS NULL"
@@ -119,7 +120,8 @@ def scoped(name: str, query: str, *, makes_accounts: bool) -> str:
             also = _LOG_IN if makes_accounts else ""
             return f"{query} WHERE (user, host) IN {_INSIDE}{also}"
         case "db.membership":
-            inside = f"(user, host) IN {_INSIDE}"
+            # Who makes a role may pass it on, and has nothing of it where it may do nothing.
+            inside = f"(user, host) IN {_INSIDE} AND (admin_option = 'N' OR role IN {_ROLES})"
             return query.replace(" GROUP BY 1, 2", f" WHERE {inside} GROUP BY 1, 2")
         case "db.grant":
             return query.replace("GROUP BY 1, 2, 3", f"WHERE {_HERE} GROUP BY 1, 2, 3")

@@ -28,7 +28,7 @@ from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, sca
 from statediff.model.batches import Row
 from statediff.model.explanation import unread_because
 from statediff.model.readings import SourceCapture
-from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import ABSENT, Digested, printable
 from statediff.systems.base.rows import Convert, converter, instant, zone_named
@@ -165,7 +165,8 @@ class MariaDbSource:
         gone = [
             t.type.source_table
             for t in known
-            if t.type.name not in OBJECT_NAMES and t.type.source_table not in catalogue.tables
+            if not t.type.name.startswith(SCHEMA_OBJECT_PREFIXES)
+            and t.type.source_table not in catalogue.tables
         ]
         if gone and not fetched(connection, _SEES_ALL, database):
             raise SourceUnavailable(
