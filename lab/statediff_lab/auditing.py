@@ -45,6 +45,7 @@ from statediff.workspace.inputs import (
     refinements,
 )
 from statediff_lab.audit import files
+from statediff_lab.audit.folders import Unwritable
 from statediff_lab.audit.holes import Holes
 from statediff_lab.audit.suites import Effort, audit_from
 from statediff_lab.audit.tries import (
@@ -313,10 +314,10 @@ class _Showing:
         self._files = distinct_states(task.after, "--after")
         self._first = {f.source: f.path for f in distinct_states(task.before, "--before")}
         for file in self._files:
-            if not file.path.is_file() or file.url is not None:
+            if file.url is not None or not (file.path.is_file() or file.path.is_dir()):
                 raise UsageError(
-                    f"{printable(file.label)}: expected a SQLite file or JSON tables; an audit "
-                    "writes the states that it shows"
+                    f"{printable(file.label)}: expected a SQLite file, JSON tables or a folder; "
+                    "an audit writes the states that it shows"
                 )
         if (task.right or task.wrong) and len(self._files) > 1:
             raise UsageError("other right runs, and wrong ones, are of tasks with one source")
@@ -422,7 +423,9 @@ class _Showing:
         answer = self._task.answer if isinstance(answer, EllipsisType) else answer
         kept = self._folder / "asked"
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(self._folder / "shown", kept)  # what was shown, whatever is done to it
+        shutil.copytree(
+            self._folder / "shown", kept, symlinks=True
+        )  # what was shown, whatever is done to it
         shown = Shown(before=self._copies_before(), state=state, answer=answer)
         opinion = self._verifier(shown)
         return Heard(opinion, run, {n: kept / p.relative_to(p.parents[1]) for n, p in held.items()})
@@ -451,7 +454,7 @@ class _Showing:
     def _ask_spoiled(self, source: str, kind: str, blank: Reference | None) -> Heard:
         state = self._copies(self._after)
         if kind == "state-removed":
-            state[source].unlink()
+            files.remove(state[source])
         else:
             files.cut(state[source])
         return self._ask(state, blank)
@@ -495,5 +498,5 @@ def _written(answer: Value) -> str:
 def _write(write: Any) -> None:
     try:
         write()
-    except files.Unwritable as error:
+    except Unwritable as error:
         raise Untriable(str(error)) from error

@@ -67,7 +67,11 @@ Verifier = Callable[[Shown], Opinion]
 
 
 def command(text: str, seconds: float) -> Verifier:
-    """A program that ends with 0 for a pass; the paths are in its environment. `UsageError`."""
+    """A program that ends with 0 for a pass. `UsageError`.
+
+    The paths are in its environment, and stand for `{state}`, `{before}` and `{answer}` in its
+    words: `env DIR={state} python verify.py`, `env -C {state} pytest tests`.
+    """
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -77,7 +81,8 @@ def command(text: str, seconds: float) -> Verifier:
 
     def ask(shown: Shown) -> Opinion:
         try:
-            ended = end_of(words, Path.cwd(), seconds, {**os.environ, **variables(shown)})
+            own = [_placed(word, shown) for word in words]
+            ended = end_of(own, Path.cwd(), seconds, {**os.environ, **variables(shown)})
         except OSError as error:
             raise UsageError(
                 f"--verifier {printable(text)}: cannot be started: {error.strerror}"
@@ -87,6 +92,20 @@ def command(text: str, seconds: float) -> Verifier:
         return Opinion(Said.FAIL if ended.code else Said.PASS, ended.said)
 
     return ask
+
+
+def _placed(word: str, shown: Shown) -> str:
+    """The word, with the paths for their names; of several sources each has its own."""
+    states = {"state": shown.state, "before": shown.before}
+    places = {f"{{{n}.{source}}}": p for n, held in states.items() for source, p in held.items()}
+    places |= {
+        f"{{{n}}}": next(iter(held.values())) for n, held in states.items() if len(held) == 1
+    }
+    if shown.answer is not None:
+        places["{answer}"] = shown.answer
+    for name, path in places.items():
+        word = word.replace(name, str(path))
+    return word
 
 
 def variables(shown: Shown) -> dict[str, str]:
