@@ -57,7 +57,7 @@ const LIBRARIES = "libraries.yaml"; // only of a bundle whose contract uses libr
 const STATE_ROOTS = "roots.json"; // only of a bundle with state roots
 const PARTS = Object.keys(PIECES).filter((name) => ![LIBRARIES, STATE_ROOTS].includes(name));
 const LONE = [
-  SUMMARY, "counterexample#", "undisclosed.json#", ...Object.keys(PIECES).map((name) => `${name}#`),
+  SUMMARY, "counterexample#", "review#", "undisclosed.json#", ...Object.keys(PIECES).map((name) => `${name}#`),
 ]; // the places of leaves that are no element of an array
 const VERDICTS = ["MATCH", "INCONCLUSIVE", "DIVERGE"]; // from the mildest
 const TRUTHS = ["HOLDS", "UNKNOWN", "FAILS"]; // in the same order
@@ -234,6 +234,9 @@ function readManifest(bytes) {
     }
     if (["raw", "undisclosed"].includes(kind) && tag !== `auditor/${kind}`) {
       reject(`manifest.json: tree: ${tag} is for auditors`);
+    }
+    if (kind === "review" && tag !== "reviewer/review") {
+      reject(`manifest.json: tree: ${tag} is for reviewers`);
     }
   }
   return manifest;

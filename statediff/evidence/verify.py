@@ -147,6 +147,8 @@ PARTS: Final = tuple(name for name in PIECES if name not in (LIBRARIES, STATE_RO
 """The files that every bundle has."""
 COUNTEREXAMPLE: Final = "counterexample#"
 """The place of the finding that shows why a run was not right."""
+REVIEW: Final = "review#"
+"""The place of what a reviewer sees where the judgement is for auditors."""
 UNDISCLOSED: Final = "auditor/undisclosed"
 """The tag of what a bundle does not show."""
 WITHHELD: Final = "undisclosed.json#"
@@ -878,6 +880,8 @@ def _manifest(document: Any) -> Mapping[str, Any]:
             _reject(f"manifest.json: tree: {count} leaves of {tag!r} belong to no bundle")
         if kind in _AUDITORS and tag != f"auditor/{kind}":
             _reject(f"manifest.json: tree: {tag!r} is for auditors")
+        if kind == "review" and tag != "reviewer/review":
+            _reject(f"manifest.json: tree: {tag!r} is for reviewers")
     return dict(document)
 
 
@@ -1359,7 +1363,9 @@ def _check_closed(
     return cuts
 
 
-_LONE: Final = frozenset({SUMMARY, COUNTEREXAMPLE, WITHHELD, *(f"{name}#" for name in PIECES)})
+_LONE: Final = frozenset(
+    {SUMMARY, COUNTEREXAMPLE, REVIEW, WITHHELD, *(f"{name}#" for name in PIECES)}
+)
 """The places of leaves that are no element of an array."""
 _KINDS: Final = frozenset(_kind(place) for place in _LONE) | {"raw"}
 _MANY: Final = frozenset(_kind(name) for name, cut in PIECES.items() if cut) | {"raw"}

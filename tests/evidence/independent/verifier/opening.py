@@ -68,7 +68,7 @@ def _put_together(copy: Copy, name: str, used: set[str]) -> Any:
 def put_together(copy: Copy) -> Bundle:
     """Put the files of a whole copy together (R-OPEN-2 to R-OPEN-4)."""
     aside = {path for path, tag in copy.tags.items() if tag in BESIDE}
-    aside |= {"summary#", "counterexample#"} & set(copy.leaves)
+    aside |= {"summary#", "counterexample#", "review#"} & set(copy.leaves)
     used: set[str] = set()
     documents: dict[str, Any] = {}
     data: dict[str, bytes] = {}
@@ -227,7 +227,8 @@ def check_cut(bundle: Bundle) -> None:
         need(same(copy.leaves["counterexample#"], shown), "R-OPEN-5 counterexample")
         need(shown is not None, "R-OPEN-5 counterexample")
         expected["counterexample#"] = f"{tier}/counterexample"
-    found = {path: tag for path, tag in copy.tags.items() if tag not in BESIDE}
+    aside = {"reviewer/review", *BESIDE}
+    found = {path: tag for path, tag in copy.tags.items() if tag not in aside}
     need(found == expected, "R-OPEN-5 pieces")
 
 

@@ -14,7 +14,8 @@ BUNDLE = (
     "libraries.yaml manifest.json resolution.json roots.json schema.json timeline.json "
     "trace.json trial.json"
 ).split()
-ALONE = {"summary#", "counterexample#", "undisclosed.json#", *(name + "#" for name in BUNDLE)}
+ALONE = {"summary#", "counterexample#", "review#", "undisclosed.json#"}
+ALONE |= {name + "#" for name in BUNDLE}
 NUMBER = "(?:0|[1-9][0-9]{0,6})"
 PRIVATE = {
     "fragments.json": f"/{NUMBER}/rows/{NUMBER}/fields|/{NUMBER}/scans/{NUMBER}/members/{NUMBER}/1",
