@@ -46,7 +46,7 @@ def plant(number: int) -> str:
 def world(*, after: bool) -> dict[str, Any]:
     """The two states of a run, with a personal value in thirteen places."""
     person = {
-        "id": plant(1), "boss": plant(1), "note": plant(2 if after else 3), "salary": NUMBER + after,
+        "id": plant(1), "boss": plant(1), "note": plant(2 + after), "salary": NUMBER + after,
         "born_on": plant(4),
         "data": {plant(5): 1 + after, "deep": [plant(6), {"x": plant(7)}]},
         "phone": NUMBER,
