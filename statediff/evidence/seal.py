@@ -154,8 +154,9 @@ def check_promise(bundle: Bundle, promised: Mapping[Any, str]) -> None:
     hidden = sorted({p.tag for p in pieces(bundle) if p.tag.partition("/")[0] not in allowed})
     if hidden:
         raise UsageError(
-            f"the contract promises that a {tier}'s copy suffices to replay {verdict}, and would "
-            f"withhold {', '.join(hidden)} from it; say `disclose: {tier}` for every source"
+            f"the disclosure file promises that a {tier}'s copy suffices to replay {verdict}; the "
+            f"contract withholds {', '.join(hidden)} from it: say `disclose: {tier}` for every "
+            "source, and exclude nothing of it"
         )
 
 

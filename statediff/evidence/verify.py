@@ -130,15 +130,6 @@ PIECES: Final[Mapping[str, tuple[str, ...]]] = {
 
 The arrays are empty in the rest of the file, at `name#`; `*` stands for each element of an array.
 """
-FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "fragments.json": ("/*/rows/*/fields", "/*/scans/*/members/*/1"),
-    "judgement.json": tuple(
-        f"/{part}/*/{side}/entity"
-        for part in ("deltas", "during")
-        for side in ("before", "after", "raw_before", "raw_after")
-    ),
-}
-"""File → lists of fields, each of which is a leaf of its own where fewer may see one of them."""
 LIBRARIES: Final = "libraries.yaml"
 """The file of a bundle whose contract uses libraries."""
 STATE_ROOTS: Final = "roots.json"
@@ -695,14 +686,13 @@ def _check_fragments(
     """
     unseen, rekeyed = _exempt(at)
     dark = {(case, name) for case, name, _ in unseen}
-    cuts = dict(cuts_of(at["fragments.json#"], "fragments.json"))
     seen: set[tuple[str, str, bytes, str]] = set()
     for path, row in at.items():
         found = _ROW.fullmatch(path)
         if found is None:
             continue
         case = found[1]
-        side, name, key, presence, fields = _fragment(_with_fields(at, path, row, cuts))
+        side, name, key, presence, fields = _fragment(row)
         if side not in SIDES or (side == "after" and (case, name) in rekeyed):
             continue
         seen.add((case, name, canonical(key), side))
@@ -821,14 +811,6 @@ def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str, str]], set[tuple
             case _:
                 pass
     return unseen, rekeyed
-
-
-def _with_fields(at: Mapping[str, Any], path: str, row: Any, cuts: Mapping[str, int]) -> Any:
-    """The row with its fields, each of which is a piece of its own where one is withheld alone."""
-    length = cuts.get(f"{path.partition('#')[2]}/fields")
-    if length is None or not isinstance(row, dict):
-        return row
-    return {**row, "fields": [at.get(f"{path}/fields/{number}") for number in range(length)]}
 
 
 def _fragment(row: Any) -> tuple[str, str, list[Any], str, Any]:
@@ -1374,8 +1356,8 @@ _AUDITORS: Final = ("raw", "undisclosed")
 
 
 def _is_cut(name: str, pointer: str) -> bool:
-    """Whether `PIECES` or `FIELDS` has an array at that pointer."""
-    places = (*PIECES.get(name, ()), *FIELDS.get(name, ()))
+    """Whether `PIECES` has an array at that pointer."""
+    places = PIECES.get(name, ())
     steps = pointer.split("/")
     return any(
         len(steps) == len(wanted)

@@ -47,7 +47,6 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[Change, ...]:
          "identify.mail.match_on.id", SEMANTICS),
         ({"evidence": {"db": {"max_age": "5s"}}}, {"evidence": {"db": {"max_age": "9s"}}},
          "evidence.db.max_age", EVIDENCE),
-        ({"replayable": True}, {"replayable": False}, "replayable", EVIDENCE),
         ({"forbid": [{"on": "x", "count": 1}]}, {"forbid": [{"on": "x", "count": 2}]},
          "forbid.x.count", SEMANTICS),
     ],

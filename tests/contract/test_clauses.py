@@ -38,7 +38,6 @@ BESIDE_CLAUSES = {
         "canonicalize",
         "identify",
         "evidence",
-        "replayable",
     ),
     "rubric",
 }

@@ -195,13 +195,13 @@ def _seal(bundle: Path, signing: SigningKey, beside: SealedBeside) -> Sealed:
     from statediff.evidence.seal import SEED_BYTES, check_promise, reviewed, seal
     from statediff.evidence.seal import redact as redact_leaves
     from statediff.evidence.verify import UNDISCLOSED
-    from statediff.kernel import contract_in, replay
+    from statediff.kernel import replay
     from statediff.workspace.bundles import load_bundle
 
     settings, recipients = read_settings(beside.disclosure), beside.raw_to or []
     found, _folder = load_bundle(bundle)
     replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
-    check_promise(found, contract_in(found.files).content.replayable)
+    check_promise(found, settings.replayable)
     now = datetime.now(UTC).replace(microsecond=0)
     seed = secrets.token_bytes(SEED_BYTES)
     pieces = [

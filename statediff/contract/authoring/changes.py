@@ -118,7 +118,7 @@ def compare_contracts(
             return Touches.PRESENTATION
         if path == ("intent",) and not told_by_intent:
             return Touches.PRESENTATION
-        is_evidence = path[0] in ("evidence", "replayable")
+        is_evidence = path[0] == "evidence"
         return Touches.EVIDENCE if is_evidence else Touches.SEMANTICS
 
     areas = {

@@ -57,7 +57,6 @@ class Exclude(Part):
 
     what: Annotated[str, Field(description="TYPE or TYPE.FIELD")]
     because: Reason
-    disclose: Tier = "auditor"
 
 
 class Include(Part):
@@ -118,10 +117,6 @@ class Evidence(Part):
     history: Literal["required"] | None = None
     retain: Duration | None = None
     disclose: Tier = "auditor"
-    fields: Annotated[
-        dict[str, Tier],
-        Field(description="TYPE.FIELD: who may see it, where fewer may than may see the source"),
-    ] = {}
 
 
 class OpenFrame(Part):
@@ -277,12 +272,6 @@ class ContractDocument(Part):
     ] = ()
     evidence: Annotated[
         dict[str, Evidence], Field(description="a mapping of the sources that must report (A)")
-    ] = {}
-    replayable: Annotated[
-        dict[Literal["MATCH", "DIVERGE", "INCONCLUSIVE"], Literal["reviewer", "auditor"]],
-        Field(
-            description="a mapping of verdicts to the tier whose copy must suffice to replay them"
-        ),
     ] = {}
     steps: Annotated[
         tuple[Step, ...],

@@ -73,8 +73,6 @@ class _Review:
             name: {field["name"]: field for field in each["fields"]}
             for name, each in self._types.items()
         }
-        private = bundle.manifest.get("private", ())
-        self._private = {(of, field) for of, field, tier, _ in private if tier == "auditor"}
         self._names = {str(name) for name in self._types} | {
             name for fields in self._fields.values() for name in fields
         }
@@ -165,8 +163,6 @@ class _Review:
         """Why fewer may see a place, whatever is in it."""
         fields = self._fields.get(of, {})
         field = max((name for name in fields if path.startswith(name)), key=len, default=path)
-        if {(of, field), (of, "")} & self._private:
-            return Why.EXCLUDED
         found = self._settings.why(of, field)
         rest = (self._settings.of_name(name) for name in _WORD.findall(path[len(field) :]))
         return found or next(filter(None, rest), None)
@@ -270,7 +266,7 @@ class _Review:
 
     def _is_about(self, of: str) -> bool:
         """Whether a number or a time of the type is personal or secret."""
-        return (of, "") in self._private or any(
+        return any(
             field["kind"] != "text" and self._why(of, name) is not None
             for name, field in self._fields.get(of, {}).items()
         )

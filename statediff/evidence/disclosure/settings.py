@@ -8,10 +8,11 @@ name says that it is about a person or holds a secret.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -46,6 +47,13 @@ class DisclosureDocument(Part):
     shown: Places = ()
     personal: Places = ()
     secret: Places = ()
+    replayable: Annotated[
+        dict[Literal["MATCH", "DIVERGE", "INCONCLUSIVE"], Literal["reviewer", "auditor"]],
+        Field(
+            default_factory=dict,
+            description="a mapping of verdicts to the tier whose copy must suffice to replay",
+        ),
+    ]
 
 
 _PERSONAL: Final = re.compile(
@@ -69,6 +77,8 @@ class Settings:
     shown: frozenset[str] = frozenset()
     personal: frozenset[str] = frozenset()
     secret: frozenset[str] = frozenset()
+    replayable: Mapping[Any, str] = field(default_factory=dict, compare=False)
+    """Verdict → the tier whose copy must suffice to replay it; `sign` refuses to break that."""
     names: dict[str, Why | None] = field(default_factory=dict, compare=False, repr=False)
     """What names say by themselves, as far as it was asked."""
 
@@ -103,7 +113,7 @@ def settings_of(document: Any) -> Settings:
     shown, personal, secret = (
         frozenset(document.get(name, ())) for name in ("shown", "personal", "secret")
     )
-    return Settings(shown, personal, secret)
+    return Settings(shown, personal, secret, dict(document.get("replayable", {})))
 
 
 def read_settings(path: Path | None) -> Settings:

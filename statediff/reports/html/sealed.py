@@ -164,7 +164,7 @@ def _counterexample(at: Mapping[str, Json], recorded: Json | None) -> Counterexa
     """The finding in words; what its clause asks is known where the contract is disclosed too."""
     if recorded is None:
         return None
-    asked = recorded.get("asked") or clause_sentence(files_of_copy(at), str(recorded["clause"]))
+    asked = clause_sentence(files_of_copy(at), str(recorded["clause"]))
     found = worded_finding(recorded, asked)
     witness = found["witness"]
     return Counterexample(
