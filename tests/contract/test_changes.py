@@ -28,7 +28,6 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[Change, ...]:
     ("old", "new", "where", "touches"),
     [
         ({"owner": "me"}, {"owner": "you"}, "owner", PRESENTATION),
-        ({"rubric": {"tone": "kind"}}, {"rubric": {"tone": "dry"}}, "rubric.tone", PRESENTATION),
         ({"frame": {"open": "a"}}, {"frame": {"open": "b"}}, "frame.open", PRESENTATION),
         ({"frame": "closed"}, {"frame": {"open": "b"}}, "frame", SEMANTICS),
         ({"intent": "a"}, {"intent": "b"}, "intent", SEMANTICS),

@@ -39,7 +39,6 @@ BESIDE_CLAUSES = {
         "identify",
         "evidence",
     ),
-    "rubric",
 }
 ELSEWHERE = {JudgedAs.ALTERNATIVES}
 """An explanation shows these among the right outcomes."""

@@ -114,7 +114,7 @@ def compare_contracts(
         is_said = path[-1] in ("because", "id") and not is_named
         if path[0] == "libraries":
             return Touches.PRESENTATION  # what their clauses say is compared where it is used
-        if is_said or path in (("owner",), ("frame", "open")) or path[0] == "rubric":
+        if is_said or path in (("owner",), ("frame", "open")):
             return Touches.PRESENTATION
         if path == ("intent",) and not told_by_intent:
             return Touches.PRESENTATION
