@@ -33,6 +33,8 @@ def another_run(reference: Reference, run: Run) -> Reference:
             new = _anew(inferred, entity, name, value)
             if new is not None:
                 chosen.setdefault(delta.type, {}).setdefault(delta.key, {})[name] = new
+    if not all(map(reference.is_editable, chosen)):
+        return reference  # too large to be written again
     changes: dict[str, Change] = {
         name: partial(_rewrite, run.schema.by_name[name], new) for name, new in chosen.items()
     }
