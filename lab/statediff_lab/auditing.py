@@ -20,7 +20,6 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final
 
-from statediff.contract.authoring.drafting import draft_contract
 from statediff.contract.file import ContractFile, load_contract, parse_contract
 from statediff.errors import InputError, StatediffError, UsageError
 from statediff.kernel import TrialFacts
@@ -44,6 +43,7 @@ from statediff.workspace.inputs import (
     distinct_states,
     one_capture,
     refinements,
+    unrefined,
 )
 from statediff_lab.audit import files
 from statediff_lab.audit.folders import Unwritable
@@ -309,11 +309,12 @@ def right_run(task: FileTask) -> tuple[Reference, str, Refinements]:
         pair = capture_pair(before, after, refined)
     else:
         name = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
-        schema_text = drafts.schema_text_of(before, name, after)
+        read = drafts.runs_of_states(before, after)
+        drafted = drafts.draft(f"audit/{name}", read, lambda: one_capture(before, unrefined))
+        schema_text = drafted.schema_text
         refined = drafts.refinements_of(schema_text)
         pair = capture_pair(before, after, refined)
-        text = draft_contract(f"audit/{name}", drafts.seen_between(*pair))
-        file = parse_contract(text.encode(), "the draft")
+        file = parse_contract(drafted.draft.text.encode(), "the draft")
     answer = answer_from(task.answer, file.content.answer.form)
     return _reference(task.name, file, *pair, answer), schema_text, refined
 
