@@ -17,6 +17,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "chat": ("synapse", "chat"),
     "cloud": ("aws", "cloud"),
     "erp": ("tryton", "erp"),
+    "gate": ("gate", "hold", "approve", "undo"),
     "lab": ("lab",),
     "git": ("git", "git-checkout", "git-http", "git-tests", "repo"),
     "mail": ("smtp", "mail", "mailbox", "calendars"),
