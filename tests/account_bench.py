@@ -19,7 +19,7 @@ from statediff.kernel import judgement_of
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Judgement, Verdict
-from statediff.workspace.drafts import seen_between
+from statediff.workspace.drafts import Examples, SeenRun, seen_in
 
 
 def _now() -> datetime:
@@ -50,10 +50,11 @@ class Account:
     def drafted(self, before: Capture, right: str | None = None) -> str:
         """A fresh draft: of the state alone, or of a right run, which is then undone."""
         if right is None:
-            return draft_contract("t/case", seen_between(before, None))
+            return draft_contract("t/case", seen_in(Examples(), None, before)).text
         assert self.act(right) is None
         after = take([self.source], MemoryChunks(), _now, before, "after")
-        text = draft_contract("t/case", seen_between(before, after))
+        seen = Examples(right=(SeenRun(before, after),))
+        text = draft_contract("t/case", seen_in(seen, None, None)).text
         self.renew()
         return text
 

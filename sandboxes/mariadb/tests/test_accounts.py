@@ -31,7 +31,8 @@ CREATE SEQUENCE tickets;
 CREATE FUNCTION twice(n int) RETURNS int DETERMINISTIC RETURN n * 2;
 CREATE PROCEDURE tidy() DELETE FROM note WHERE body = 'never';
 CREATE TRIGGER loud BEFORE INSERT ON customer FOR EACH ROW SET NEW.name = upper(NEW.name);
-CREATE EVENT later ON SCHEDULE EVERY 9 DAY STARTS '2030-01-01' DO DELETE FROM note WHERE body = 'never';
+CREATE EVENT later ON SCHEDULE EVERY 9 DAY STARTS '2030-01-01'
+  DO DELETE FROM note WHERE body = 'never';
 INSERT INTO customer (name, email) VALUES ('ann', 'a@x'), ('bob', 'b@x');
 INSERT INTO invoice (customer, qty, price) VALUES (1, 2, 5), (2, 1, 7);
 INSERT INTO note (body, at) VALUES ('first', '2020-01-01'), ('second', '2020-01-02')
@@ -176,7 +177,8 @@ class Server:
         self._say(
             f"DROP DATABASE IF EXISTS work; DROP USER IF EXISTS backdoor@'%', {names}; "
             "DROP ROLE IF EXISTS mighty; SET GLOBAL max_connections = DEFAULT; "
-            f"SET GLOBAL event_scheduler = OFF; CREATE DATABASE work CHARACTER SET utf8mb4; CREATE USER {names}"
+            "SET GLOBAL event_scheduler = OFF; CREATE DATABASE work CHARACTER SET utf8mb4; "
+            f"CREATE USER {names}"
         )
         assert self.run("root", BASE.replace(";\n", "; ")) is None
         self._say("; ".join(GRANTS.strip().splitlines()))

@@ -337,11 +337,6 @@ _ALL: Final = (
             "name a source of the sandbox",
         ),
         (
-            "not-replayable",
-            "a copy must suffice that does not show what some source delivers, or a field",
-            "write `disclose: reviewer` for the source or field, or ask for the auditor's copy",
-        ),
-        (
             "opaque-comparison",
             "a rule of `canonicalize` leaves of the field only whether it has a value",
             "drop the rule, or compare with null",

@@ -1,8 +1,7 @@
 """A recorded judgement with its sentences, as reports and `--json` show it.
 
 Bundles hold explanations and no English. Here each finding gets its sentence, its causes and its
-comparisons in words, and each clause the sentence of its contract. A bundle of kernel 6 or older
-holds sentences already; they stay as they are.
+comparisons in words, and each clause the sentence of its contract.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ def worded_judgement(bundle: Bundle) -> Json:
     judged = bundle.document("judgement.json")
     names = natural_names(bundle)
     judged = named(judged, names) if names else judged
-    asked = _asked(bundle.files) if _needs_words(judged) else {}
+    asked = _asked(bundle.files)
     hidden = {entry["delta"]["id"]: entry["delta"] for entry in judged["hidden"]}
     whose = origins_in(bundle)
     return {
         **judged,
         "clauses": [
-            {"sentence": asked.get(c["clause"], c["clause"]), **c} for c in judged["clauses"]
+            {**c, "sentence": asked.get(c["clause"], c["clause"])} for c in judged["clauses"]
         ],
         "findings": [
             {
@@ -57,8 +56,6 @@ def worded_judgement(bundle: Bundle) -> Json:
 
 def worded_finding(finding: Json, asked: str) -> Json:
     """A finding as a bundle holds it, worded; `asked` is the sentence of its clause."""
-    if "explanation" not in finding:
-        return finding
     explanation, witness = finding["explanation"], finding["witness"]
     is_clause = explanation["is"] == Reason.AS_ASKED and asked
     worded = {
@@ -132,10 +129,6 @@ def _entity(row: Json) -> Json:
 def clause_sentence(files: Mapping[str, bytes], clause: str) -> str:
     """What a clause asks; nothing where the contract or the schema is not among the files."""
     return _asked(files).get(clause, "")
-
-
-def _needs_words(judged: Json) -> bool:
-    return not all("sentence" in clause for clause in judged["clauses"])
 
 
 def _asked(files: Mapping[str, bytes]) -> Mapping[str, str]:
