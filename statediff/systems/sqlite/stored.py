@@ -33,7 +33,9 @@ from statediff.model.batches import Row
 from statediff.model.instants import NO_FORM, form_of_texts, has_offset
 from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
 from statediff.model.state import Table
+from statediff.model.values import Key
 from statediff.systems.base.rows import Convert, converter
+from statediff.systems.relational.meaning import means_the_same
 from statediff.systems.relational.schema import quoted
 from statediff.systems.sqlite.catalogue import DECIMALS, Catalogue, TableEntry, folded
 
@@ -113,22 +115,44 @@ _KINDS: Final = frozenset({"INDEX", "TABLE", "TRIGGER", "VIEW"})
 
 
 def as_before(rows: Iterable[Row], before: Table | None) -> list[Row]:
-    """The schema objects; a definition with other quotes around names of tables is as before."""
-    if before is None or before.type.key != ("name",):
+    """The schema objects; what is only spelled in another way is as before."""
+    if before is None or before.type.key not in (("name",), ("table", "name")):
         return list(rows)
+    earlier = _described_by(before)
     found: list[Row] = []
     for row in rows:
-        new = row.get("definition")
-        known = before.row((str(row["name"]),)) if _is_quoted(new) else None
-        old = None if known is None else known.get("definition")
-        is_alike = isinstance(new, str) and isinstance(old, str) and old != new
-        is_alike = is_alike and unquoted(str(old)) == unquoted(str(new))
-        found.append({**row, "definition": old} if is_alike else row)
+        known = earlier.get(tuple(str(row[name]) for name in before.type.key))
+        spelled = {} if known is None else dict(_spelled(row, known))
+        found.append({**row, **spelled} if spelled else row)
     return found
 
 
-def _is_quoted(definition: object) -> bool:
-    return isinstance(definition, str) and '"' in definition
+_EARLIER: Final[dict[tuple[str, ...], dict[Key, Row]]] = {}
+"""What tables of the catalogue say, by the digests of their chunks: all trials have one before."""
+_MOST: Final = 64
+
+
+def _described_by(before: Table) -> dict[Key, Row]:
+    place = before.type.name, *(chunk.digest for chunk in before.chunks)
+    if place not in _EARLIER:
+        if len(_EARLIER) >= _MOST:
+            _EARLIER.clear()
+        _EARLIER[place] = dict(before.rows())
+    return _EARLIER[place]
+
+
+def _spelled(row: Row, known: Row) -> Iterator[tuple[str, Any]]:
+    """What of the row is as before but for its spelling."""
+    for name in ("definition", "declared_type"):
+        new, old = row.get(name), known.get(name)
+        if not isinstance(new, str) or not isinstance(old, str) or new == old:
+            continue
+        if name == "declared_type":
+            is_alike = new.upper() == old.upper()
+        else:
+            is_alike = unquoted(old) == unquoted(new) or means_the_same(old, new, "sqlite")
+        if is_alike:
+            yield name, old
 
 
 def unquoted(definition: str) -> str:
