@@ -15,6 +15,10 @@ _WORD: Final = re.compile(
     r"""|(?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])|(?P<word>[\w$]+)|(?P<other>.)""",
     re.DOTALL,
 )
+COVERED: Final = re.compile(
+    r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|$)""", re.DOTALL
+)
+"""Texts, quoted names and comments: no word in them is one of the language."""
 _SAYING_NOTHING: Final = frozenset({"(", ")", "generated", "always", "asc"})
 _LONGEST: Final = 20_000
 """Characters of a definition that is parsed; a longer one is compared word by word."""
@@ -24,7 +28,7 @@ def means_the_same(one: str, other: str, dialect: str) -> bool:
     """Whether nothing but the spelling of the two definitions differs."""
     if one == other:
         return True
-    forms = _words(one), _words(other)
+    forms = words(one), words(other)
     if forms[0] == forms[1]:
         return True
     # The parser may leave out what it does not know: so the words have to be the same, too.
@@ -35,7 +39,7 @@ def means_the_same(one: str, other: str, dialect: str) -> bool:
     return trees[0] is not None and trees[0] == trees[1]
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words(text: str) -> tuple[str, ...]:
     """The words that say something: names without quotes, all else in one case."""
     found = []
     for match in _WORD.finditer(text):

@@ -25,10 +25,18 @@ from statediff.model.schema import (
     Schema,
 )
 from statediff.systems.base.rows import source_schema
+from statediff.systems.relational.meaning import COVERED
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.ties import action
-from statediff.systems.sqlite.object_types import OBJECT_TYPES, SEQUENCES, STATISTICS
-from statediff.systems.sqlite.ties import Reference, checks_of, reads_of, references_of, unique_of
+from statediff.systems.sqlite.object_types import CATALOGUED, OBJECT_TYPES, SEQUENCES, STATISTICS
+from statediff.systems.sqlite.ties import (
+    Reference,
+    checks_of,
+    constraints_of,
+    reads_of,
+    references_of,
+    unique_of,
+)
 
 _NO_STATE: Final = {
     module: f"its rows {what}, which are captured"
@@ -74,9 +82,6 @@ _KINDS: Final = {
 _JSON_VALID: Final = re.compile(
     r"""json_valid\s*\(\s*("(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\w+)\s*[,)]""", re.IGNORECASE
 )
-_QUOTED: Final = re.compile(
-    r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|$)""", re.DOTALL
-)
 _COUNTED: Final = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
 _PARSED: Final = frozenset(
     {Kind.BOOL, Kind.DECIMAL, Kind.JSON, Kind.DATE, Kind.LOCAL_TIMESTAMP, Kind.TIMESTAMP}
@@ -114,6 +119,8 @@ class TableEntry:
     """All foreign keys."""
     unique: tuple[tuple[str, ...], ...] = ()
     checks: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    """All that it asks of its rows, in words."""
     reads: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Generated columns with those that they are computed from, by folded names."""
     unreadable: str | None = None
@@ -186,9 +193,7 @@ def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = Non
     A table of which it says what the catalogue `known` of this database says is described alike.
     """
     tables: dict[str, TableEntry] = {}
-    objects: dict[str, list[Row]] = {
-        name: [] for name in ("db.table", "db.column", "db.index", "db.trigger", "db.view")
-    }
+    objects: dict[str, list[Row]] = {name: [] for name in CATALOGUED}
     every = _lines(connection)
     lines: dict[str, list[tuple[Any, ...]]] = {}
     for line in every:
@@ -223,7 +228,7 @@ def _know_nodes(tables: dict[str, TableEntry], lines: Iterable[tuple[Any, ...]])
     """The tables that hold the nodes of R-trees say how long a cell is: 8 bytes, and 4 a side."""
     cells: dict[str, int] = {}
     for _, name, _, root, definition in lines:
-        text = "" if root or definition is None else _QUOTED.sub(" ", _text(definition))
+        text = "" if root or definition is None else COVERED.sub(" ", _text(definition))
         tree = _TREE.search(text)
         if tree is not None:
             columns = text[tree.end() : text.rfind(")")].split(",")
@@ -255,6 +260,8 @@ def _object_rows(line: tuple[Any, ...], table: TableEntry | None) -> Iterator[tu
             yield "db.table", {**entry, "kind": ("table" if root else "virtual") + oddly}
             for row in _column_rows(table):
                 yield "db.column", row
+            for each in table.constraints:
+                yield "db.constraint", {"table": name, "name": each}
         return
     if oddly:
         yield "db.table", {**entry, "kind": f"unknown: {kind}{oddly}"}
@@ -317,7 +324,7 @@ def _table(
 ) -> TableEntry:
     name = _text(raw_name)
     if is_virtual:
-        module = _MODULE.search(_QUOTED.sub(" ", definition))
+        module = _MODULE.search(COVERED.sub(" ", definition))
         why = None if module is None else _NO_STATE.get(folded(module[1]))
         return TableEntry(name, (), (), unreadable="a virtual table is not evaluated", outside=why)
     if not isinstance(raw_name, str):
@@ -348,15 +355,24 @@ def _table(
         (parts[0] for parts in keys.values() if len(parts) == 1), key=lambda part: part[:2]
     )
     unreadable = None if any(c.is_stored for c in columns) else "the table has no stored column"
-    plain = _QUOTED.sub(" ", definition)
+    plain = COVERED.sub(" ", definition)
+    foreign, unique = references_of(listed), unique_of(connection, name)
     made = [c.name for c in columns if c.hidden in (_VIRTUAL_COLUMN, _STORED_COLUMN)]
     return TableEntry(
         name,
         columns,
         tuple(single),
-        references_of(listed),
-        unique_of(connection, name),
+        foreign,
+        tuple(names for _, names in unique),
         checks_of(definition),
+        constraints_of(
+            definition,
+            [c.name for c in columns],
+            foreign,
+            [names for origin, names in unique if origin == "u"],
+            made,
+            folded,
+        ),
         tuple(reads_of(definition, made, [c.name for c in columns], folded).items()),
         unreadable,
         is_counted=bool(_COUNTED.search(plain)),

@@ -38,6 +38,9 @@ OBJECT_TYPES: Final = (
         ),
     ),
     EntityType(
+        "db.constraint", ("table", "name"), (_text_field("table", reference="db.table"), _NAME)
+    ),
+    EntityType(
         "db.grant",
         ("role", "object", "privilege"),
         (
@@ -115,3 +118,5 @@ OBJECT_TYPES: Final = (
 
 OWN_TABLES: Final = frozenset({SEQUENCES, *STATISTICS})
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
+CATALOGUED: Final = ("db.column", "db.constraint", "db.index", "db.table", "db.trigger", "db.view")
+"""The schema objects of which the catalogue's own lines tell."""

@@ -119,6 +119,8 @@ def as_before(rows: Iterable[Row], before: Table | None) -> list[Row]:
     if before is None or before.type.key not in (("name",), ("table", "name")):
         return list(rows)
     earlier = _described_by(before)
+    if before.type.name == "db.constraint":
+        return _constraints(list(rows), earlier)
     found: list[Row] = []
     for row in rows:
         known = earlier.get(tuple(str(row[name]) for name in before.type.key))
@@ -139,6 +141,33 @@ def _described_by(before: Table) -> dict[Key, Row]:
             _EARLIER.clear()
         _EARLIER[place] = dict(before.rows())
     return _EARLIER[place]
+
+
+def _constraints(rows: list[Row], earlier: Mapping[Key, Row]) -> list[Row]:
+    """Constraints by the words that they had before, where new ones mean the same."""
+    keys = {(str(row["table"]), str(row["name"])) for row in rows}
+    gone = [(str(r["table"]), str(r["name"])) for k, r in earlier.items() if k not in keys]
+    found = []
+    for row in rows:
+        table, name = str(row["table"]), str(row["name"])
+        same = None
+        if (table, name) not in earlier:
+            alike = (
+                each
+                for each in gone
+                if each[0] == table and each[1].split()[0] == name.split(maxsplit=1)[0]
+                if means_the_same(f"SELECT {_asked(each[1])}", f"SELECT {_asked(name)}", "sqlite")
+            )
+            same = next(alike, None)
+        if same is not None:
+            gone.remove(same)
+        found.append(row if same is None else {**row, "name": same[1]})
+    return found
+
+
+def _asked(name: str) -> str:
+    """The expression of a check, or of a generated column with that column."""
+    return name.partition(" ")[2] if name.startswith("check ") else name.replace(" ", "_", 1)
 
 
 def _spelled(row: Row, known: Row) -> Iterator[tuple[str, Any]]:

@@ -7,11 +7,13 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from statediff.systems.relational.meaning import COVERED, words
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.ties import closed
 from statediff.systems.sqlite.definitions import TOKEN, Uncertain, arguments_of
 
 _NAME: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|[\w$]+""")
+_OF_TABLE: Final = ("autoincrement", "without rowid", "strict", "primary key desc")
 _COMPUTED: Final = re.compile(r"\bAS\s*\(", re.IGNORECASE)
 
 
@@ -33,14 +35,7 @@ def reads_of(
         return {}
     names = {fold(name) for name in columns}
     reads: dict[str, tuple[str, ...]] = {}
-    try:
-        parts = arguments_of(re.split(r"\)\s*(?:WITHOUT|STRICT)\b", definition)[0] + ")")
-    except Uncertain:
-        try:
-            parts = arguments_of(definition[: definition.rindex(")") + 1])
-        except (Uncertain, ValueError):
-            return {}
-    for part in parts:
+    for part in _parts(definition):
         found = _COMPUTED.search(part)
         first = _NAME.search(part)
         if found is None or first is None:
@@ -65,16 +60,18 @@ def references_of(listed: Iterable[tuple[Any, ...]]) -> tuple[Reference, ...]:
     return tuple(sorted(found))
 
 
-def unique_of(connection: sqlite3.Connection, table: str) -> tuple[tuple[str, ...], ...]:
-    """The columns of which no two rows of the table have the same values."""
+def unique_of(
+    connection: sqlite3.Connection, table: str
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The columns of which no two rows have the same values, and by what: `u`, `pk`, `c`."""
     found = []
-    for _, name, is_unique, _, is_partial, *_ in connection.execute(
+    for _, name, is_unique, origin, is_partial, *_ in connection.execute(
         f"PRAGMA main.index_list({quoted(table)})"
     ).fetchall():
         if is_unique and not is_partial and isinstance(name, str):
             columns = connection.execute(f"PRAGMA main.index_info({quoted(name)})").fetchall()
             if all(isinstance(column, str) for _, _, column in columns):
-                found.append(tuple(column for _, _, column in columns))
+                found.append((str(origin), tuple(column for _, _, column in columns)))
     return tuple(sorted(found))
 
 
@@ -99,6 +96,57 @@ def checks_of(definition: str) -> tuple[str, ...]:
             current += " " if piece.startswith(("--", "/*")) else piece
         before = piece
     return tuple(found)
+
+
+def constraints_of(
+    definition: str,
+    columns: Collection[str],
+    foreign: Iterable[Reference],
+    unique: Iterable[tuple[str, ...]],
+    generated: Collection[str],
+    fold: Any,
+) -> tuple[str, ...]:
+    """What a table asks of its rows beside types, one text each: no two of them are the same."""
+    found = [f"check {' '.join(words(check))}" for check in checks_of(definition)]
+    found += [f"unique ({', '.join(map(fold, names))})" for names in unique]
+    for key in foreign:
+        own, other = (", ".join(map(fold, names)) for names in (key.columns, key.targets))
+        does = f"on delete {key.on_delete.lower()} on update {key.on_update.lower()}"
+        found.append(f"foreign key ({own}) references {fold(key.table)} ({other}) {does}")
+    plain = COVERED.sub(" ", definition)
+    found += [each for each in _OF_TABLE if f" {each} " in f" {' '.join(words(plain))} "]
+    names, made = {fold(name) for name in columns}, {fold(name) for name in generated}
+    for part in _parts(definition):
+        first = _NAME.search(part)
+        name = "" if first is None else fold(_plain(first[0]))
+        if name in names and (order := _collation(part)):
+            found.append(f"collate {name} {order}")
+        computed = _COMPUTED.search(part)
+        if name in made and computed is not None:
+            found.append(f"generated {name} {' '.join(words(part[computed.end() - 1 :]))}")
+    return tuple(dict.fromkeys(found))
+
+
+def _parts(definition: str) -> list[str]:
+    """What is between the commas of a CREATE TABLE."""
+    end = definition.rfind(")") + 1
+    for text in (re.split(r"\)\s*(?:WITHOUT|STRICT)\b", definition)[0] + ")", definition[:end]):
+        try:
+            return arguments_of(text)
+        except Uncertain:
+            continue
+    return []
+
+
+def _collation(part: str) -> str:
+    """The order of texts that a column is declared with; of its own definition alone."""
+    depth, outside = 0, ""
+    for match in TOKEN.finditer(part):
+        piece = match[0]
+        depth += (piece == "(") - (piece == ")")
+        outside += " " if depth or piece == ")" or piece.startswith(("'", "--", "/*")) else piece
+    found = re.search(r"\bCOLLATE\s+([\w$]+|\"[^\"]+\"|`[^`]+`|\[[^\]]+\])", outside, re.IGNORECASE)
+    return "" if found is None else _plain(found[1]).lower()
 
 
 def _plain(name: str) -> str:

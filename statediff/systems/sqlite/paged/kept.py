@@ -40,7 +40,7 @@ from statediff.systems.sqlite.catalogue import (
 )
 from statediff.systems.sqlite.copy import without_log
 from statediff.systems.sqlite.definitions import Uncertain
-from statediff.systems.sqlite.object_types import OBJECT_NAMES, OBJECT_TYPES
+from statediff.systems.sqlite.object_types import CATALOGUED, OBJECT_NAMES, OBJECT_TYPES
 from statediff.systems.sqlite.paged.btree import FILE_HEADER_BYTES, Tangled
 from statediff.systems.sqlite.paged.entries import (
     CATALOGUE,
@@ -72,8 +72,6 @@ _MOST_PAGES: Final = 64
 _NODES_KEPT: Final = 2000
 _SCHEMA_ROOT: Final = 1
 _NOT_TABLES: Final = OBJECT_NAMES - {each.name for each in OBJECT_TYPES if each.table}
-_LISTED: Final = ("db.column", "db.index", "db.table", "db.trigger", "db.view")
-"""The schema objects of which the catalogue's own lines tell."""
 _UNTOLD: Final = (Uncertain, Tangled, sqlite3.Error, IndexError, struct.error)
 """Pages do not tell what they hold."""
 
@@ -253,7 +251,7 @@ class KeptPages:
             for name in known.lines.keys() | catalogue.lines.keys()
             if known.lines.get(name) != catalogue.lines.get(name)
         )
-        for name in _LISTED:
+        for name in CATALOGUED:
             table = self.state.tables.get(name)
             if table is None or not table.enumeration.is_complete:
                 continue

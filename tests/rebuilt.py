@@ -1,0 +1,34 @@
+"""One table in three engines: what says the same in other words, and what is lost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from statediff.capture.source import Source
+from statediff.capture.take import take
+from statediff.contract.file import parse_contract
+from statediff.kernel import judgement_of
+from statediff.model.readings import Capture
+from statediff.model.state import MemoryChunks
+from statediff.model.verdict import Verdict
+
+MAY_CHANGE = """\
+contract: t/rebuilt
+version: 1.0.0
+owner: desk
+intent: The text that defines a table may change, and nothing that it asks of rows.
+noop: true
+forbid: [{id: roles, delete: db.role}]
+allow: [{id: text, update: db.table, fields: [definition]}]
+"""
+
+
+def read(source: Source, like: Capture | None) -> Capture:
+    """The source now; `like` is what it was before."""
+    moment = "before" if like is None else "after"
+    return take([source], MemoryChunks(), lambda: datetime.now(UTC), like, moment)
+
+
+def verdict(before: Capture, after: Capture) -> Verdict:
+    """Where a definition may change, whether anything else did."""
+    return judgement_of(parse_contract(MAY_CHANGE.encode(), "c.yaml"), before, after).verdict
