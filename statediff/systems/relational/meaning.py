@@ -1,8 +1,7 @@
 """Whether two definitions of SQL mean the same, however they are written.
 
-Spaces, comments, the case of words, quotes around names and parentheses that order nothing are
-spelling. What `sqlglot` does not parse is compared word by word. Names keep their case inside
-quotes: there a database may take what is no name for a text.
+Spaces, comments, the case of words, quotes around what can only be a name, and parentheses that
+order nothing are spelling. What `sqlglot` does not parse is compared word by word.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def means_the_same(one: str, other: str, dialect: str) -> bool:
     if forms[0] == forms[1]:
         return True
     # The parser may leave out what it does not know: so the words have to be the same, too.
-    rest = [[word for word in form if word not in _SAYING_NOTHING] for form in forms]
+    rest = [[w.strip('"') for w in form if w not in _SAYING_NOTHING] for form in forms]
     if rest[0] != rest[1] or max(len(one), len(other)) > _LONGEST:
         return False
     trees = _tree(one, dialect), _tree(other, dialect)
@@ -40,26 +39,33 @@ def means_the_same(one: str, other: str, dialect: str) -> bool:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words that say something: names without quotes, all else in one case."""
+    """The words that say something, in one case but for texts and names in double quotes."""
     found = []
     for match in _WORD.finditer(text):
         kind, word = match.lastgroup, match[0]
         if kind == "word":
             found.append(word.lower())
         elif kind == "name":
-            plain = word[1:-1].replace(word[-1] * 2, word[-1])
-            found.append(plain if re.fullmatch(r"[a-z_][a-z0-9_$]*", plain) else word)
+            found.append(_bare(word))
         elif kind != "skip":
             found.append(word)
     return tuple(found)
+
+
+def _bare(name: str) -> str:
+    """A name in brackets or backticks without them; a database may take `"x"` for a text."""
+    plain = name[1:-1]
+    is_plain = name[0] != '"' and re.fullmatch(r"[a-z_][a-z0-9_$]*", plain) is not None
+    return plain if is_plain else name
 
 
 def _tree(text: str, dialect: str) -> Any:
     """What the definition says, without what orders nothing; None where it is not understood."""
     import sqlglot  # noqa: PLC0415 - for a definition that changed, which few do
 
+    bare = _WORD.sub(lambda found: _bare(found[0]) if found["name"] else found[0], text)
     try:
-        tree = sqlglot.parse_one(text, read=dialect)
+        tree = sqlglot.parse_one(bare, read=dialect)
     except sqlglot.errors.SqlglotError:
         return None
     return None if tree.find(sqlglot.exp.Command) else tree.transform(_plain)
@@ -72,8 +78,10 @@ def _plain(node: Any) -> Any:
     if isinstance(node, exp.Paren):
         return _plain(node.this)
     if isinstance(node, exp.Identifier):
-        name = node.this if node.args.get("quoted") else node.this.lower()
-        return exp.Identifier(this=name)
+        is_quoted = bool(node.args.get("quoted"))
+        name = node.this if is_quoted else node.this.lower()
+        # In an expression, quotes may make a text of a name.
+        return exp.Identifier(this=name, quoted=is_quoted and isinstance(node.parent, exp.Column))
     if isinstance(node, exp.Ordered) and not node.args.get("desc"):
         return exp.Ordered(this=node.this, nulls_first=node.args.get("nulls_first"))
     return node

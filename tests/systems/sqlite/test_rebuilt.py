@@ -37,7 +37,7 @@ OF_ONE_MEANING = (
     ("UNIQUE (name, qty)", "unique(name,qty)"),
     ("DEFAULT 'x'", "DEFAULT ('x')"),
     ("ON t(qty)", "ON t (qty ASC)"),
-    ("INDEX i ON t(qty)", 'INDEX if not exists "i" on "t"("qty")'),
+    ("INDEX i ON t(qty)", 'INDEX if not exists "i" on "t"([qty])'),
     ("SELECT id, name FROM t WHERE qty > 1", "select id,name from t where qty>1"),
     ("SELECT id, name FROM t WHERE qty > 1", "SELECT id, name FROM t WHERE (qty > 1)"),
     ("VIEW v AS", 'VIEW IF NOT EXISTS "v" AS'),
