@@ -188,7 +188,7 @@ class EntityType:
     counter: str | None = None
     """The key of the `db.sequence` entity that holds the highest key ever inserted here."""
     counted: tuple[Counted, ...] = ()
-    """Fields whose numbers come from other counters, which lose some; see `model.causes`."""
+    """Fields whose numbers come from other counters, which lose some; see `clauses.causes`."""
     foreign: tuple[ForeignKey, ...] = ()
     """References by which a change of another row changes or removes rows of this type."""
     holds: Purpose | None = None
@@ -322,7 +322,7 @@ class Schema:
 
     @cached_property
     def tied(self) -> frozenset[str]:
-        """The types of which a change may follow from another one; see `model.causes`."""
+        """The types of which a change may follow from another one; see `clauses.causes`."""
         found = {
             t.name
             for t in self.types

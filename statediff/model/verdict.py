@@ -181,7 +181,7 @@ MAX_CALLS_SHOWN: Final = 50
 OF_COUNTERS: Final = "frame/counter"
 """What explains a counter that follows the rows: no clause of a contract."""
 OF_CATALOGUE: Final = "frame/catalogue"
-"""What explains a change that the database makes by itself after another one: `model.causes`."""
+"""What explains a change that the database makes after another one: `clauses.causes`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ Rows of the catalogue follow the moment, the server's functions that describe th
 is that of an end where the catalogue it rests on has the same rows as at that end; those of roles,
 grants, memberships, settings, schemas, databases and large objects are asked anew, as their
 functions look up nothing but names. Any other is unobserved, but for the objects whose plain fields
-(`postgres.plain`) are certainly other than before the run.
+(`postgres.fingerprints`) are certainly other than before the run.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from statediff.model.values import Unobserved
 from statediff.systems.relational.schema import Shelf, moved_rows
 from statediff.systems.relational.structure import STRUCTURE
 from statediff_postgres.catalogue import OBJECT_NAMES
+from statediff_postgres.fingerprints import PLAIN
 from statediff_postgres.past import (
     SILENT,
     VALUES_CHANGED,
@@ -42,7 +43,6 @@ from statediff_postgres.past import (
     Look,
     Snapshot,
 )
-from statediff_postgres.plain import PLAIN
 from statediff_postgres.queries import LISTINGS
 from statediff_postgres.session import Connection, cause_of
 from statediff_postgres.source import Scan

@@ -19,10 +19,10 @@ from statediff.contract.authoring.aligning import align
 from statediff.contract.authoring.inferring import Inferred, Run, common_formulas
 from statediff.contract.authoring.literals import path_key
 from statediff.contract.authoring.requiring import Clause, clauses, derivations
+from statediff.contract.clauses.causes import first_causes
 from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
-from statediff.model.causes import first_causes
 from statediff.model.delta import Op
 from statediff.model.instants import (
     NO_FORM,

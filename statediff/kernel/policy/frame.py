@@ -13,7 +13,7 @@ themselves are changes like any other. A forbid clause over `db.sequence` forbid
 the same.
 
 What a database does by itself after an explained change is explained with it, as far as its
-catalogue ties the two (`model.causes`).
+catalogue ties the two (`contract.clauses.causes`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.causes import following, times_of
 from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE
@@ -35,7 +36,6 @@ from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import JudgingContext, Match, doubt_causes, relevant, selects
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import change, first_change, witness_of_place
-from statediff.model.causes import following, times_of
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op, delta_id
 from statediff.model.explanation import PARTED, Cause, Reason, cause, is_by_agent

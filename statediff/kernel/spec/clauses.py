@@ -13,6 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final, NamedTuple
 
+from statediff.contract.clauses.causes import following, times_of
 from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Condition, Pattern
@@ -55,7 +56,6 @@ from statediff.kernel.spec.values import (
     likeness,
     without_undefined,
 )
-from statediff.model.causes import following, times_of
 from statediff.model.codes import FindingCode, Stage, Truth
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import PARTED

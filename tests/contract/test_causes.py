@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from statediff.contract.clauses.causes import Times, first_causes, following
 from statediff.contract.file import parse_contract
 from statediff.kernel import judgement_of
-from statediff.model.causes import Times, first_causes, following
 from statediff.model.codes import Truth
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.schema import Counted, Effect, EntityType, Field, ForeignKey, Kind, Schema
