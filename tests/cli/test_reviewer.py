@@ -144,3 +144,15 @@ def test_a_file_says_which_fields_are_shown_and_which_are_personal(
     assert told.count(MARK) == 1, "the status before"
     (sealed / "wrong.yaml").write_text("show: [case.status]\n")
     assert statediff(*made[:5], "wrong.yaml", "--out", "t.zip").code == 2
+
+
+def test_check_says_what_each_reader_would_learn(sealed: Path, statediff: Any) -> None:
+    explained = ("check", "c.yaml", "--explain", "--before", "a.json", "--schema", "schema.yaml")
+    told = " ".join(statediff(*explained).out.split())
+    assert "with the values of case.id" in told
+    assert "personal: person.phone, person.salary" in told
+    assert "person.note" in told
+    (sealed / "disclosure.yaml").write_text("shown: [person.note]\npersonal: [case.id]\n")
+    told = " ".join(statediff(*explained).out.split())
+    assert "person.note, and texts" in told
+    assert "personal: case.id, person.phone" in told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -247,8 +247,9 @@ def _explain(named: Sequence[str], states: States, english: Explaining, *, as_js
     """The one contract in English; `UsageError` where it is not one, or its types are not known."""
     from statediff.contract.authoring.explain import explain
     from statediff.contract.file import load_contract
+    from statediff.evidence.disclosure.settings import settings_beside
     from statediff.kernel import compile_contract, schema_of
-    from statediff.reports.contracts import RENDERERS
+    from statediff.reports.contracts import RENDERERS, copies_section
     from statediff.workspace.contracts import contract_path
     from statediff.workspace.folders import write_file
 
@@ -265,6 +266,8 @@ def _explain(named: Sequence[str], states: States, english: Explaining, *, as_js
             "--schema FILE"
         )
     words = explain(file.source, compile_contract(file, over).contract)
+    copies = copies_section(over, settings_beside(path))
+    words = replace(words, sections=(*words.sections, copies))
     text = RENDERERS[english.form.value](words)
     if english.out is not None:
         write_file(english.out, text.encode())
