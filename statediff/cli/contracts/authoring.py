@@ -267,8 +267,7 @@ def _explain(named: Sequence[str], states: States, english: Explaining, *, as_js
         )
     words = explain(file.source, compile_contract(file, over).contract)
     copies = copies_section(over, settings_beside(path))
-    words = replace(words, sections=(*words.sections, copies))
-    text = RENDERERS[english.form.value](words)
+    text = RENDERERS[english.form.value](replace(words, sections=(*words.sections, copies)))
     if english.out is not None:
         write_file(english.out, text.encode())
     if as_json:
@@ -284,6 +283,7 @@ def _explain(named: Sequence[str], states: States, english: Explaining, *, as_js
                     for section in words.sections
                     for line in section.lines
                 ],
+                "copies": {line.id: line.sentence for line in copies.lines},
             }
         )
     elif english.out is None:
