@@ -17,6 +17,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "chat": ("synapse",),
     "cloud": ("aws",),
     "erp": ("tryton",),
+    "gate": ("gate", "hold", "approve", "undo"),
     "lab": ("lab",),
     "git": ("git", "git-checkout", "git-http", "git-tests"),
     "mail": ("smtp", "mail", "mailbox", "calendars"),

@@ -18,7 +18,7 @@ MOST_DISTRIBUTIONS: Final = 27
 MOST_MODULES: Final = 400
 OF_ROOMS: Final = ("alembic", "docker", "h11", "httpx", "pandas", "pygit2", "roundup", "sqlalchemy")
 """What the core neither imports nor installs."""
-OFFLINE: Final = ("git", "office", "trackers", "lab", "hosts", "data")
+OFFLINE: Final = ("gate", "git", "office", "trackers", "lab", "hosts", "data")
 """Distributions whose first command needs no server of an extra."""
 
 

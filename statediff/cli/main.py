@@ -133,6 +133,7 @@ _SECTIONS: Final = {
     "Run agents": "retry record sandbox mcp mcp-proxy",
     "Write contracts": "fmt agree schema contract",
     "Look at verdicts": "open report export runs stats compare store",
+    "Stand before systems": "gate hold approve undo",
     "Keep evidence": "replay keygen sign verify attach redact raw expire log batch",
     "Test the evaluator": "metatest doctor lab",
 }
@@ -200,7 +201,7 @@ class _Sections(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except ParserError as error:
-            if args[0] in EXTRAS["lab"]:  # the one distribution that brings a group of commands
+            if args[0] in (*EXTRAS["lab"], *EXTRAS["gate"]):  # distributions that bring commands
                 told = str(error.message).rstrip(".")  # type: ignore[attr-defined]  # it has one
                 error.message = told + brought(args[0])  # type: ignore[attr-defined]  # as above
             raise

@@ -211,7 +211,12 @@ def delta_name(delta: Json) -> str:
 
 
 def delta_sides(delta: Json) -> tuple[str, str]:
-    """Both sides in words; the values as captured beside them where they differ."""
+    """Both sides in words; the values as captured beside them where they differ.
+
+    Of two sides that a rule makes equal, only what was captured.
+    """
+    if delta["before"] == delta["after"]:
+        delta = {**delta, "before": delta["raw_before"], "after": delta["raw_after"]}
     before, after = side_of(delta["before"]), side_of(delta["after"])
     if isinstance(before, Entity) or isinstance(after, Entity):
         words = side_words(before), side_words(after)

@@ -158,7 +158,8 @@ def _mark(truth: str) -> Text:
 def _results(results: Json) -> Text:
     line = Text()
     for name, title in _RESULTS.items():
-        found = results[name]
+        if (found := results[name]) is None:
+            continue  # no clause is about it
         line.append(" · " if line else "").append(f"{title}: ")
         line.append(_ENDS.get(found, said(found, 20)), STYLES.get(found, "dim"))
     return line
@@ -169,7 +170,6 @@ _ENDS: Final = {
     "MATCH": "holds",
     "DIVERGE": "fails",
     "INCONCLUSIVE": "unknown",
-    None: "not checked",
 }
 
 

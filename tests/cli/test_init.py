@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.contract.authoring.drafting import Seen, draft_contract, draft_schema, singular
+from statediff.contract.authoring.inferring import Run
 from statediff.contract.document.load import parse_document
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.model.delta import Delta, Op
@@ -245,6 +246,8 @@ def test_whatever_names_and_values_a_state_holds_the_draft_is_a_valid_one(
         for t in types
         for op in (Op.UPDATE, Op.DELETE)
     )
-    text = draft_contract("drafts/x", Seen(schema, ("db",), deltas))
+    empty = State(schema, {})
+    run = Run(schema, deltas, empty, State(schema, tables))
+    text = draft_contract("drafts/x", Seen(schema, ("db",), (run,))).text
     _, content = parse_document(text.encode(), "contract.yaml")
     assert content.reviewed is False

@@ -119,3 +119,14 @@ def test_beside_a_near_miss_the_headline_names_the_damage() -> None:
     said = trial_line(judged(body, Trace(), before, after).bundle)
     assert said.startswith("named: no item matches")
     assert said.endswith("; also item 2 and item 3 deleted: 2 changes")
+
+
+def test_of_sides_that_a_rule_makes_equal_the_headline_has_what_was_captured() -> None:
+    body = (
+        "canonicalize: [{use: opaque@1, on: [item.t], because: noise}]\n"
+        "forbid: [{id: kept, update: item}]\n"
+    )
+    before, after = {"item": [item(1, 1, "ada")]}, {"item": [item(1, 1, "bob")]}
+    bundle = judged(body, Trace(), before, after).bundle
+    assert trial_line(bundle) == 'kept: item 1 t "ada" → "bob"'
+    assert 'item 1 t  "ada" → "bob"  opaque@1 (noise)' in Judged(bundle).text()

@@ -41,10 +41,11 @@ TRUTHS: Final = {
     "FAILS": Sign("diverge", "✗", "fails"),
     "UNKNOWN": Sign("inconclusive", "?", "unknown"),
 }
+CALLS: Final = "Tool calls"
 RESULTS: Final = (
     ("outcome", "State", "the systems after the run"),
     ("task", "Answer", "what the agent said"),
-    ("tool", "Tool calls", "how the agent called its tools"),
+    ("tool", CALLS, "how the agent called its tools"),
 )
 STAGES: Final = (
     ("forbid", "Forbidden", "judged first: changes that nothing can excuse"),

@@ -36,6 +36,7 @@ def worded_judgement(bundle: Bundle) -> Json:
     names = natural_names(bundle)
     judged = named(judged, names) if names else judged
     asked = _asked(bundle.files)
+    hidden = {entry["delta"]["id"]: entry["delta"] for entry in judged["hidden"]}
     whose = origins_in(bundle)
     return {
         **judged,
@@ -44,7 +45,7 @@ def worded_judgement(bundle: Bundle) -> Json:
         ],
         "findings": [
             {
-                **worded_finding(f, asked.get(f["clause"], "")),
+                **worded_finding(_as_captured(f, hidden), asked.get(f["clause"], "")),
                 "component": component_of(f),
                 "origin": whose(f),
             }
@@ -71,6 +72,23 @@ def worded_finding(finding: Json, asked: str) -> Json:
     }
     del worded["explanation"]
     return worded
+
+
+def _as_captured(finding: Json, hidden: Mapping[str, Json]) -> Json:
+    """The finding, with what was captured of a first change whose sides a rule makes equal."""
+    explanation = finding.get("explanation", {})
+    first = explanation.get("first", {})
+    if first.get("is") != Reason.UPDATE or first["before"] != first["after"]:
+        return finding
+    about = (hidden[name] for name in finding["deltas"] if name in hidden)
+    delta = next((each for each in about if each["path"] == first["path"]), None)
+    if delta is None:
+        return finding
+    sides = {
+        side: Reason.VALUE(value=delta[f"raw_{side}"]["value"]).document()
+        for side in ("before", "after")
+    }
+    return {**finding, "explanation": {**explanation, "first": {**first, **sides}}}
 
 
 _BARE: Final = {Reason.WRITTEN, Reason.COMPARED, Reason.TEST}
