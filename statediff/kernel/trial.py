@@ -24,7 +24,7 @@ from statediff.evidence.canonical import write
 from statediff.evidence.disclosure.undisclosed import Shown, withheld
 from statediff.evidence.documents import delta_document, ending_document
 from statediff.evidence.pack import Decided, Heard, documents
-from statediff.evidence.package import NO_BUNDLE, UNDISCLOSED, Bundle, beside_contract, make
+from statediff.evidence.package import NO_BUNDLE, UNDISCLOSED, Bundle, make
 from statediff.evidence.roots import NO_SECRET, Roots
 from statediff.kernel.along import TO_COME, Whole, moments_of, touched
 from statediff.kernel.canonicalize.book import BoundRule
@@ -165,9 +165,9 @@ def _packed(
     other = shown.documents(as_shown(tried.judgement, shown))
     hidden = withheld(content, other, facts.id, facts.secret)
     if hidden is None:
-        return make(content, file.data, manifest, beside_contract(file))
+        return make(content, file.data, manifest)
     manifest[UNDISCLOSED], undisclosed = hidden
-    return make(content | other, file.data, manifest, beside_contract(file), undisclosed)
+    return make(content | other, file.data, manifest, undisclosed)
 
 
 def judgement_of(

@@ -146,6 +146,17 @@ def test_a_file_says_which_fields_are_shown_and_which_are_personal(
     assert statediff(*made[:5], "wrong.yaml", "--out", "t.zip").code == 2
 
 
+def test_check_refuses_what_sign_would(sealed: Path, statediff: Any) -> None:
+    checked = ("check", "c.yaml", "--before", "a.json", "--schema", "schema.yaml")
+    assert "disclosure" not in statediff(*checked).out
+    (sealed / "disclosure.yaml").write_text("replayable: {DIVERGE: reviewer}\n")
+    told = statediff(*checked)
+    assert (told.code, "not-replayable" in told.out) == (2, True)
+    (sealed / "disclosure.yaml").write_text("personal: [person.salery]\n")
+    told = statediff(*checked)
+    assert (told.code, "`person.salery` is no field" in told.out) == (2, True)
+
+
 def test_check_says_what_each_reader_would_learn(sealed: Path, statediff: Any) -> None:
     explained = ("check", "c.yaml", "--explain", "--before", "a.json", "--schema", "schema.yaml")
     told = " ".join(statediff(*explained).out.split())

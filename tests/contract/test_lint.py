@@ -115,7 +115,6 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "duplicate-key": (("identify: []", "owner: me"),),
     "key-not-text": (("cents: 3900", "1: 3900"),),
     "number": (("cents: 3900", "cents: .nan"),),
-    "library": (("- {id: no", "- {use: other.yaml#closed}\n  - {id: no"),),
     "flow-expression": (("delete: customer}", "delete: customer, where: f(it, 3) == 3}"),),
     "invalid": (("retry_safe: false", "retry_safe: maybe"),),
     "unknown-key": (("owner: billing", "ownr: billing"),),

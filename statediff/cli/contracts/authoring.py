@@ -216,7 +216,6 @@ def fmt(
     is left as it is.
     """
     from statediff.contract.authoring.formatting import format_contract
-    from statediff.contract.document.load import besides
     from statediff.contract.file import load_contract
     from statediff.workspace.contracts import contract_paths, is_released
     from statediff.workspace.folders import write_file
@@ -224,7 +223,7 @@ def fmt(
     done: list[dict[str, Any]] = []
     for path in contract_paths(contracts):
         file = load_contract(path)
-        new = format_contract(file.data, str(path), besides(path))
+        new = format_contract(file.data, str(path))
         state = "same" if new == file.data else "changed"
         if state == "changed" and is_released(path, file):
             state = "released"
@@ -295,24 +294,20 @@ class Document(StrEnum):
     """The documents with a published schema."""
 
     CONTRACT = "contract"
-    LIBRARY = "library"
     STATE = "state"
     SANDBOX = "sandbox"
     JUDGEMENT = "judgement"
 
 
 def schema(
-    document: Annotated[
-        Document, typer.Argument(metavar="contract|library|state|sandbox|judgement")
-    ],
+    document: Annotated[Document, typer.Argument(metavar="contract|state|sandbox|judgement")],
     as_json: Annotated[
         bool, typer.Option("--json", help="One line instead of an indented document.")
     ] = False,
 ) -> int:
-    """Print the JSON Schema of a contract, library, state schema file, sandbox or judgement."""
+    """Print the JSON Schema of a contract, state schema file, sandbox or judgement."""
     from statediff.contract.document.jsonschema import (
         contract_schema,
-        library_schema,
         sandbox_schema,
         state_schema_schema,
     )
@@ -320,7 +315,6 @@ def schema(
 
     schemas = {
         Document.CONTRACT: contract_schema,
-        Document.LIBRARY: library_schema,
         Document.STATE: state_schema_schema,
         Document.SANDBOX: sandbox_schema,
         Document.JUDGEMENT: judgement_schema,

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from statediff.evidence.counterexample import types_read
 from statediff.evidence.disclosure.settings import Settings, Why, settings_of
-from statediff.evidence.package import OPTIONAL, Bundle
+from statediff.evidence.package import Bundle
 from statediff.model.explanation import CAUSE_CODES, Reason
 
 Json = Any
@@ -80,14 +80,7 @@ class _Review:
     @cached_property
     def _said(self) -> str:
         """What the reviewer has of the contract, white space between its words alone."""
-        texts = [self._bundle.data("contract.yaml").decode("utf-8")]
-        texts += [
-            str(text)
-            for name in OPTIONAL
-            if name in self._bundle.files
-            for text in self._bundle.document(name).values()
-        ]
-        return " ".join("\n".join(texts).split())
+        return " ".join(self._bundle.data("contract.yaml").decode("utf-8").split())
 
     @cached_property
     def _words(self) -> frozenset[str]:
