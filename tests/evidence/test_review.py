@@ -15,7 +15,7 @@ from statediff.evidence.leaf_partition import Piece
 from statediff.evidence.seal import at_tier, opened, redact, reviewed, seal
 from statediff.reports.copies import decide_copy
 from tests.evidence.test_seal import KEY, NOON, SEED, TRUST, bundle
-from tests.judging import item, run
+from tests.judging import item, run, user
 
 
 def copy_of(made: Any, piece: Any) -> v.Verified:
@@ -96,3 +96,18 @@ def test_what_is_shown_is_decided_again_and_a_comparison_that_lies_is_disputed()
     assert told == "2 > 3 is said to be HOLDS and is FAILS"
     hidden = review(made, b"key", Settings(personal=frozenset({"item.n"})))
     assert decide_copy(reviewers(made, hidden)).withheld == 1
+
+
+def test_no_number_that_a_clause_compares_as_a_key_is_shown() -> None:
+    """The keys of rows are withheld where they are compared too; quantities are not."""
+    body = (
+        'forbid:\n  - {id: own, that: \'any(i.owner == u.id and u.role == "boss" and i.n > 7 '
+        "for i in after.item for u in after.user)'}\nallow: [{create: item}]\n"
+    )
+    before = {"user": [user(73645, role="boss")], "item": []}
+    made = run(body, before, {**before, "item": [item(5150, 9, owner=73645)]}).bundle
+    assert made.manifest["verdict"] == "DIVERGE"
+    text = json.dumps(review(made, b"key", Settings()))
+    assert "73645" not in text
+    assert "5150" not in text
+    assert '["int", "9"]' in text
