@@ -36,7 +36,6 @@ _PLACES: Final = {
     "library_of": "libraries",
     "lint": "linting",
     "modules_digest": "judging_modules",
-    "opened_to": "contracts",
     "prepare": "trial",
     "replay": "replaying",
     "require_kernel": "replaying",
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from statediff.kernel.contracts import Compiled as Compiled
     from statediff.kernel.contracts import compile_contract as compile_contract
     from statediff.kernel.contracts import contract_in as contract_in
-    from statediff.kernel.contracts import opened_to as opened_to
     from statediff.kernel.contracts import schema_of as schema_of
     from statediff.kernel.foreseen import binding_error as binding_error
     from statediff.kernel.judging_modules import modules_digest as modules_digest

@@ -12,12 +12,11 @@ from statediff.contract.binding.bound import Contract
 from statediff.contract.document.contract import Canonicalize, ContractDocument
 from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import ContractError
-from statediff.evidence.verify import TIERS
 from statediff.kernel.canonicalize.book import RuleBook
 from statediff.kernel.canonicalize.rules import rule_book
 from statediff.kernel.diff import Scope
 from statediff.kernel.resolve import IdentityRule, resolve
-from statediff.model.boundary import Boundary, RuleError, included, locate
+from statediff.model.boundary import Boundary, RuleError, included
 from statediff.model.delta import Diff
 from statediff.model.paths import Selection, may_meet, render, selects
 from statediff.model.readings import Capture
@@ -96,14 +95,6 @@ class _Case:
 def compile_contract(file: ContractFile, schema: Schema) -> Compiled:
     """The contract over a schema. `ContractError` with every problem found in one stage."""
     return _compiled(_Case(file.digest, file.source.file, schema, file))
-
-
-def opened_to(file: ContractFile, schema: Schema, source: str) -> str:
-    """The tier that sees all of a source: what the contract excludes is for auditors alone."""
-    types = {name for each, names in schema.sources if each == source for name in names}
-    excluded = {locate(schema, each.what, 0)[0].name for each in file.content.exclude}
-    rule = file.content.evidence.get(source)
-    return TIERS[-1] if rule is None or types & excluded else rule.disclose
 
 
 @lru_cache(maxsize=64)  # the trials of a task share both

@@ -229,8 +229,7 @@ def _wrong_disclosure(path: Path, file: ContractFile, schema: Schema | None) -> 
     """What `sign` would refuse of the disclosure file beside, and names in it that mean nothing."""
     from statediff.contract.lint.catalogue import CATALOGUE
     from statediff.evidence.disclosure.settings import FILE as DISCLOSURE
-    from statediff.evidence.disclosure.settings import settings_beside
-    from statediff.kernel import opened_to
+    from statediff.evidence.disclosure.settings import opened_to, settings_beside
 
     settings = settings_beside(path)
     if schema is None:
