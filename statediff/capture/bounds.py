@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import add, gt
 from typing import Final
 
 import blake3
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statediff.model.batches import TAGGED, Row, batch_rows, encode_rows, form_of
-from statediff.model.columns import table_changes
+from statediff.model.columns import volumes
 from statediff.model.explanation import BY_AGENT
 from statediff.model.readings import Capture, History
 from statediff.model.schema import Kind
@@ -207,11 +208,11 @@ def _are_few(before: Table, after: Table, bounds: Bounds) -> bool:
     )
     if any(map(_may_hold_nan, batches)):
         return False  # row by row, such a cell counts as changed
-    key_bytes = size = 0
-    for number, change in enumerate(table_changes(before, after), start=1):
-        key_bytes += sum(map(_size, change.key))
-        size += sum(_size(cell) for row in change[1:] if row for cell in row.values())
-        if number > bounds.rows or key_bytes > bounds.key_bytes or size > bounds.bytes:
+    most = (bounds.rows, bounds.key_bytes, bounds.bytes)
+    found = (0, 0, 0)
+    for volume in volumes(before, after):
+        found = tuple(map(add, found, volume))
+        if any(map(gt, found, most)):
             return False
     return True
 

@@ -158,6 +158,14 @@ class EvalContext:
     """How the run ended; None where nobody knows."""
     timeline: Timeline | None = None
     """When it began and ended; None where nobody knows."""
+    is_strict: bool = False
+    """What nobody can read of what the run wrote is undefined, and not unknown."""
+
+    def strict(self) -> EvalContext:
+        """The same world, in which that is undefined."""
+        walks = self.walks.setdefault("strict", {})
+        trail = None if self.trail is None else Trail()
+        return replace(self, trail=trail, walks=walks, is_strict=True)
 
     def apart(self) -> EvalContext:
         """The same world; a trail, where there is one, is another."""
