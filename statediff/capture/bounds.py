@@ -35,6 +35,7 @@ from statediff.model.state import (
     Enumeration,
     LayeredChunks,
     MemoryChunks,
+    Origin,
     State,
     Table,
     build_table,
@@ -132,7 +133,8 @@ def bound_states(before: State, after: State, bounds: Bounds) -> tuple[State, St
             continue
         if first is None:  # the run made the type: every row of it is new
             first = build_table(last.type, (), MemoryChunks(), like=last)
-        if not _are_known_few(first, last, bounds) and not _is_within(first, last, bounds):
+        is_known = last.origin is not None and _are_known_few(first, last, last.origin, bounds)
+        if not is_known and not _is_within(first, last, bounds):
             wide.append((name, first, last))
     if not wide:
         return before, after
@@ -157,10 +159,9 @@ def _pairs(before: Table, after: Table) -> Iterator[tuple[ChunkRef, ChunkRef]]:
     return zip(before.chunks, after.chunks, strict=True)
 
 
-def _are_known_few(before: Table, after: Table, bounds: Bounds) -> bool:
+def _are_known_few(before: Table, after: Table, origin: Origin, bounds: Bounds) -> bool:
     """Whether the rows are within the bounds by what is known of how the table was made."""
-    origin = after.origin
-    if origin is None or not origin.leads(before, after):
+    if not origin.leads(before, after):
         return False
     if sum(before.chunks[at].rows for at in origin.touched) + len(origin.changes) > bounds.rows:
         return False

@@ -107,12 +107,16 @@ class Draw:
 
     chance: random.Random
     variables: int = 0
+    unseen: float = 0.13
+    """The share of cells that nobody has seen, of states that have any."""
+    unread: float = 0.05
+    """The share of texts of which the digest alone is known."""
 
     def cell(self, spec: Field, odd: bool) -> Observed:
         drawn = self.chance.random()
-        if odd and drawn < 0.13:
+        if odd and drawn < self.unseen:
             return Unobserved("not seen")
-        if odd and drawn < 0.25 and spec.kind is Kind.TEXT:
+        if odd and drawn < self.unseen + self.unread and spec.kind is Kind.TEXT:
             return Digested.of(self.chance.choice(VALUES[spec.name]))
         if spec.is_nullable and drawn < 0.35:
             return None
@@ -359,7 +363,8 @@ def tried(number: int, seed: int) -> Figures:
     draw, figures = Draw(random.Random(seed)), Figures()
     while figures.expressions < number:
         odd = draw.chance.random() < 0.6
-        gaps = [e.name for e in TYPES if odd and draw.chance.random() < 0.3]
+        draw.unseen, draw.unread = draw.chance.choice(((0.0, 0.5), (0.13, 0.05)))
+        gaps = [e.name for e in TYPES if odd and draw.chance.random() < 2 * draw.unseen]
         pair = draw.pair(odd)
         sides = Sides.of(pair, gaps, UNCLEAR if odd else ANSWERED)
         others = [
