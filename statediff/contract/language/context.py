@@ -38,7 +38,7 @@ def either(may_be_undefined: bool) -> int:
     return TRUE | FALSE | UNDEFINED if may_be_undefined else TRUE | FALSE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EntityRef:
     """An entity in hand: where it was read and its row. `row` None means its fields are unknown."""
 

@@ -62,7 +62,7 @@ _number: Final = attrgetter("number")
 Made = TypeVar("Made")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Match:
     """How a pattern meets a change: the outcomes of its conditions, and what was seen."""
 
@@ -153,7 +153,7 @@ _CROWD_OF: Final = {
 _ALSO: Final = {Op.LINK: "created", Op.UNLINK: "deleted"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Seen:
     """A change as it was looked up, and what that looked at."""
 

@@ -77,7 +77,7 @@ COME: Final = (Op.CREATE, Op.LINK)
 GONE: Final = (Op.DELETE, Op.UNLINK)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Change:
     """All deltas of one entity with one operation: what a pattern matches or not."""
 
