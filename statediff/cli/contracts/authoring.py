@@ -105,7 +105,7 @@ def check(
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code review tools.")
     ] = False,
 ) -> int:
-    """Check contracts: what is invalid, and what lets through too much; explain one in English.
+    """Check contracts: what is invalid, and what lets through too much.
 
     Names and types are checked over a state: --before, or else the base state of the contract's
     sandbox. With --schema alone, nothing is looked up in a state. Ends with 2 if anything is an
