@@ -25,6 +25,7 @@ from statediff.meta.another import another_run
 from statediff.meta.proposals import proposals, proven
 from statediff.meta.reference import Reference
 from statediff.model.readings import Capture, Timeline
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
 from statediff.model.state import Coverage, State
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import printable
@@ -210,12 +211,17 @@ def _run(seen: SeenRun) -> Run:
 
 
 def _unseen(*captures: Capture) -> dict[str, str]:
-    """Each type of which some capture saw nothing, and why: no run can be decided by it."""
+    """Each type by which no run can be decided, and why.
+
+    Some capture saw nothing of it; or of schema objects, which an account may see in part, not all.
+    """
     found: dict[str, str] = {}
     for part in (part for capture in captures for part in capture.parts):
         for name, table in part.state.tables.items():
-            if table.enumeration.coverage is Coverage.UNOBSERVED:
-                found.setdefault(name, printable(table.enumeration.cause or "unread")[:200])
+            listed = table.enumeration
+            is_partial = name.startswith(SCHEMA_OBJECT_PREFIXES) and not listed.is_complete
+            if is_partial or listed.coverage is Coverage.UNOBSERVED:
+                found.setdefault(name, printable(listed.cause or "unread")[:200])
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from statediff.contract.authoring.inferring import Inferred, random_form
 from statediff.model.delta import Delta, Entity, Op
-from statediff.model.schema import EntityType
+from statediff.model.schema import COUNTERS, EntityType
 from statediff.model.values import Key, Observed, key_order
 
 COME: Final = (Op.CREATE, Op.LINK)
@@ -76,8 +76,20 @@ class Change:
 def align(
     right: Sequence[Inferred], idle: Sequence[Inferred] = (), kept: Iterable[tuple[str, str]] = ()
 ) -> Iterator[Change]:
-    """Every change of the right runs, and of the idle ones; but those of `kept` fields."""
-    aside = frozenset(kept)
+    """Every change of the right runs, and of the idle ones; but those of `kept` fields.
+
+    Counters follow the rows, and are incidental wherever something else is common.
+    """
+    found = list(_aligned(right, idle, frozenset(kept)))
+    is_all = all(change.type == COUNTERS for change in found if change.is_common)
+    for change in found:
+        is_counter = change.type == COUNTERS and change.op is Op.UPDATE and not is_all
+        yield replace(change, is_common=False) if is_counter else change
+
+
+def _aligned(
+    right: Sequence[Inferred], idle: Sequence[Inferred], aside: frozenset[tuple[str, str]]
+) -> Iterator[Change]:
     runs, looks = ([_members(of, aside) for of in each] for each in (right, idle))
     looked = [member for run in looks for member in run]
     groups: dict[tuple[Op, str], list[list[Member]]] = {}

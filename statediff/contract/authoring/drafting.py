@@ -427,10 +427,10 @@ def _excluded(seen: Seen) -> list[str]:
         return []
     lines = [
         "",
-        "exclude:                        # this account saw none of these; more rights are better",
+        "exclude:                        # this account did not see these; more rights are better",
     ]
     for each in known:
-        because = f"nothing is known of it: {seen.unseen[each.name]}"
+        because = f"this account sees it not, or in part: {seen.unseen[each.name]}"
         lines += [f"  - what: {path_key(each.name)}", f"    because: {json.dumps(because)}"]
     return lines
 

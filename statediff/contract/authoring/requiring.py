@@ -68,7 +68,7 @@ def clauses(
     groups: dict[tuple[Said, object], list[tuple[Change, Saying | None]]] = {}
     for change in changes:
         said, saying = _said(change, schema.by_name[change.type], kept)
-        own = None if change.is_common else change.keys
+        own = None if change.is_common or change.type == COUNTERS else change.keys
         groups.setdefault((said, own), []).append((change, saying))
     ids: set[str] = set()
     for (said, _), held in groups.items():
@@ -177,7 +177,7 @@ def _body(
     conditions = list(said.conditions)
     first = changes[0]
     keys = list(dict.fromkeys(key for change in changes for key in change.keys))
-    is_any = not first.is_common and len(keys) > 1
+    is_any = not first.is_common and len(keys) > 1 and said.type != COUNTERS
     where = "" if said.op in COME or is_any else _where(entity, keys)
     pins = list(said.pins)
     if said.op in COME or (said.op in GONE and entity.is_keyless):
@@ -196,8 +196,9 @@ def _body(
         yield f"      {' and '.join(conditions)}"
     if not first.is_common:
         most = sum(change.most for change in changes)
-        yield f"    count: {{max: {most if where and len(keys) == 1 else max(MANY, 3 * most)}}}"
-        yield f"    because: {'an idle run does it too' if first.is_idle else ONLY_SOME}"
+        yield f"    count: {{max: {most if where else max(MANY, 3 * most)}}}"
+        counts = "it counts rows that come" if said.type == COUNTERS else ONLY_SOME
+        yield f"    because: {'an idle run does it too' if first.is_idle else counts}"
     elif also:
         yield f"    count: {{min: {len(changes)}, max: {len(changes) + also}}}"
     elif len(changes) > 1:
