@@ -99,8 +99,9 @@ def _aligned(
             for part in _parted(member, looked, bag):
                 kind = groups.setdefault((part.op, part.type), [[] for _ in runs])
                 kind[number].append(part)
-    for by_run in groups.values():
-        yield from _paired(by_run, bag)
+    idled = {(member.op, member.type) for member in looked}
+    for which, by_run in groups.items():
+        yield from _paired(by_run, bag, is_idled=which in idled)
     yield from _incidental(bag, looked)
 
 
@@ -158,8 +159,11 @@ def _mark(of: Inferred, entity: EntityType, name: str, value: Observed) -> objec
     return name, type(value).__name__, repr(value)
 
 
-def _paired(by_run: list[list[Member]], bag: list[Member]) -> Iterator[Change]:
-    """The changes of one operation and type that all runs share; the others go into the bag."""
+def _paired(by_run: list[list[Member]], bag: list[Member], *, is_idled: bool) -> Iterator[Change]:
+    """The changes of one operation and type that all runs share; the others go into the bag.
+
+    Where idle runs make such rows, too, those that say something else in each run are beside it.
+    """
     if len(by_run) == 1:
         yield from (Change((member,)) for member in by_run[0])
         return
@@ -171,7 +175,7 @@ def _paired(by_run: list[list[Member]], bag: list[Member]) -> Iterator[Change]:
         yield from (Change(tuple(each[n] for each in held)) for n in range(least))
         for number, each in enumerate(held):
             left[number] += each[least:]
-    if len(set(map(len, by_run))) == 1:
+    if len(set(map(len, by_run))) == 1 and not is_idled:
         yield from _most_alike(left)
     else:
         bag += [member for run in left for member in run]

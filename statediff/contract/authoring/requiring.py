@@ -62,12 +62,15 @@ class Clause:
 
 
 def clauses(
-    changes: Iterable[Change], schema: Schema, kept: Container[Place] = ()
+    changes: Iterable[Change],
+    schema: Schema,
+    kept: Container[Place] = (),
+    free: Container[str] = (),
 ) -> Iterator[Clause]:
-    """The clauses, each change in one of them; `kept` fields have formulas."""
+    """The clauses, each change in one of them; `kept` fields have formulas, `free` no bound."""
     groups: dict[tuple[Said, object], list[tuple[Change, Saying | None]]] = {}
     for change in changes:
-        said, saying = _said(change, schema.by_name[change.type], kept)
+        said, saying = _said(change, schema.by_name[change.type], kept, free)
         own = None if change.is_common or change.type == COUNTERS else change.keys
         groups.setdefault((said, own), []).append((change, saying))
     ids: set[str] = set()
@@ -98,7 +101,9 @@ def derivations(formulas: Mapping[Place, Formula]) -> Iterator[str]:
         yield "    because: it was so in every row, before and after the run"
 
 
-def _said(change: Change, entity: EntityType, kept: Container[Place]) -> tuple[Said, Saying | None]:
+def _said(
+    change: Change, entity: EntityType, kept: Container[Place], free: Container[str]
+) -> tuple[Said, Saying | None]:
     """What a clause says of the change, and how that was found."""
     deltas = [delta for member in change.members for delta in member.deltas]
     if change.type == COUNTERS and all(map(_is_raise, deltas)):
@@ -106,7 +111,7 @@ def _said(change: Change, entity: EntityType, kept: Container[Place]) -> tuple[S
         is_text = any(type(delta.after) is str for delta in deltas)
         raised = "new.value != it.value" if is_text else _RAISED
         return Said(change.op, change.type, conditions=(raised,), free=("value",)), None
-    saying = Saying(entity, change)
+    saying = Saying(entity, change, free)
     places: dict[tuple[str, Steps], list[Cell]] = {}
     for member in change.members:
         for name, steps, value in _places(member, entity, kept):
@@ -179,7 +184,7 @@ def _body(
     keys = list(dict.fromkeys(key for change in changes for key in change.keys))
     is_any = not first.is_common and len(keys) > 1 and said.type != COUNTERS
     where = "" if said.op in COME or is_any else _where(entity, keys)
-    pins = list(said.pins)
+    pins, is_named = list(said.pins), bool(where)
     if said.op in COME or (said.op in GONE and entity.is_keyless):
         where, conditions = " and ".join(conditions), []
     if where:
@@ -196,7 +201,7 @@ def _body(
         yield f"      {' and '.join(conditions)}"
     if not first.is_common:
         most = sum(change.most for change in changes)
-        yield f"    count: {{max: {most if where else max(MANY, 3 * most)}}}"
+        yield f"    count: {{max: {most if is_named else max(MANY, 3 * most)}}}"
         counts = "it counts rows that come" if said.type == COUNTERS else ONLY_SOME
         yield f"    because: {'an idle run does it too' if first.is_idle else counts}"
     elif also:
