@@ -27,6 +27,8 @@ from statediff.workspace.inputs import StateFile, utc_now
 
 _DATABASES: Final = (".db", ".sqlite", ".sqlite3")
 _DUMP: Final = ".sql"
+_VARIABLES: Final = {"postgres": "PGPASSWORD", "mariadb": "MYSQL_PWD"}
+"""Where servers' own clients look for a password."""
 MOST_FOUND: Final = 20
 
 
@@ -136,7 +138,7 @@ def _written(source: OwnSource, copies: Mapping[str, str], out: Path) -> str:
         plain = url_without_password(source.place)
         if plain == source.place.partition("?")[0]:
             return json.dumps(source.place)
-        variable = password_variable(source.name)
+        variable = _VARIABLES.get(source.kind, password_variable(source.name))
         asked = "".join(source.place.partition("?")[1:])
         return f"{json.dumps(plain + asked)}  # its password is taken from {variable}"
     return json.dumps(os.path.relpath(Path(source.place).absolute(), out.absolute()))
