@@ -341,7 +341,7 @@ def next_step(target: str) -> str:
     """What its reader does with a drafted contract."""
     return (
         f"next: read {target}, say what must change, then "
-        f"`statediff lint {target}`; remove `reviewed: false` when it is right"
+        f"`statediff check {target}`; remove `reviewed: false` when it is right"
     )
 
 

@@ -114,7 +114,7 @@ def test_explain_shows_no_source_that_neither_the_schema_nor_a_clause_names(
 ) -> None:
     before, right = library(tmp_path / "a.db"), library(tmp_path / "b.db", RENEWED)
     assert statediff("init", before, "--after", right, "--out", "task").code == 0
-    said = statediff("explain", "task")
+    said = statediff("check", "--explain", "task")
     assert said.code == 0
     boundary = said.out.partition("THE BOUNDARY")[2]
     assert [line.split(":")[0] for line in boundary.splitlines() if line[:1] == "┌"] == ["┌─ db"]
@@ -122,7 +122,7 @@ def test_explain_shows_no_source_that_neither_the_schema_nor_a_clause_names(
     assert "schema object" not in boundary
     contract = tmp_path / "task" / "contract.yaml"
     contract.write_text(contract.read_text().replace("forbid:", "forbid:\n  - create: message"))
-    assert "message: forbidden" in statediff("explain", "task").out
+    assert "message: forbidden" in statediff("check", "--explain", "task").out
 
 
 def test_mutate_prints_how_to_argue_for_what_no_clause_closes(
@@ -154,7 +154,7 @@ def test_nothing_is_overwritten(statediff: Call) -> None:
 
 def test_run_refuses_a_draft_unless_told_otherwise(statediff: Call) -> None:
     assert statediff("init", "shop", "--name", "shop/draft").code == 0
-    assert statediff("lint", "contract.yaml").code == 0
+    assert statediff("check", "contract.yaml").code == 0
     refused = statediff("run", "contract.yaml", "--agent-cmd", "true")
     assert refused.code == 2
     assert "--allow-unreviewed" in refused.err

@@ -248,7 +248,7 @@ def record(
     print_result(
         {"schema": RECORD, "contract": name, "file": file, "run": run, "changes": count},
         f"recorded {count} change{'s' * (count != 1)} in {run}; wrote {file}\n"
-        f"next: read {file}, then `statediff lint {file}`; remove "
+        f"next: read {file}, then `statediff check {file}`; remove "
         "`reviewed: false` when it is right",
         as_json=as_json,
     )
