@@ -211,11 +211,12 @@ def _incidental(bag: Sequence[Member], looked: Sequence[Member]) -> Iterator[Cha
     """What may happen beside the task: a change for each kind of what was seen."""
     idle = {id(member) for member in looked}
     said = {signature(member) for member in looked if member.op in COME}
+    mixed = {(m.op, m.type) for m in bag if m.op in COME and signature(m) not in said}
     groups: dict[tuple[object, ...], list[Member]] = defaultdict(list)
     for member in (*bag, *looked):
         own: object = tuple(sorted(member.fields))
         if member.op in COME:
-            own = mark if (mark := signature(member)) in said else ()
+            own = () if (member.op, member.type) in mixed else signature(member)
         groups[member.op, member.type, own].append(member)
     for members in groups.values():
         most = max(Counter(id(member.of) for member in members).values())
