@@ -19,6 +19,7 @@ from statediff.contract.authoring.describing import Cell, Difference, Saying
 from statediff.contract.authoring.inferring import Formula, Place
 from statediff.contract.authoring.literals import expression, path_key
 from statediff.contract.language.written import name_text
+from statediff.contract.lint.wording import ONE_EXAMPLE
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.paths import Steps
 from statediff.model.schema import COUNTERS, EntityType, Kind, Schema
@@ -27,7 +28,6 @@ from statediff.model.values import ABSENT, Key, Observed
 MAX_KEYS: Final = 200
 MANY: Final = 10
 """How often what runs did beside the task may happen, at least."""
-ONLY_SOME: Final = "some of the right runs did it, not all"
 _RAISED: Final = "(it.value == null or new.value > it.value)"
 _WORDS: Final = {Op.CREATE: "new", Op.UPDATE: "changed", Op.DELETE: "gone"}
 
@@ -169,6 +169,16 @@ def _fields(
             yield name, value
 
 
+def _reason(said: Said, changes: Sequence[Change]) -> str:
+    """Why what runs did beside the task may happen."""
+    if changes[0].is_idle:
+        return "an idle run does it too"
+    if said.type == COUNTERS:
+        return "it counts rows that come"
+    runs = {member.of.number for change in changes for member in change.members}
+    return ONE_EXAMPLE if len(runs) == 1 else "some of the right runs did it, not all"
+
+
 def _may_be(one: Said, other: Said) -> bool:
     """Whether new rows of the one clause may match the other as well."""
     is_alike = one.type == other.type and one.op is other.op and one.op in COME
@@ -202,8 +212,7 @@ def _body(
     if not first.is_common:
         most = sum(change.most for change in changes)
         yield f"    count: {{max: {most if is_named else max(MANY, 3 * most)}}}"
-        counts = "it counts rows that come" if said.type == COUNTERS else ONLY_SOME
-        yield f"    because: {'an idle run does it too' if first.is_idle else counts}"
+        yield f"    because: {_reason(said, changes)}"
     elif also:
         yield f"    count: {{min: {len(changes)}, max: {len(changes) + also}}}"
     elif len(changes) > 1:
