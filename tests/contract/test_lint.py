@@ -201,6 +201,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "empty-shelf": (
         ("answer:\n", ACCESS.replace("it.id == input.order", "it.id == 0") + "answer:\n"),),
     "hollow-reason": (("random per delivery", "TODO"),),
+    "one-example": (("random per delivery", "'one of the right runs did it, and no other'"),),
     "placeholder": (("owner: billing-operations\n", "owner: somebody\n"),),
 }  # fmt: skip
 ELSEWHERE = {

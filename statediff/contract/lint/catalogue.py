@@ -408,6 +408,11 @@ _ALL: Final = (
             "say who answers, and for what",
         ),
         (
+            "one-example",
+            "one right run did what a drafted clause allows, and no other",
+            "give another right run, or say why under `because`",
+        ),
+        (
             "unreviewed",
             "a released version that nobody has signed off",
             "let somebody else review it: `statediff contract sign-off`",
