@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Whatever decides what an environment holds; an environment older than one of these is refreshed.
 # Distributions beside the core; those of the demo; those whose servers only extras bring.
-ROOMS := $(sort $(dir $(wildcard sandboxes/*/pyproject.toml hosts/pyproject.toml lab/pyproject.toml)))
+ROOMS := $(sort $(dir $(wildcard sandboxes/*/pyproject.toml gate/pyproject.toml hosts/pyproject.toml lab/pyproject.toml)))
 DEMO := sandboxes/git/ sandboxes/office/ sandboxes/trackers/
 SERVED := statediff-chat statediff-cloud statediff-erp statediff-payments
 PROJECT := pyproject.toml hatch_build.py $(ROOMS:%=%pyproject.toml)

@@ -8,6 +8,7 @@ CORE: Final = CHECKOUT / "statediff"
 PACKAGES: Final = (
     CORE,
     *sorted(CHECKOUT.glob("sandboxes/*/statediff_*")),
+    CHECKOUT / "gate" / "statediff_gate",
     CHECKOUT / "hosts" / "statediff_hosts",
     CHECKOUT / "lab" / "statediff_lab",
 )

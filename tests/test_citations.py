@@ -18,7 +18,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 THIS = Path(__file__)
-PROGRAMS = ("statediff", "sandboxes", "hosts", "lab", "tests", "docs", "contracts")
+PROGRAMS = ("statediff", "sandboxes", "hosts", "lab", "gate", "tests", "docs", "contracts")
 
 TAGGED = re.compile(r"(?<!\w)\[([A-Z][A-Za-z]+)((?:[ ;,][^\]]*)?)\](?:,? (§[\w.]*\w))?")
 PLACE = re.compile(r"§[\w.]*\w|eqs?\. \d+(?:–\d+)?|Fig\. \d+|Table \w+")
@@ -158,7 +158,7 @@ def _unknown_files(text: str, library: Library) -> Iterator[str]:
             yield f"{path}: no such file"
     for found in MODULE.finditer(text):
         path = found[1]
-        tops = [library.root / top for top in (".", "statediff", "tests", "lab", "hosts")]
+        tops = [library.root / top for top in (".", "statediff", "tests", "lab", "hosts", "gate")]
         tops += library.root.glob("sandboxes/*")
         if not any((top / path).is_file() for top in tops):
             yield f"{path}: no such module"

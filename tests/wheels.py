@@ -28,7 +28,7 @@ CORE: Final = "statediff"
 def folders() -> dict[str, Path]:
     """Distribution → its folder in the checkout, the core first."""
     found = [ROOT, *sorted(path.parent for path in ROOT.glob("sandboxes/*/pyproject.toml"))]
-    found += [ROOT / "hosts", ROOT / "lab"]
+    found += [ROOT / "gate", ROOT / "hosts", ROOT / "lab"]
     return {project(folder)["name"]: folder for folder in found}
 
 

@@ -1,0 +1,1 @@
+"""The proofs of the gate, each one command: `python -m gate.proofs.agents` and its like."""

@@ -1,0 +1,176 @@
+"""What the agent did since a gate was opened, apart from what others did in the same system.
+
+`base` is the world without the agent: as it was found, moved on by what others committed. The
+agent's own part is kept by key, from the row that it first found to the row that it last left; both
+sides of a judgement are made of these two, so that only the agent's part is judged.
+
+A row that the agent and others wrote in turns has no own part that is certain: that is a conflict,
+and from then on nothing is allowed without a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from statediff.capture.source import scanned
+from statediff.model.batches import Row
+from statediff.model.columns import table_changes
+from statediff.model.patch import patched
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import EntityType
+from statediff.model.state import LayeredChunks, State, Table, row_digest
+from statediff.model.values import Key, key_order, same
+from statediff_gate.participant import Changes, Edits
+
+Sides: TypeAlias = tuple[Row | None, Row | None]
+Own: TypeAlias = Mapping[str, Mapping[Any, Sides]]
+"""Type → key's order → the row that was first found, and the one that was last left."""
+
+
+def key_of(entity: EntityType, row: Row) -> Key:
+    """The key of a row; of a type without one, its content."""
+    if entity.is_keyless:
+        return (row_digest(row),)
+    return tuple([row[name] for name in entity.key])  # type: ignore[misc]  # keys are values
+
+
+def alike(one: Row | None, other: Row | None) -> bool:
+    """Whether two rows are the same, value by value; a missing one is like none but another."""
+    if one is None or other is None:
+        return one is other
+    return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+
+
+class Course:
+    """The two states of one system, moved on by transactions."""
+
+    def __init__(self, name: str, state: State) -> None:
+        self._name = name
+        self.base = state
+        self.own: Own = {}
+        self.conflict: str | None = None
+        self.is_restructured = False
+        """Whether the agent changed the structure: then only whole readings tell its part."""
+        self._after: State | None = None
+        self._captures: dict[str, tuple[State, SourceCapture]] = {}
+
+    def row(self, entity: EntityType, key: Key) -> Row | None:
+        """The committed row of a keyed type."""
+        known = self.own.get(entity.name, {}).get(key_order(key))
+        return self.base.tables[entity.name].row(key) if known is None else known[1]
+
+    def others(self, changes: Changes) -> None:
+        """What somebody else committed is part of the world."""
+        tables: dict[str, Table] = {}
+        for name, edits in changes.items():
+            table = self.base.tables[name]
+            mine = self.own.get(name, {})
+            keys = [key_order(key_of(table.type, row)) for row in (*edits.gone, *edits.come)]
+            if any(key in mine for key in keys):
+                self.conflict = f"{name}: the agent and others wrote the same row in turns"
+                continue
+            tables[name] = _flat(patched(table, edits.gone, edits.come))
+        self.base = State(self.base.schema, {**self.base.tables, **tables})
+        self._after = None
+
+    def with_changes(self, changes: Changes) -> tuple[State, Own]:
+        """The world with the agent's part and these changes, and that part."""
+        own = {name: dict(rows) for name, rows in self.own.items()}
+        for name, edits in changes.items():
+            _add(self.base.tables[name].type, own.setdefault(name, {}), edits)
+        tables = {
+            name: _patched(self.base.tables[name], rows) for name, rows in own.items() if rows
+        }
+        return State(self.base.schema, {**self.base.tables, **tables}), own
+
+    def accept(self, state: State, own: Own, is_restructured: bool) -> None:
+        """What was prepared has been committed; it may have changed the structure."""
+        self.own = own
+        self.is_restructured |= is_restructured
+        self._after = state
+
+    def committed(self) -> State:
+        """The world as it is, with the agent's part."""
+        if self._after is None:
+            self._after = self.with_changes({})[0]
+        return self._after
+
+    def part_of(self, state: State) -> tuple[Own, Changes]:
+        """The agent's whole part where the world was read as `state`, and what is new in it."""
+        own: dict[str, dict[Any, Sides]] = {}
+        for name, rows in _differences(self.base, state).items():
+            own[name] = {key_order(key): (gone, come) for key, gone, come in rows}
+        new = {
+            name: Edits(
+                tuple(gone for _, gone, _ in rows if gone is not None),
+                tuple(come for _, _, come in rows if come is not None),
+            )
+            for name, rows in _differences(self.committed(), state).items()
+        }
+        return own, new
+
+    def world(self, moment: str) -> SourceCapture:
+        """The world as it is known, without the agent's part (`before`) or with it (`after`)."""
+        return self.capture(moment, self.base if moment == "before" else self.committed())
+
+    def capture(self, moment: str, state: State) -> SourceCapture:
+        """The state as the judge takes it; the same object as long as the state is."""
+        known = self._captures.get(moment)
+        if known is not None and known[0] is state:
+            return known[1]
+        part = scanned(self._name, datetime.now(UTC), state, gaps=())
+        made = SourceCapture(part.reading.cited_as(f"{moment}/{self._name}"), state)
+        self._captures[moment] = state, made
+        return made
+
+
+def _differences(
+    before: State, after: State
+) -> Mapping[str, list[tuple[Key, Row | None, Row | None]]]:
+    found = {}
+    for name, table in after.tables.items():
+        known = before.tables.get(name)
+        if known is None:
+            rows: list[tuple[Key, Row | None, Row | None]] = [
+                (key, None, row) for key, row in table.rows()
+            ]
+        elif known.chunks == table.chunks:
+            continue
+        else:
+            rows = [(c.key, c.before, c.after) for c in table_changes(known, table)]
+            rows = [each for each in rows if not alike(each[1], each[2])]
+        if rows:
+            found[name] = rows
+    return found
+
+
+def _add(entity: EntityType, own: dict[Any, Sides], edits: Edits) -> None:
+    """The transaction's rows on top of the part so far, by key."""
+    gone = {key_order(key_of(entity, row)): row for row in edits.gone}
+    come = {key_order(key_of(entity, row)): row for row in edits.come}
+    if entity.is_keyless:
+        # Rows without a key are counted, each by a number of its own.
+        for side, rows in ((0, edits.gone), (1, edits.come)):
+            for row in rows:
+                own[len(own), side] = (row, None) if side == 0 else (None, row)
+        return
+    for order in {**gone, **come}:
+        first = own[order][0] if order in own else gone.get(order)
+        last = come.get(order)
+        if alike(first, last):
+            own.pop(order, None)
+        else:
+            own[order] = first, last
+
+
+def _patched(table: Table, rows: Mapping[Any, Sides]) -> Table:
+    gone = [before for before, _ in rows.values() if before is not None]
+    come = [after for _, after in rows.values() if after is not None]
+    return patched(table, gone, come, LayeredChunks(table.store))
+
+
+def _flat(table: Table) -> Table:
+    """The table without the memory of what it was made of."""
+    return Table(table.type, table.chunks, table.partition, table.store, table.enumeration)

@@ -1,0 +1,365 @@
+"""A transaction of an agent's, judged before it is committed.
+
+1. The statements run in one transaction of each system (`statediff_gate.participant`).
+2. Every system prepares and says what a commit would do.
+3. The contract is asked how the run stands with it: *allow*, *hold* or *deny*, by the prefix
+   verdict over the joint changes of all systems since the gate was opened [decision 72].
+4. What is allowed is committed everywhere; all else is rolled back everywhere.
+5. A hold keeps the statements, what they did and its digest (`statediff_gate.holds`). With an
+   approval of that digest they run again, and must do the same.
+6. The decision is written down under a signature before the agent hears of it.
+
+The gate decides by nothing but the judgement: a doubt about the agent's own part, a system that
+cannot prepare, or a judgement that fails is never *allow*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+from statediff import kernel
+from statediff.contract.file import ContractFile
+from statediff.errors import StorageError, UsageError
+from statediff.model.readings import Capture
+from statediff.model.verdict import Decision
+from statediff.packs import known_sandbox
+from statediff.scores import standing_of
+from statediff.scoring import contract_of
+from statediff.systems.base.tool import ToolError
+from statediff.systems.relational.tools import Scalar, refuse_transactions
+from statediff.workspace.inputs import refinements
+from statediff_gate.digests import digest_of
+from statediff_gate.holds import Approval, Hold
+from statediff_gate.journal import Journal
+from statediff_gate.outcome import Outcome, Statement, changed
+from statediff_gate.participant import Answer, Participant, Prepared, Refused
+from statediff_gate.records import Records
+from statediff_gate.systems import open_participants
+
+_LOOKS: Final = 3
+"""How often what others commit in between is judged again; then it is a hold."""
+
+
+class Gate:
+    """A contract in front of the systems at some URLs, until it is closed.
+
+    `systems` maps the name of each source to its path or URL; `accounts` the name to the URL with
+    the account that the agent's statements run under, where that is another one. `folder` gets the
+    records; `key` signs them. One transaction runs at a time.
+    """
+
+    def __init__(
+        self,
+        contract: ContractFile | str | Path,
+        systems: Mapping[str, str | Path],
+        *,
+        folder: str | Path,
+        key: str | Path,
+        accounts: Mapping[str, str] | None = None,
+        schema: str | Path | None = None,
+    ) -> None:
+        self.contract = contract_of(contract)
+        self._turn = threading.Lock()
+        self.records = Records(Path(folder), Path(key), self.contract)
+        self._journal = Journal(Path(folder))
+        refined = refinements(
+            None if schema is None else Path(schema), known_sandbox(self.contract)
+        )
+        self._systems = open_participants(systems, accounts or {}, refined, self._journal)
+        self._prepared: kernel.Prepared | None = None
+        try:
+            self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self) -> None:
+        """The contract fits the world, and no run that does nothing would match unasked."""
+        before = self._before({})
+        known = self._over(before)
+        error = kernel.binding_error(self.contract, before) or known.null_run
+        if error is not None:
+            raise error
+        self._decide({})  # what fits no table that is there raises now, and not at the first call
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """No transaction is open, and the systems are left."""
+        for system in self._systems.values():
+            system.close()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the systems."""
+        return tuple(self._systems)
+
+    def execute(
+        self,
+        statements: Sequence[str | Statement],
+        *,
+        approval: Approval | None = None,
+        at_most: tuple[Decision, str] | None = None,
+    ) -> Outcome:
+        """The transaction, committed where the contract allows it.
+
+        A plain text is a statement on the only system. With an approval it commits where it does
+        exactly what was approved. `at_most` is a decision with its reason, where nothing better is
+        to be made of what would be allowed. Whatever happens, nothing is half done.
+        """
+        listed = tuple(self._statement(each) for each in statements)
+        with self.transaction(approval, at_most) as begun:
+            for source, text, values in listed:
+                try:
+                    begun.run(text, values, source)
+                except Refused:
+                    break  # whose outcome says why
+            return begun.commit()
+
+    async def execute_async(
+        self, statements: Sequence[str | Statement], *, approval: Approval | None = None
+    ) -> Outcome:
+        """`execute` in a thread, while the loop goes on."""
+        return await asyncio.to_thread(self.execute, statements, approval=approval)
+
+    def query(self, statement: str, source: str | None = None) -> Answer:
+        """What a statement gives, in a transaction that is rolled back. Raises `Refused`."""
+        system = self._systems[self._named(source)]
+        with self._turn:
+            system.begin()
+            try:
+                return _run(system, statement, ())
+            finally:
+                system.abort()
+
+    def _named(self, source: str | None) -> str:
+        if source is None and len(self._systems) == 1:
+            return next(iter(self._systems))
+        if source not in self._systems:
+            raise UsageError(f"name one of the systems: {', '.join(self._systems)}")
+        return source
+
+    def _statement(self, each: str | Statement) -> Statement:
+        return (self._named(None), each, ()) if isinstance(each, str) else each
+
+    # ------------------------------------------------------------ one transaction
+
+    @contextmanager
+    def transaction(
+        self, approval: Approval | None = None, at_most: tuple[Decision, str] | None = None
+    ) -> Iterator[Transaction]:
+        """A transaction, statement by statement; it is judged when `commit` is called.
+
+        At the end of the block what was not committed is rolled back. With an approval it commits
+        where it does exactly what was approved.
+        """
+        with self._turn:
+            begun = Transaction(self, approval, at_most)
+            try:
+                yield begun
+            finally:
+                begun.abort()
+
+    def _commit(self, begun: Transaction, prepared: Mapping[str, Prepared]) -> None:
+        """Everything holds. What prepares nothing durably commits first: that is the decision.
+
+        Raises `Refused` where nothing holds, `StorageError` where the rest is for the next gate.
+        """
+        last = [each for each in begun.systems.values() if not each.is_durable]
+        durable = [each for each in begun.systems.values() if each.is_durable]
+        if len(durable) > 1 or (last and durable):
+            for each in last:
+                found = prepared[each.name]
+                schema = found.after.state.schema
+                self._journal.propose(begun.name, each.name, found.changes, schema)
+                each.commit()
+            self._journal.decide(begun.name)
+            begun.is_over = True  # from here on nothing may be taken back
+            for each in durable:
+                try:
+                    each.commit()
+                except Refused as error:
+                    raise StorageError(f"decided, and left for the next gate: {error}") from error
+        else:
+            for each in (*last, *durable):
+                each.commit()
+        begun.is_over = True
+        self._journal.forget(begun.name)
+
+    def _is_approved(self, approval: Approval, outcome: Outcome) -> bool:
+        """Whether the approval opens this, and is spent by it. Raises `Refused`."""
+        if outcome.decision is not Decision.HOLD or approval.digest != outcome.digest:
+            return False
+        self.records.spend(approval)
+        return True
+
+    def _settled(self, systems: Mapping[str, Participant], outcome: Outcome) -> Outcome:
+        """What others commit until just before the commit is judged too."""
+        for _ in range(_LOOKS):
+            again = {
+                name: found for name, s in systems.items() if (found := s.look_again()) is not None
+            }
+            if not again:
+                return outcome
+            decision, why = self._decide(again)
+            if decision is not Decision.ALLOW:
+                return changed(outcome, decision=decision, why=why)
+        return changed(outcome, decision=Decision.HOLD, why="others keep writing what it rests on")
+
+    # ------------------------------------------------------------ the judgement
+
+    def _before(self, prepared: Mapping[str, Prepared], side: str = "before") -> Capture:
+        parts = []
+        for name, system in self._systems.items():
+            found = prepared.get(name)
+            parts.append(system.world(side) if found is None else getattr(found, side))
+        return Capture(tuple(parts))
+
+    def _over(self, before: Capture) -> kernel.Prepared:
+        known = self._prepared
+        if known is None or not _is_same(known.before, before):
+            known = kernel.prepare(self.contract, before, facts=kernel.TrialFacts.offline())
+            self._prepared = known
+        return known
+
+    def _decide(self, prepared: Mapping[str, Prepared]) -> tuple[Decision, str]:
+        known = self._over(self._before(prepared))
+        found = standing_of(known.so_far(self._before(prepared, "after")))
+        if found.decision is not Decision.ALLOW:
+            return found.decision, found.why
+        doubts = [f"{n}: {each.doubt}" for n, each in prepared.items() if each.doubt is not None]
+        return (Decision.HOLD, doubts[0]) if doubts else (Decision.ALLOW, "")
+
+    def _written(
+        self,
+        outcome: Outcome,
+        listed: tuple[Statement, ...],
+        prepared: Mapping[str, Prepared],
+        approval: Approval | None = None,
+    ) -> Outcome:
+        """The outcome with the name of its record, which is on disk."""
+        captures = None
+        if prepared and outcome.decision is not Decision.ALLOW:
+            captures = self._before(prepared), self._before(prepared, "after")
+        name = self.records.write(outcome, listed, approval, captures)
+        return changed(outcome, record=name)
+
+    def _judged(self, begun: Transaction) -> tuple[Outcome, Mapping[str, Prepared]]:
+        """What becomes of the transaction, all of whose systems have prepared. Raises `Refused`."""
+        systems = begun.systems
+        prepared = {name: each.prepare(begun.name) for name, each in systems.items()}
+        decision, why = self._decide(prepared)
+        found = {name: each.changes for name, each in prepared.items()}
+        outcome = Outcome(
+            decision=decision,
+            why=why,
+            answers=tuple(begun.answers),
+            digest=digest_of(found, {n: p.after.state.schema for n, p in prepared.items()}),
+            changes=found,
+        )
+        if decision is Decision.ALLOW:
+            outcome = self._settled(systems, outcome)
+        if outcome.decision is Decision.ALLOW and begun.at_most is not None:
+            outcome = changed(outcome, decision=begun.at_most[0], why=begun.at_most[1])
+        return outcome, prepared
+
+    def approve(self, hold: Hold, approval: Approval) -> Outcome:
+        """The statements of the hold, run again under the approval."""
+        held = (Decision.HOLD, hold.why)
+        return self.execute(hold.statements, approval=approval, at_most=held)
+
+    def product(self, source: str) -> tuple[str, str]:
+        """What a system is, for people and for `classify`."""
+        is_durable = self._systems[source].is_durable
+        return ("PostgreSQL", "postgres") if is_durable else ("SQLite", "sqlite")
+
+
+class Transaction:
+    """One transaction of an agent's, over the systems that its statements name."""
+
+    def __init__(
+        self, gate: Gate, approval: Approval | None, at_most: tuple[Decision, str] | None
+    ) -> None:
+        self._gate, self._approval, self.at_most = gate, approval, at_most
+        self.name = gate._journal.name(secrets.token_hex(8))  # noqa: SLF001 - of this module
+        self.systems: dict[str, Participant] = {}
+        self.statements: list[Statement] = []
+        self.answers: list[Answer] = []
+        self._refused: Refused | None = None
+        self.is_over = False
+
+    def run(
+        self, statement: str, values: Sequence[Scalar] = (), source: str | None = None
+    ) -> Answer:
+        """What the statement gives. Raises `Refused`: then nothing of the transaction can hold."""
+        name = self._gate._named(source)  # noqa: SLF001 - of this module
+        self.statements.append((name, statement, tuple(values)))
+        if self._refused is not None:
+            raise self._refused
+        try:
+            if name not in self.systems:
+                system = self._gate._systems[name]  # noqa: SLF001 - of this module
+                system.begin()
+                self.systems[name] = system
+            answer = _run(self.systems[name], statement, values)
+        except Refused as error:
+            self._refused = error
+            raise
+        self.answers.append(answer)
+        return answer
+
+    def commit(self) -> Outcome:
+        """The transaction is judged, and committed where that allows it; the record is written."""
+        gate, prepared = self._gate, dict[str, Prepared]()
+        outcome = Outcome(decision=Decision.DENY)
+        try:
+            if self._refused is not None:
+                raise self._refused
+            outcome, found = gate._judged(self)  # noqa: SLF001 - of this module
+            prepared.update(found)
+            is_approved = self._approval is not None and gate._is_approved(self._approval, outcome)  # noqa: SLF001 - of this module
+            if outcome.decision is Decision.ALLOW or is_approved:
+                outcome = self._written(changed(outcome, is_committed=True), prepared)
+                gate._commit(self, prepared)  # noqa: SLF001 - of this module
+                return outcome
+            if self._approval is not None:
+                outcome = changed(outcome, why=f"the approval is void: {outcome.why}")
+        except Refused as error:
+            outcome = changed(outcome, decision=Decision.DENY, why=str(error), is_committed=False)
+        finally:
+            self.abort()
+        return self._written(outcome, prepared)
+
+    def _written(self, outcome: Outcome, prepared: Mapping[str, Prepared]) -> Outcome:
+        return self._gate._written(outcome, tuple(self.statements), prepared, self._approval)  # noqa: SLF001 - of this module
+
+    def abort(self) -> None:
+        """Nothing of it holds."""
+        if not self.is_over:
+            self.is_over = True
+            for system in self.systems.values():
+                system.abort()
+            self._gate._journal.forget(self.name)  # noqa: SLF001 - of this module
+
+
+def _is_same(known: Capture, before: Capture) -> bool:
+    pairs = zip(known.parts, before.parts, strict=True)
+    return all(one.state is two.state for one, two in pairs)
+
+
+def _run(system: Participant, text: str, values: Sequence[Scalar]) -> Answer:
+    try:
+        refuse_transactions(text)
+    except ToolError as error:
+        raise Refused(str(error)) from error
+    return system.run(text, values)

@@ -1,0 +1,598 @@
+"""A PostgreSQL database behind the gate: a prepared transaction, read by logical decoding.
+
+1. A temporary slot for two-phase transactions (`test_decoding`) is made in a connection of the
+   evaluator's, then the whole is read once in a snapshot: everything later comes from the slot. The
+   slot ends with the connection, however that ends.
+2. The agent's statements run in a transaction of another connection, with the agent's account.
+3. Before it is prepared, the server's own counts of this transaction say which tables it wrote. A
+   catalogue among them is a change of structure, which decoding does not show: then all is read by
+   our reader in the open transaction itself.
+4. `PREPARE TRANSACTION`. The slot gives what others committed before it, which moves the world on,
+   and the rows of the prepared one. A row before comes from the world: a prepared transaction holds
+   its rows, so that nobody else has changed them since.
+5. `COMMIT PREPARED` or `ROLLBACK PREPARED`. A gate that was killed leaves a prepared transaction at
+   most, which the next gate on the server ends (`reap`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.types.string import TextLoader
+from statediff_postgres.catalogue import OBJECT_NAMES, Catalogue, TableEntry, read_catalogue
+from statediff_postgres.rows import TableQuery
+from statediff_postgres.session import Connection, cause_of, opened
+from statediff_postgres.source import PostgresSource, Scan
+
+from statediff.errors import InputError, UsageError
+from statediff.model.batches import Row
+from statediff.model.patch import patched
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import COUNTERS, EntityType
+from statediff.model.state import LayeredChunks, MemoryChunks, State, Table
+from statediff.model.values import key_order
+from statediff.systems.base.plugin import Refinement
+from statediff.systems.base.tool import MAX_SECONDS
+from statediff.systems.relational.schema import Shelf, state_of
+from statediff.systems.relational.tools import Scalar, with_percent_marks
+from statediff_gate.course import Course, Own, alike, key_of
+from statediff_gate.decoding import (
+    UNCHANGED,
+    Cells,
+    Ended,
+    Logged,
+    RowLine,
+    Unreadable,
+    transactions,
+)
+from statediff_gate.journal import Journal, number_of
+from statediff_gate.participant import MOST_ROWS, Answer, Changes, Edits, Prepared, Refused
+
+_SLOT: Final = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding', true, true)"
+_DECODE: Final = (
+    "SELECT data FROM pg_logical_slot_get_changes(%s, NULL, NULL, 'skip-empty-xacts', '1')"
+)
+_COUNTS: Final = """
+SELECT c.oid::pg_catalog.int8, n.count FROM pg_catalog.pg_class c,
+  LATERAL (SELECT pg_catalog.pg_stat_get_xact_tuples_inserted(c.oid)
+    OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_updated(c.oid)
+    OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_deleted(c.oid) AS count) n
+WHERE n.count OPERATOR(pg_catalog.>) 0 AND c.relkind IN ('r', 't', 'm')
+"""
+"""What this session's transaction wrote so far, by table. Every name is the server's own: the agent
+may have set a path to functions of its own."""
+_HAS_WRITTEN: Final = "SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL"
+_FILES: Final = """
+SELECT oid::pg_catalog.int8, relfilenode::pg_catalog.int8 FROM pg_catalog.pg_class
+WHERE relkind IN ('r', 't', 'm')
+"""
+"""Where each table lies: `TRUNCATE`, and what rewrites a table, gives it another place."""
+_END_OF_LOG: Final = "SELECT pg_current_wal_insert_lsn()::text"
+_NEEDS: Final = (
+    ("wal_level", "logical", "ALTER SYSTEM SET wal_level = logical"),
+    ("max_prepared_transactions", "> 0", "ALTER SYSTEM SET max_prepared_transactions = 20"),
+)
+_TABLES: Final = """
+SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relpersistence::text, c.relreplident::text,
+  EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+  pg_partition_root(c.oid)::int8
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384
+"""
+_FIRST_OWN: Final = 16384
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A table, and how its rows are read from the log."""
+
+    entity: EntityType
+    columns: tuple[str, ...]
+    query: TableQuery
+    most: tuple[int, ...]
+
+    def row(self, cells: Cells, before: Row | None) -> Row | None:
+        """The row as our reader delivers it; None where the log does not have all of it."""
+        kept = {}
+        texts: list[Any] = []
+        for name, most in zip(self.columns, self.most, strict=True):
+            text = cells.get(name, UNCHANGED)
+            if text is UNCHANGED:
+                if before is None:
+                    return None
+                kept[name], text = before[name], None
+            elif isinstance(text, str) and len(text) * 4 > most:
+                return None
+            texts.append(text)
+        if self.query.is_guarded:
+            texts += [None] * (2 * len(self.columns))
+        return {**self.query.row(tuple(texts)), **kept}
+
+
+class PostgresGate:
+    """One database behind the gate."""
+
+    is_durable: ClassVar[bool] = True
+    counters: ClassVar[tuple[str, ...]] = (
+        "sequences: `nextval` and `setval` hold at once, whatever becomes of the transaction",
+        "transaction numbers",
+    )
+
+    def __init__(
+        self, name: str, url: str, account: str, refine: Refinement | None, journal: Journal
+    ) -> None:
+        self.name = name
+        self._journal = journal
+        self._source = PostgresSource(name, url, refine)
+        self._slot = f"statediff_gate_{journal.number}"
+        self._prepared: str | None = None
+        self._waiting: dict[str, Logged] = {}
+        """What others prepared and have not committed."""
+        try:
+            self._own = opened(url)
+            self._require()
+            self._own.execute("SELECT pg_advisory_lock(%s)", (journal.number,))
+            reap(self._own, journal)
+            self._own.execute(_SLOT, (self._slot,))
+            self._agent = psycopg.connect(
+                account, autocommit=True, connect_timeout=int(MAX_SECONDS),
+                options=f"-c statement_timeout={int(MAX_SECONDS * 1000)} -c track_counts=on"
+                if account == url else f"-c statement_timeout={int(MAX_SECONDS * 1000)}",
+            )  # fmt: skip
+        except psycopg.Error as error:
+            raise InputError(f"{name}: no gate can stand before it: {cause_of(error)}") from error
+        for kind in ("timestamp", "timestamptz", "date", "interval"):
+            self._agent.adapters.register_loader(kind, TextLoader)
+        self._own.prepare_threshold = 0
+        self._course = Course(name, self._begin_world())
+        self._agent.execute("BEGIN")
+        self._shape, self._files = self._read_catalogue()
+        self._agent.execute("ROLLBACK")
+
+    def _require(self) -> None:
+        """The server can prepare, and decode what it prepared. `UsageError` says what to set."""
+        for setting, wanted, how in _NEEDS:
+            found = str(self._one(f"SHOW {setting}"))
+            if found in ("0", "minimal", "replica"):
+                raise UsageError(
+                    f"{self.name}: {setting} is {found} and has to be {wanted}: {how}, then "
+                    "restart the server"
+                )
+
+    def _one(self, question: str) -> Any:
+        row: Any = self._own.execute(question.encode()).fetchone()
+        return row[0]
+
+    # ------------------------------------------------------------ the world
+
+    def _begin_world(self) -> State:
+        """Everything, read in a snapshot after the slot was made."""
+        seen: list[str] = []
+        with self._source.session() as connection:
+            held, catalogue = self._source.snapshot(connection, seen=seen.append)
+            schema = self._source.schema_after(None, catalogue)
+            scan = Scan(connection, catalogue, held, Shelf(MemoryChunks()))
+            state = state_of(schema, {t.name: scan.table(t, None) for t in schema.types})
+        self._seen = _Snapshot.of(seen[-1])
+        self._describe(state, catalogue)
+        return state
+
+    def _describe(self, state: State, catalogue: Catalogue) -> None:
+        """How each table's rows are read from the log, and why some are not in it."""
+        by_oid = {entry.relation.oid: entry for entry in catalogue.tables.values()}
+        types = {t.source_table: t for t in state.schema.types}
+        self._tables: dict[tuple[str, str], _Known] = {}
+        self._unlogged: dict[int, str] = {}
+        self._unidentified: set[tuple[str, str]] = set()
+        found = self._own.execute(_TABLES.encode()).fetchall()
+        self._partitions: dict[int, list[int]] = {}
+        for oid, schema, name, persistence, identity, has_key, root in found:
+            self._partitions.setdefault(root or oid, []).append(oid)
+            entry = by_oid.get(root or oid)
+            entity = None if entry is None else types.get(entry.relation.type_name)
+            if entry is None or entity is None or persistence != "p":
+                self._unlogged[oid] = f"{schema}.{name}"
+                continue
+            if identity == "n" or (identity == "d" and not has_key):
+                self._unidentified.add((schema, name))
+            entity = state.tables[entity.name].type
+            stored = [(f, c) for f in entity.fields if (c := entry.column(f.source_column))]
+            self._tables[schema, name] = _Known(
+                entity,
+                tuple(c.name for _, c in stored),
+                TableQuery(entity, entry),
+                tuple(entity.kept_bytes(f, 1024 * 1024) for f, _ in stored),
+            )
+
+    def world(self, moment: str) -> SourceCapture:
+        return self._course.world(moment)
+
+    # ------------------------------------------------------------ the transaction
+
+    def begin(self) -> None:
+        try:
+            with self._agent.pipeline():
+                self._agent.execute("BEGIN")
+                counts = self._agent.execute(_COUNTS.encode(), prepare=True)
+            self._counts: dict[int, int] = dict(counts.fetchall())
+        except psycopg.Error as error:
+            raise Refused(f"{self.name}: no transaction can begin: {cause_of(error)}") from error
+
+    def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
+        cursor = self._agent.cursor()
+        text = (with_percent_marks(statement) if values else statement).encode()
+        try:
+            cursor.execute(text, tuple(values) or None, prepare=True)
+            names = tuple(column.name for column in cursor.description or ())
+            rows = tuple(cursor.fetchmany(MOST_ROWS + 1)) if names else ()
+        except (psycopg.Error, UnicodeError) as error:
+            raise Refused(f"{self.name}: the database refuses it: {error}") from error
+        touched = cursor.rowcount if cursor.rowcount >= 0 else None
+        return Answer(names, rows[:MOST_ROWS], touched, len(rows) > MOST_ROWS)
+
+    def prepare(self, transaction: str) -> Prepared:
+        course = self._course
+        if self._agent.info.transaction_status is not TransactionStatus.INTRANS:
+            raise Refused(f"{self.name}: its transaction is not open any more")
+        doubt, state, logged = None, None, None
+        try:
+            written = self._written()
+            is_structure = course.is_restructured or any(oid < _FIRST_OWN for oid in written)
+            if is_structure:
+                state, shape, doubt = self._read(written)
+                self._next_shape = shape
+            if self._has_written:
+                self._agent.execute(f"PREPARE TRANSACTION '{transaction}'".encode())
+                self._prepared = transaction
+        except psycopg.Error as error:
+            raise Refused(f"{self.name}: it cannot be prepared: {cause_of(error)}") from error
+        unseen = [name for oid, name in self._unlogged.items() if oid in written]
+        doubt = f"{unseen[0]}: the server does not log it" if unseen else doubt
+        mine, others = self._follow(transaction) if self._has_written else ([], False)
+        if state is not None:
+            own, changes = course.part_of(state)
+            is_structure = state.schema != course.base.schema or not OBJECT_NAMES.isdisjoint(own)
+            logged = {k.entity.name for r in mine if (k := self._tables.get((r.schema, r.table)))}
+            if others or not logged <= self._scanned:
+                doubt = "others wrote while the agent changed the structure"
+        else:
+            changes, why = self._edits(mine, course)
+            doubt = doubt or why
+            state, own = course.with_changes(changes)
+        self._proposed: tuple[State, Own, bool] = state, own, is_structure
+        self._changes, self._doubt = changes, doubt
+        self._has_read = logged is not None
+        return self._shown()
+
+    def _shown(self) -> Prepared:
+        course, state = self._course, self._proposed[0]
+        return Prepared(
+            before=course.capture("before", course.base),
+            after=course.capture("after", state),
+            changes=self._changes,
+            doubt=self._doubt or course.conflict,
+        )
+
+    def look_again(self) -> Prepared | None:
+        if not self._has_written or self._one(_END_OF_LOG) == self._end:
+            return None
+        _, others = self._follow(None)
+        if not others:
+            return None
+        if self._has_read:
+            self._doubt = "others wrote while the agent changed the structure"
+        else:
+            state, own = self._course.with_changes(self._changes)
+            self._proposed = state, own, False
+        return self._shown()
+
+    def commit(self) -> None:
+        try:
+            end = f"COMMIT PREPARED '{self._prepared}'" if self._prepared else "ROLLBACK"
+            self._agent.execute(end.encode())
+        except psycopg.Error as error:
+            raise Refused(f"{self.name}: nothing was committed: {cause_of(error)}") from error
+        self._prepared = None
+        self._course.accept(*self._proposed)
+        if self._has_read:
+            self._shape, self._files = self._next_shape
+
+    def abort(self) -> None:
+        with contextlib.suppress(psycopg.Error):
+            if self._prepared is None:
+                self._agent.execute("ROLLBACK")
+                return
+            self._agent.execute(f"ROLLBACK PREPARED '{self._prepared}'".encode())
+            self._prepared = None
+
+    def close(self) -> None:
+        for each in ("_agent", "_own"):
+            connection: Connection | None = getattr(self, each, None)
+            if connection is not None:
+                if each == "_agent":
+                    self.abort()
+                connection.close()
+
+    # ------------------------------------------------------------ what was done
+
+    def _written(self) -> frozenset[int]:
+        """The tables that this transaction wrote, by the server's own counts of it."""
+        with self._agent.pipeline():
+            counts = self._agent.execute(_COUNTS.encode(), prepare=True)
+            writes = self._agent.execute(_HAS_WRITTEN.encode(), prepare=True)
+        self._has_written = bool((writes.fetchone() or (True,))[0])
+        return frozenset(int(oid) for oid, n in counts.fetchall() if n != self._counts.get(oid, 0))
+
+    def _read_catalogue(self) -> tuple[Catalogue, dict[int, int]]:
+        """What the catalogue says to the agent's account, and where each table lies."""
+        for name, value in _READING.items():
+            self._agent.execute(f"SET LOCAL {name} = '{value}'".encode())
+        files: dict[int, int] = dict(self._agent.execute(_FILES.encode()).fetchall())
+        return read_catalogue(self._agent), files
+
+    def _read(
+        self, written: frozenset[int]
+    ) -> tuple[State, tuple[Catalogue, dict[int, int]], str | None]:
+        """The world as the open transaction sees it, by our reader.
+
+        Its account may see less of the catalogue than the evaluator's: what the transaction changed
+        there shows beside what the same account saw before. Rows are read of tables that it wrote,
+        or that are not as they were; all others are as they are known.
+        """
+        connection: Connection = self._agent
+        course, doubt = self._course, None
+        self._scanned: set[str] = set()
+        with contextlib.ExitStack() as put_back:
+            connection.execute("SAVEPOINT reading")
+            put_back.callback(connection.execute, "ROLLBACK TO reading; RELEASE reading")
+            shape, files = self._read_catalogue()
+            moved = {oid for oid in files if files[oid] != self._files.get(oid)}
+            touched = written | moved
+            schema = self._source.schema_after(course.base, shape)
+            held = {e.relation.oid: e.relation.unreadable for e in shape.tables.values()}
+            scan = Scan(connection, shape, held, Shelf(MemoryChunks()))
+            known = course.committed().tables
+            tables = {}
+            for entity in schema.types:
+                old, new = (c.tables.get(entity.source_table) for c in (self._shape, shape))
+                table = known.get(entity.name)
+                if entity.name in shape.objects and table is not None:
+                    try:
+                        tables[entity.name] = _relisted(table, self._shape, shape)
+                    except ValueError:
+                        doubt = f"{entity.name}: not all of it is shown to the agent's account"
+                        tables[entity.name] = table.unobserved(doubt)
+                elif table is not None and old == new and _lies_still(self._parts, new, touched):
+                    tables[entity.name] = table
+                else:
+                    tables[entity.name] = scan.table(entity, table)
+                    self._scanned.add(entity.name)
+        return state_of(schema, tables), (shape, files), doubt
+
+    def _parts(self, oid: int) -> frozenset[int]:
+        """A table, and the partitions that its rows lie in."""
+        return frozenset((oid, *self._partitions.get(oid, ())))
+
+    def _follow(self, transaction: str | None) -> tuple[list[RowLine], bool]:
+        """The rows of our transaction; whether others committed something, which is followed."""
+        with self._own.pipeline():
+            end = self._own.execute(_END_OF_LOG.encode())
+            decoded = self._own.execute(_DECODE.encode(), (self._slot,))
+        self._end = (end.fetchone() or ("",))[0]
+        lines = (row[0] for row in decoded.fetchall())
+        mine: list[RowLine] = []
+        has_others = False
+        try:
+            for found in transactions(lines):
+                if isinstance(found, Ended):
+                    theirs = self._waiting.pop(found.prepared, None)
+                    if theirs is None or not found.is_committed:
+                        continue
+                    has_others |= self._add_others(theirs.rows)
+                    continue
+                if found.prepared == transaction and transaction is not None:
+                    mine = found.rows
+                    continue
+                if found.prepared is not None:
+                    if number_of(found.prepared) != self._journal.number:
+                        self._waiting[found.prepared] = found
+                    continue
+                if self._seen.has(found.xid):
+                    continue
+                has_others |= self._add_others(found.rows)
+        except Unreadable as error:
+            self._course.conflict = f"the log has a line that cannot be read: {error}"
+        return mine, has_others
+
+    def _add_others(self, rows: Sequence[RowLine]) -> bool:
+        changes, doubt = self._edits(rows, self._course, is_own=False)
+        if doubt is not None:
+            self._course.conflict = f"others wrote what cannot be followed: {doubt}"
+        if changes:
+            self._course.others(changes)
+        return bool(rows)
+
+    def _edits(
+        self, lines: Iterable[RowLine], course: Course, *, is_own: bool = True
+    ) -> tuple[Changes, str | None]:
+        """The rows of one transaction, net by key, and why they may not be all."""
+        net: dict[str, _Net] = {}
+        doubt: str | None = None
+        for line in lines:
+            place = line.schema, line.table
+            known = self._tables.get(place)
+            if known is None:
+                doubt = doubt or f"{line.table}: a table that was made since the gate was opened"
+                continue
+            name = known.entity.name
+            rows = net.setdefault(name, _Net(known.entity, course, is_own))
+            if line.op != "INSERT" and place in self._unidentified:
+                doubt = doubt or f"{name}: its REPLICA IDENTITY does not tell which row changed"
+            elif not rows.add(known, line):
+                doubt = doubt or f"{name}: the log does not have the whole row"
+        return {name: edits for name, rows in net.items() if (edits := rows.edits())}, doubt
+
+
+def _lies_still(
+    parts: Callable[[int], frozenset[int]], entry: TableEntry | None, touched: frozenset[int]
+) -> bool:
+    """Whether nothing was written to the table, or a part of it."""
+    return entry is None or parts(entry.relation.oid).isdisjoint(touched)
+
+
+def _relisted(table: Table, before: Catalogue, after: Catalogue) -> Table:
+    """The list of the catalogue with what differs between two looks of one account.
+
+    `ValueError` where it was not in the list so. Counters go on by themselves: only new ones and
+    those that are gone count.
+    """
+    name, entity = table.type.name, table.type
+    old, new = ({key_order(key_of(entity, r)): r for r in c.objects[name]} for c in (before, after))
+    is_other = {key for key in {**old, **new} if not alike(old.get(key), new.get(key))}
+    if name == COUNTERS:
+        is_other = {key for key in is_other if key not in old or key not in new}
+    gone = [row for key in is_other if (row := old.get(key)) is not None]
+    come = [row for key in is_other if (row := new.get(key)) is not None]
+    return patched(table, gone, come, LayeredChunks(table.store)) if is_other else table
+
+
+class _Net:
+    """The rows of one type while the changes of a transaction are put together."""
+
+    def __init__(self, entity: EntityType, course: Course, is_own: bool) -> None:
+        self._entity, self._course, self._is_own = entity, course, is_own
+        self._sides: dict[Any, tuple[Row | None, Row | None]] = {}
+        self._counted: tuple[list[Row], list[Row]] = ([], [])
+
+    def _committed(self, key: Any) -> Row | None:
+        return self._course.row(self._entity, key)
+
+    def _now(self, key: Any) -> Row | None:
+        order = key_order(key)
+        return self._sides[order][1] if order in self._sides else self._committed(key)
+
+    def _set(self, key: Any, row: Row | None) -> None:
+        order = key_order(key)
+        first = self._sides[order][0] if order in self._sides else self._committed(key)
+        self._sides[order] = first, row
+
+    def add(self, known: _Known, line: RowLine) -> bool:
+        """Whether all of it is known."""
+        if line.op == "TRUNCATE":
+            for key, _ in self._course.committed().tables[self._entity.name].rows():
+                self._set(key, None)
+            for order, (first, _) in list(self._sides.items()):
+                self._sides[order] = first, None
+            return not self._entity.is_keyless
+        if self._entity.is_keyless:
+            old = None if line.old is None else known.row(line.old, None)
+            new = None if line.new is None else known.row(line.new, old)
+            if (line.old is not None and old is None) or (line.new is not None and new is None):
+                return False
+            self._counted[0].extend([] if old is None else [old])
+            self._counted[1].extend([] if new is None else [new])
+            return True
+        cells = line.old or line.new or {}
+        key = self._key(known, cells)
+        if key is None:
+            return False
+        before = None if line.op == "INSERT" else self._now(key)
+        if line.op != "INSERT" and before is None:
+            return False
+        row = None if line.new is None else known.row(line.new, before)
+        if line.new is not None and row is None:
+            return False
+        if line.op != "INSERT":
+            self._set(key, None)
+        if row is not None:
+            self._set(key_of(self._entity, row), row)
+        return True
+
+    def _key(self, known: _Known, cells: Cells) -> Any:
+        if any(name not in cells for name in self._key_columns()):
+            return None
+        probe = {name: cells.get(name) for name in known.columns}
+        blank = {n: (v if n in self._key_columns() else None) for n, v in probe.items()}
+        row = known.row(blank, None)
+        return None if row is None else key_of(self._entity, row)
+
+    def _key_columns(self) -> tuple[str, ...]:
+        return tuple(self._entity.by_name[name].source_column for name in self._entity.key)
+
+    def edits(self) -> Edits | None:
+        """The rows, where any is another one."""
+        gone, come = map(list, self._counted)
+        for first, last in self._sides.values():
+            if not alike(first, last):
+                gone += [] if first is None else [first]
+                come += [] if last is None else [last]
+        return Edits(tuple(gone), tuple(come)) if gone or come else None
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """Which transactions a snapshot shows, by the low half of their numbers."""
+
+    least: int
+    next: int
+    running: frozenset[int] = field(default_factory=frozenset)
+
+    @staticmethod
+    def of(text: str) -> _Snapshot:
+        least, after, running = text.split(":")
+        low = [int(each) for each in running.split(",") if each]
+        return _Snapshot(int(least), int(after), frozenset(low))
+
+    def has(self, xid: int) -> bool:
+        """Whether what the transaction did is in it. The number is of 32 bits."""
+        whole = (self.next >> 32 << 32) | xid
+        if whole - self.next > 1 << 31:
+            whole -= 1 << 32
+        elif self.next - whole > 1 << 31:
+            whole += 1 << 32
+        return whole < self.next and whole not in self.running
+
+
+_READING: Final[Mapping[str, str]] = {
+    "search_path": "pg_catalog", "datestyle": "ISO, YMD", "timezone": "UTC",
+    "intervalstyle": "postgres", "extra_float_digits": "1", "bytea_output": "hex",
+    "xmlbinary": "base64", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C",
+    "quote_all_identifiers": "off", "client_min_messages": "error", "array_nulls": "on",
+}  # fmt: skip
+"""How values are written while our reader reads in the agent's transaction, as in its own."""
+
+
+def reap(connection: Connection, journal: Journal) -> tuple[str, ...]:
+    """The transactions of gates that are gone are ended: those that were decided are committed."""
+    listed = connection.execute(
+        "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+    ).fetchall()
+    ended = []
+    for (gid,) in listed:
+        number = number_of(gid)
+        if number is None or number == journal.number:
+            continue
+        row: Any = connection.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
+        if not row[0]:
+            continue  # its gate is at work
+        try:
+            is_decided = journal.is_decided(gid)
+            end = "COMMIT" if is_decided else "ROLLBACK"
+            connection.execute(f"{end} PREPARED '{gid}'".encode())
+            journal.forget(gid)
+            ended.append(gid)
+        finally:
+            connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
+    return tuple(ended)
+
+
+def participant(
+    name: str, url: str, account: str, refine: Refinement | None, journal: Journal
+) -> PostgresGate:
+    """The database at an URL, with the evaluator's account and the agent's."""
+    return PostgresGate(name, url, account, refine, journal)

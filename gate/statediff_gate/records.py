@@ -1,0 +1,168 @@
+"""What a gate decided, kept: one signed line a decision, each naming the one before it.
+
+`decisions.jsonl` grows and never changes. A line has the decision and why, the statements, the
+digest of what they did, and the digest of the line before; the gate's key signs it. What was not
+allowed has a folder of its own, `decisions/NAME/`: the bundle of the judgement, which `statediff
+show` opens, and of a hold `hold.json`. An approval that was used has an empty file in `used/`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from statediff import kernel
+from statediff.atomic import write_atomically
+from statediff.contract.file import ContractFile
+from statediff.errors import BundleError, StorageError
+from statediff.evidence.canonical import read, write
+from statediff.evidence.keys import load_key
+from statediff.model.readings import Capture
+from statediff.model.values import printable
+from statediff.model.verdict import Decision
+from statediff.reports.plain import plain_diff
+from statediff_gate.holds import Approval, Hold, utc_now
+from statediff_gate.outcome import Outcome, Statement
+from statediff_gate.participant import Refused
+
+FORM: Final = "statediff/decision/1"
+LINES: Final = "decisions.jsonl"
+_NONE: Final = "0" * 64
+
+
+class Records:
+    """The records of one gate."""
+
+    def __init__(self, folder: Path, key: Path, contract: ContractFile) -> None:
+        self.folder = folder
+        self._key = load_key(key)
+        self._contract = contract
+        self.contract_digest = contract.digest
+        try:
+            for each in (folder, folder / "decisions", folder / "holds", folder / "used"):
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lines = os.open(folder / LINES, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise StorageError(f"{folder}: cannot be written: {error.strerror}") from error
+
+    def write(
+        self,
+        outcome: Outcome,
+        statements: Sequence[Statement],
+        approval: Approval | None = None,
+        captures: tuple[Capture, Capture] | None = None,
+    ) -> str:
+        """The name of the record, which is on disk with all that belongs to it."""
+        name = f"{utc_now():%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        if captures is not None and outcome.decision is not Decision.ALLOW:
+            self._keep(name, outcome, statements, captures)
+        self._append({
+            "form": FORM, "name": name, "at": utc_now().isoformat(),
+            "contract": self._contract.content.contract, "contract_digest": self.contract_digest,
+            "decision": outcome.decision.value, "why": outcome.why[:2000],
+            "commits": outcome.is_committed,
+            "approved_by": None if approval is None else approval.by,
+            "statements": [[source, text, list(values)] for source, text, values in statements],
+            "digest": outcome.digest, "key": self._key.public.hex(),
+        })  # fmt: skip
+        return name
+
+    def spend(self, approval: Approval) -> None:
+        """The approval is used, for good. Raises `Refused` where it was before, or has expired."""
+        if utc_now() >= approval.expires:
+            raise Refused("the approval is void: it has expired")
+        place = self.folder / "used" / approval.name
+        try:
+            write_atomically(place, b"", exclusive=True, durable=True)
+        except FileExistsError:
+            raise Refused("the approval is void: it was used before") from None
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        fcntl.flock(self._lines, fcntl.LOCK_EX)
+        try:
+            line = {**record, "previous": self._last()}
+            signed = {**line, "signature": self._key.sign(write(line)).hex()}
+            os.write(self._lines, write(signed) + b"\n")
+            os.fdatasync(self._lines)
+        except OSError as error:
+            raise StorageError(f"{self.folder / LINES}: cannot be written: {error}") from error
+        finally:
+            fcntl.flock(self._lines, fcntl.LOCK_UN)
+
+    def _last(self) -> str:
+        """The digest of the last line."""
+        end = os.lseek(self._lines, 0, os.SEEK_END)
+        size, tail = 4096, b""
+        while end and tail.count(b"\n") < 2 and len(tail) < end:
+            start = max(0, end - size)
+            tail = os.pread(self._lines, end - start, start)
+            size *= 8
+        lines = tail.rstrip(b"\n").rpartition(b"\n")
+        return hashlib.sha256(lines[2]).hexdigest() if lines[2] else _NONE
+
+    def _keep(
+        self,
+        name: str,
+        outcome: Outcome,
+        statements: Sequence[Statement],
+        captures: tuple[Capture, Capture],
+    ) -> None:
+        """What a person looks at."""
+        from statediff.workspace.folders import keep_bundle  # noqa: PLC0415 - of few decisions
+
+        folder = self.folder / "decisions" / name
+        facts = kernel.TrialFacts(name, agent="unknown", isolation="unknown")
+        keep_bundle(kernel.evaluate(self._contract, *captures, facts=facts).bundle, folder)
+        if outcome.decision is Decision.HOLD and outcome.digest is not None:
+            found = kernel.comparison(*captures).diff
+            hold = Hold(
+                name=name, contract=self._contract.content.contract,
+                contract_digest=self.contract_digest, why=outcome.why,
+                statements=tuple(statements), digest=outcome.digest,
+                changes=[*plain_diff(found)["deltas"]], at=utc_now().isoformat(),
+            )  # fmt: skip
+            write_atomically(self.hold_path(name), write(_exact(hold.document())), durable=True)
+
+    def hold_path(self, name: str) -> Path:
+        """Where a hold of this name is."""
+        return self.folder / "holds" / f"{name}.json"
+
+
+def _exact(value: Any) -> Any:
+    """Numbers of plain JSON that the canonical form does not write, as text."""
+    if isinstance(value, Mapping):
+        return {name: _exact(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def read_decisions(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """Every decision of a gate, oldest first. `BundleError` for a line that was not signed so."""
+    path, previous = folder / LINES, _NONE
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
+    for number, line in enumerate(lines):
+        where = f"{printable(str(path))}: line {number + 1}"
+        record = read(line, where)
+        try:
+            signature = bytes.fromhex(record["signature"])
+            signed = write({n: v for n, v in record.items() if n != "signature"})
+            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(record["key"]))
+            key.verify(signature, signed)
+        except (InvalidSignature, LookupError, TypeError, ValueError) as error:
+            raise BundleError(f"{where}: is not as it was signed") from error
+        if record["previous"] != previous:
+            raise BundleError(f"{where}: does not follow the line before it")
+        previous = hashlib.sha256(line).hexdigest()
+        yield record

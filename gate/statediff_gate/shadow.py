@@ -1,0 +1,194 @@
+"""A whole run on copies of the systems; what it did there is done to the systems where it is right.
+
+1. Each system is copied: a SQLite file by SQLite's own backup, a PostgreSQL database by its server.
+2. The agent's program runs with the URLs of the copies, and knows no others.
+3. The copies are read, and the run is judged by the whole contract.
+4. What it changed, row by row, is run against the systems through the gate (`statediff_gate.gate`),
+   each statement on the condition that the row is as the copy had it. A run that is no MATCH is
+   held, whatever its prefix would be; a system that is not as the copy was does not give the same
+   digest, and is held too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import apsw
+
+from statediff import kernel
+from statediff.agents.handover import read_answer
+from statediff.capture.source import Source
+from statediff.contract.file import ContractFile
+from statediff.errors import SandboxError, UsageError
+from statediff.evidence.package import Bundle
+from statediff.model.readings import Capture, SourceCapture
+from statediff.model.state import MemoryChunks
+from statediff.model.verdict import Decision, Verdict
+from statediff.reports.line import trial_line
+from statediff.systems.base.tool import url_variable
+from statediff.systems.sqlite.source import SqliteSource
+from statediff.workspace.inputs import Refinements
+from statediff_gate.course import Course
+from statediff_gate.gate import Gate
+from statediff_gate.outcome import Outcome, Statement
+from statediff_gate.participant import Changes
+from statediff_gate.statements import POSTGRES, SQLITE, edits_of, statements
+from statediff_gate.systems import is_server
+
+
+@dataclass(frozen=True)
+class Shadowed:
+    """A run on copies, judged."""
+
+    bundle: Bundle
+    verdict: Verdict
+    statements: tuple[Statement, ...]
+    """What it did, on the systems."""
+    refused: str | None
+    """Why that cannot be done to the systems row by row."""
+
+
+def run_on_shadow(
+    contract: ContractFile,
+    systems: Mapping[str, str],
+    program: Sequence[str],
+    refined: Refinements,
+    answer: Path | None = None,
+) -> Shadowed:
+    """The program's run on copies of the systems. `UsageError` where it cannot be begun."""
+    with ExitStack() as left:
+        home = Path(left.enter_context(tempfile.TemporaryDirectory(prefix="statediff-shadow-")))
+        urls = {n: left.enter_context(_copied(n, place, home)) for n, place in systems.items()}
+        sources = {name: _source(name, url, refined) for name, url in urls.items()}
+        store = MemoryChunks()
+        first = {n: each.read(store, _now, None) for n, each in sources.items()}
+        said = answer or home / "answer"
+        _run(program, contract, urls, said)
+        last = {n: each.read(store, _now, first[n].state) for n, each in sources.items()}
+        before, after = _capture("before", first), _capture("after", last)
+        done = kernel.evaluate(
+            contract, before, after,
+            answer=read_answer(said, contract.content.answer.form),
+            facts=kernel.TrialFacts("shadow", agent=Path(program[0]).name, isolation="none"),
+        )  # fmt: skip
+        try:
+            listed = tuple(
+                (name, text, values)
+                for name, place in systems.items()
+                for text, values in _statements(name, place, first[name], last[name])
+            )
+        except UsageError as error:
+            return Shadowed(done.bundle, done.judgement.verdict, (), str(error))
+    return Shadowed(done.bundle, done.judgement.verdict, listed, None)
+
+
+def pass_on(gate: Gate, shadowed: Shadowed) -> Outcome:
+    """What the run did is done to the systems where it is a MATCH; else it is held."""
+    if shadowed.verdict is Verdict.MATCH and shadowed.refused is None:
+        return gate.execute(shadowed.statements)
+    why = shadowed.refused or f"{shadowed.verdict.value}: {trial_line(shadowed.bundle)}"
+    return gate.execute(shadowed.statements, at_most=(Decision.HOLD, why))
+
+
+def _statements(
+    name: str, place: str, before: SourceCapture, after: SourceCapture
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    schema = before.state.schema
+    if after.state.schema != schema:
+        raise UsageError(f"{name}: the run changed the structure, which is not done row by row")
+    _, changes = Course(name, before.state).part_of(after.state)
+    own: Changes = {n: e for n, e in changes.items() if not n.startswith("db.")}
+    if structure := sorted({*changes} - {*own} - {"db.sequence", "db.storage"}):
+        raise UsageError(f"{name}: the run changed {structure[0]}, which is not done row by row")
+    dialect = POSTGRES if is_server(place) else SQLITE
+    yield from statements(edits_of(own, schema), schema, dialect)
+
+
+def _run(
+    program: Sequence[str], contract: ContractFile, urls: Mapping[str, str], answer: Path
+) -> None:
+    given = {url_variable(name): url for name, url in urls.items()}
+    inputs = {name: str(value) if not isinstance(value, str | int | bool | None) else value
+              for name, value in contract.content.inputs.items()}  # fmt: skip
+    environment = {
+        **os.environ, **given, "STATEDIFF_ANSWER": str(answer),
+        "STATEDIFF_INPUTS": json.dumps(inputs, default=str),
+    }  # fmt: skip
+    try:
+        subprocess.run(program, check=False, env=environment)  # its verdict says how it went
+    except OSError as error:
+        raise UsageError(f"the agent cannot be started: {program[0]}: {error.strerror}") from error
+
+
+def _capture(moment: str, parts: Mapping[str, SourceCapture]) -> Capture:
+    return Capture(tuple(
+        replace(each, reading=each.reading.cited_as(f"{moment}/{name}"))
+        for name, each in parts.items()
+    ))  # fmt: skip
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _source(name: str, url: str, refined: Refinements) -> Source:
+    if not is_server(url):
+        return SqliteSource(name, Path(url.removeprefix("sqlite:///")), refined(name))
+    from statediff_postgres.source import PostgresSource  # noqa: PLC0415 - of servers alone
+
+    return PostgresSource(name, url, refined(name))
+
+
+@contextmanager
+def _copied(name: str, place: str, home: Path) -> Iterator[str]:
+    """The URL of a copy, which is gone after the block."""
+    if is_server(place):
+        with _copied_by_server(place) as url:
+            yield url
+        return
+    copy = home / f"{name}.sqlite"
+    path = place.removeprefix("sqlite:///")
+    if not Path(path).is_file():
+        raise UsageError(f"{name}: there is no database {path}")
+    source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    target = apsw.Connection(str(copy))
+    with target.backup("main", source, "main") as backup:
+        backup.step()
+    for each in (target, source):
+        each.close()
+    try:
+        yield f"sqlite:///{copy.absolute()}"
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+
+
+@contextmanager
+def _copied_by_server(url: str) -> Iterator[str]:
+    import psycopg  # noqa: PLC0415 - of servers alone
+    from psycopg import sql  # noqa: PLC0415 - as above
+
+    parts = urlsplit(url)
+    database = parts.path.lstrip("/")
+    copy = f"statediff_shadow_{os.getpid()}_{os.urandom(4).hex()}"
+    elsewhere = urlunsplit(parts._replace(path="/postgres"))
+    with psycopg.connect(elsewhere, autocommit=True) as admin:
+        names = {"copy": sql.Identifier(copy), "of": sql.Identifier(database)}
+        try:
+            admin.execute(sql.SQL("CREATE DATABASE {copy} TEMPLATE {of}").format(**names))
+        except psycopg.Error as error:
+            raise SandboxError(f"{database} cannot be copied: {error}") from error
+        try:
+            yield urlunsplit(parts._replace(path=f"/{copy}"))
+        finally:
+            admin.execute(sql.SQL("DROP DATABASE IF EXISTS {copy} WITH (FORCE)").format(**names))

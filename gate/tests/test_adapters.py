@@ -1,0 +1,137 @@
+"""Adapters of a gate held to the kit, each on the real system."""
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from statediff_gate.conformance import MADE, AdapterSuite
+from statediff_gate.journal import Journal
+from statediff_gate.participant import Participant
+from statediff_gate.sqlite import SqliteGate
+
+from gate.tests.servers import programs, server
+from statediff.model.state import MemoryChunks, State
+from statediff.systems.sqlite.source import SqliteSource
+
+LOGGED = "CREATE TRIGGER logged AFTER UPDATE ON orders"
+INTO = "INSERT INTO audit VALUES (new.status, new.id)"
+needs_server = pytest.mark.skipif(programs() is None, reason="no PostgreSQL with test_decoding")
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class TestSqlite(AdapterSuite):
+    further: ClassVar = {
+        "replace": ("INSERT OR REPLACE INTO orders VALUES (7, 3, 'again', 1)",),
+        "a counter": (
+            "CREATE TABLE counted (id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT)",
+            "INSERT INTO counted (v) VALUES ('x')",
+        ),
+        "a wide value": (f"UPDATE customer SET name = '{'ü' * 300_000}' WHERE id = 1",),
+        "bytes": ("UPDATE customer SET email = X'00FF' WHERE id = 1",),
+        "a trigger": ("CREATE TRIGGER t AFTER INSERT ON audit BEGIN SELECT 1; END",),
+        "statistics": ("ANALYZE",),
+    }
+
+    def make(self, tmp_path: Path) -> Path:
+        path = tmp_path / "shop.sqlite"
+        with sqlite3.connect(path) as made:
+            for each in (*MADE, f"{LOGGED} BEGIN {INTO}; END"):
+                made.execute(each)
+            made.execute("PRAGMA journal_mode = wal")
+        made.close()
+        return path
+
+    def open(self, place: Path) -> Participant:
+        return SqliteGate("shop", place)
+
+    def look(self, place: Path, like: State | None) -> State:
+        return SqliteSource("shop", place).read(MemoryChunks(), now, like).state
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with server() as url:
+        yield url
+
+
+@needs_server
+class TestPostgres(AdapterSuite):
+    further: ClassVar = {
+        "truncate": ("TRUNCATE pair",),
+        "a function": ("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",),
+        "a grant": ("GRANT SELECT ON orders TO PUBLIC",),
+        "kinds of values": ("INSERT INTO kinds SELECT * FROM more_kinds",),
+        "large values": (
+            "UPDATE large SET n = 2", "UPDATE large SET body = body || 'x' WHERE id = 1",
+        ),
+        "a part": ("UPDATE part SET v = 'q' WHERE id = 2", "DELETE FROM part WHERE id = 1"),
+        "rows of a savepoint": (("DO $$BEGIN INSERT INTO pair VALUES (9, 'q', 1); EXCEPTION WHEN"
+                               " unique_violation THEN NULL; END$$"),),
+    }  # fmt: skip
+
+    @pytest.fixture(autouse=True)
+    def at(self, url: str) -> None:
+        self._url = url
+
+    def make(self, tmp_path: Path) -> str:
+        import psycopg  # noqa: PLC0415 - of servers alone
+
+        name = f"made_{abs(hash(tmp_path))}"
+        with psycopg.connect(self._url, autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {name}")
+        place = self._url.replace("/shop", f"/{name}")
+        with psycopg.connect(place, autocommit=True) as made:
+            for each in (*MADE, *OWN):
+                made.execute(each)
+        return place
+
+    def open(self, place: str) -> Participant:
+        from statediff_gate.postgres import PostgresGate  # noqa: PLC0415 - of servers alone
+
+        return PostgresGate("shop", place, place, None, Journal(Path("/nonexistent")))
+
+    def look(self, place: str, like: State | None) -> State:
+        from statediff_postgres.source import PostgresSource  # noqa: PLC0415 - of servers alone
+
+        return PostgresSource("shop", place).read(MemoryChunks(), now, like).state
+
+
+OWN: tuple[str, ...] = (
+    (
+        f"CREATE FUNCTION logged() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {INTO}; RETURN NULL;"
+        " END$$"
+    ),
+    f"{LOGGED} FOR EACH ROW EXECUTE FUNCTION logged()",
+    "ALTER TABLE audit REPLICA IDENTITY FULL",
+    "CREATE TYPE mood AS ENUM ('sad', 'it''s ok')",
+    (
+        "CREATE TABLE kinds (id int PRIMARY KEY, b boolean, f float8, d numeric, t timestamptz,"
+        " l timestamp, day date, j jsonb, a text[], m mood, y bytea, bits bit(3), i interval,"
+        ' "odd ""name[" int, twice int GENERATED ALWAYS AS (id * 2) STORED)'
+    ),
+    (
+        "CREATE TABLE more_kinds AS SELECT 1 AS id, true AS b, 'NaN'::float8 AS f,"
+        " 12.50::numeric AS d,"
+        " '2026-03-01 10:00:00.5+02'::timestamptz AS t, '2026-03-01 10:00:00'::timestamp AS l,"
+        " '2026-03-01'::date AS day, '{\"a\": [1, null, \"it''s\"]}'::jsonb AS j,"
+        " ARRAY['x,y', NULL, 'q\"'] AS a, 'it''s ok'::mood AS m, '\\x00ff'::bytea AS y,"
+        " B'101'::bit(3) AS bits, '1 day 02:00'::interval AS i, 5 AS odd"
+    ),
+    "CREATE TABLE large (id int PRIMARY KEY, body text, n int)",
+    "ALTER TABLE large ALTER body SET STORAGE EXTERNAL",
+    "INSERT INTO large SELECT n, repeat(md5(n::text), 400), 1 FROM generate_series(1, 2) n",
+    (
+        "CREATE TABLE part (id int, region text, v text, PRIMARY KEY (id, region))"
+        " PARTITION BY LIST (region)"
+    ),
+    "CREATE TABLE part_n PARTITION OF part FOR VALUES IN ('n')",
+    "CREATE TABLE part_s PARTITION OF part FOR VALUES IN ('s')",
+    "INSERT INTO part VALUES (1, 'n', 'a'), (2, 's', 'b')",
+)
+"""What PostgreSQL alone has: a trigger, kinds of values, large values, partitions."""
