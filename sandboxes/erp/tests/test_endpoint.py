@@ -93,7 +93,8 @@ allow:
     @pytest.fixture
     def url(self, base: str) -> str:
         self.base = base
-        known = call(base, "model.party.party.search", [], 0, None, [["id", "ASC"]])
+        every = [["active", "in", [True, False]]]
+        known = call(base, "model.party.party.search", every, 0, None, [["id", "ASC"]])
         if not known:
             names = [{"name": "Fernway", "code": "F1"}, {"name": "Northwind"}]
             known = call(base, "model.party.party.create", names)
