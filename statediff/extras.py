@@ -14,7 +14,7 @@ from typing import Final
 from statediff.errors import UsageError
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
-    "chat": ("synapse",),
+    "chat": ("synapse", "matrix"),
     "cloud": ("aws",),
     "erp": ("tryton",),
     "gate": ("gate", "hold", "approve", "undo"),

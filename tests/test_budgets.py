@@ -22,7 +22,7 @@ LINES: Final = {
     "statediff_office": 5_400,
     "statediff_payments": 1_800,
     "statediff_postgres": 5_700,
-    "statediff_trackers": 5_400,
+    "statediff_trackers": 5_600,
     "statediff_hosts": 2_100,
     "statediff_lab": 23_300,
 }
