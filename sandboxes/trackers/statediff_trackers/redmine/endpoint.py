@@ -61,7 +61,6 @@ _SPECS: Final = {
 """Type → its fields: `NAME`, then `:KIND`, or `>TYPE` of the record whose number it is."""
 _RIGHTS: Final = ("user", "group", "role", "membership")
 _PLAIN: Final[Mapping[str, tuple[str, str]]] = {
-    "user": ("users", "users"),
     "time_entry": ("time_entries", "time_entries"),
     "news": ("news", "news"),
     "tracker": ("trackers", "trackers"),
@@ -78,6 +77,8 @@ _OF_PROJECT: Final = {
     "category": ("issue_categories", "issue_categories"),
 }
 _NOT_THERE: Final = (404,)
+_LEFT_OUT: Final = ("last_login_on", "api_key")
+"""What moves when somebody looks, and a secret that the account may see."""
 
 
 def _type(name: str, spec: str) -> EntityType:
@@ -116,11 +117,11 @@ class RedmineAccount:
             if asked.ask("users/current.json").status != 200:
                 raise SourceUnavailable("the tracker does not let the account in")
             for kind, (path, member) in _PLAIN.items():
-                query = {"status": ""} if kind == "user" else {}  # locked ones too
-                for each in _records(asked, path, member, into, kind, **query):
+                for each in _records(asked, path, member, into, kind):
                     _add(into, kind, each)
             _add_projects(asked, into)
             _add_issues(asked, into)
+            _add_whole(asked, "users", "user", into, status="")  # locked ones too
             _add_whole(asked, "groups", "group", into, include="users")
             _add_whole(asked, "roles", "role", into)
         return into
@@ -156,10 +157,10 @@ def _add_issues(asked: Api, into: Listing) -> None:
         _add(into, "issue", {name: one for name, one in whole.items() if name != "journals"})
 
 
-def _add_whole(asked: Api, path: str, kind: str, into: Listing, include: str = "") -> None:
+def _add_whole(asked: Api, path: str, kind: str, into: Listing, **query: str) -> None:
     """Records of which a listing says less than each alone."""
-    for each in _records(asked, path, path, into, kind):
-        answer = asked.ask(f"{path}/{each['id']}.json", {"include": include} if include else None)
+    for each in _records(asked, path, path, into, kind, **query):
+        answer = asked.ask(f"{path}/{each['id']}.json", query)
         _add(into, kind, answer.content[kind] if answer.is_ok else each)
 
 
@@ -193,7 +194,7 @@ def _add(into: Listing, kind: str, found: Mapping[str, Any]) -> None:
         value = found.get(field.name)
         is_record = field.reference is not None and isinstance(value, Mapping)
         row[field.name] = value["id"] if is_record and value is not None else value
-    into.add(kind, {**row, OTHER: rest(found, *row, "last_login_on")})
+    into.add(kind, {**row, OTHER: rest(found, *row, *_LEFT_OUT)})
 
 
 class RedmineEndpointSource(ListedSource):
