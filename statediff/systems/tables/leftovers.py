@@ -3,7 +3,7 @@
 A part is what stands right in the sheet's XML: its protection, merged cells, filters, validations,
 or what nobody here knows. Each is one digest under its name, but for `PRESENTATION`, which only
 says how the sheet looks and which every program writes anew. Rows and columns that are hidden,
-links and comments are told apart, because people hide work in them.
+links and comments have fields of their own, because people hide work in them.
 """
 
 from __future__ import annotations

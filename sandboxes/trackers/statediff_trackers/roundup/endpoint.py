@@ -2,8 +2,8 @@
 
 `roundup+http://LOGIN:PASSWORD@HOST:PORT/TRACKER/`, without a password in it
 `STATEDIFF_PASSWORD_NAME` of the source NAME. The interface names the classes and, of an item, all
-properties; of what kind they are it does not say, so that a value is taken as it is told: a link is
-the number of an item, a multilink a list of them, a date an instant. A class without an item is
+properties; it does not say of what kind they are, so that a value is taken as it is shown: a link
+is the number of an item, a multilink a list of them, a date an instant. A class without an item is
 open. Reading is that of `api`: page by page, retired items too, twice where it moved.
 """
 
