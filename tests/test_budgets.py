@@ -10,19 +10,19 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 118_900,
-    "statediff_chat": 2_400,
-    "statediff_cloud": 2_800,
+    "statediff": 119_500,
+    "statediff_chat": 2_600,
+    "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
     "statediff_data": 1_100,
-    "statediff_erp": 700,
+    "statediff_erp": 1_000,
     "statediff_gate": 4_000,
     "statediff_git": 7_200,
     "statediff_mariadb": 3_600,
     "statediff_office": 5_400,
-    "statediff_payments": 1_600,
+    "statediff_payments": 1_800,
     "statediff_postgres": 5_700,
-    "statediff_trackers": 5_200,
+    "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
     "statediff_lab": 23_300,
 }
