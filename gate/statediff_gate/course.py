@@ -91,6 +91,16 @@ class Course:
         self.is_restructured |= is_restructured
         self._after = state
 
+    def begin_run(self) -> None:
+        """What the agent did so far belongs to the world; its part begins anew.
+
+        A conflict stays: what others did to the agent's rows is in neither.
+        """
+        committed = self.committed()
+        tables = {name: _flat(table) for name, table in committed.tables.items()}
+        self.base = State(committed.schema, tables)
+        self.own, self._after, self.is_restructured = {}, None, False
+
     def committed(self) -> State:
         """The world as it is, with the agent's part."""
         if self._after is None:

@@ -132,6 +132,15 @@ class Gate:
         """`execute` in a thread, while the loop goes on."""
         return await asyncio.to_thread(self.execute, statements, approval=approval)
 
+    def begin_run(self) -> None:
+        """Another run begins: what was committed so far belongs to the world before it.
+
+        A judgement is over all that a run did, and takes as long.
+        """
+        with self._turn:
+            for system in self._systems.values():
+                system.begin_run()
+
     def query(self, statement: str, source: str | None = None) -> Answer:
         """What a statement gives, in a transaction that is rolled back. Raises `Refused`."""
         system = self._systems[self._named(source)]

@@ -73,6 +73,9 @@ class Participant(Protocol):
     counters: ClassVar[tuple[str, ...]]
     """What an aborted transaction may leave moved."""
 
+    def begin_run(self) -> None:
+        """What the agent did so far belongs to the world: another run of it begins."""
+
     def begin(self) -> None:
         """A transaction of the agent's is open."""
 

@@ -214,6 +214,9 @@ class PostgresGate:
 
     # ------------------------------------------------------------ the transaction
 
+    def begin_run(self) -> None:
+        self._course.begin_run()
+
     def begin(self) -> None:
         try:
             with self._agent.pipeline():

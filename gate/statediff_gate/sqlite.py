@@ -81,6 +81,9 @@ class SqliteGate:
             self._version = self._ask("PRAGMA data_version")
         self._course = Course(name, state)
 
+    def begin_run(self) -> None:
+        self._course.begin_run()
+
     def begin(self) -> None:
         try:
             self._db.execute("BEGIN IMMEDIATE")
