@@ -11,6 +11,7 @@ and from then on nothing is allowed without a person.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -134,6 +135,27 @@ class Course:
         made = SourceCapture(part.reading.cited_as(f"{moment}/{self._name}"), state)
         self._captures[moment] = state, made
         return made
+
+
+_COUNTING = ("db.sequence", "db.storage")
+"""What an engine counts by itself, and how much room a file takes."""
+
+
+def structural(changes: Changes) -> list[str]:
+    """The types of the changes that say something of structure."""
+    return sorted(name for name in changes if name.startswith("db.") and name not in _COUNTING)
+
+
+def rows_alone(part: SourceCapture) -> SourceCapture:
+    """The capture without the types that say something of structure."""
+    schema = part.state.schema
+    types = tuple(each for each in schema.types if not each.name.startswith("db."))
+    names = {each.name for each in types}
+    sources = tuple((s, tuple(n for n in ts if n in names)) for s, ts in schema.sources)
+    tables = {name: table for name, table in part.state.tables.items() if name in names}
+    state = State(replace(schema, types=types, sources=sources), tables)
+    scan = scanned(part.reading.source, part.reading.as_of, state, gaps=())
+    return SourceCapture(scan.reading.cited_as(part.reading.id), state)
 
 
 def _differences(

@@ -26,7 +26,7 @@ from typing import Final, Self
 from statediff import kernel
 from statediff.contract.file import ContractFile
 from statediff.errors import StorageError, UsageError
-from statediff.model.readings import Capture
+from statediff.model.readings import Capture, SourceCapture
 from statediff.model.verdict import Decision
 from statediff.packs import known_sandbox
 from statediff.scores import standing_of
@@ -34,6 +34,7 @@ from statediff.scoring import contract_of
 from statediff.systems.base.tool import ToolError
 from statediff.systems.relational.tools import Scalar, refuse_transactions
 from statediff.workspace.inputs import refinements
+from statediff_gate.course import rows_alone, structural
 from statediff_gate.digests import digest_of
 from statediff_gate.holds import Approval, Hold
 from statediff_gate.journal import Journal
@@ -73,6 +74,7 @@ class Gate:
         )
         self._systems = open_participants(systems, accounts or {}, refined, self._journal)
         self._prepared: kernel.Prepared | None = None
+        self._rows: dict[tuple[str, str], tuple[SourceCapture, SourceCapture]] = {}
         try:
             self._check()
         except BaseException:
@@ -231,8 +233,19 @@ class Gate:
         parts = []
         for name, system in self._systems.items():
             found = prepared.get(name)
-            parts.append(system.world(side) if found is None else getattr(found, side))
+            part = system.world(side) if found is None else getattr(found, side)
+            parts.append(part if len(self._systems) == 1 else self._rows_of(name, side, part))
         return Capture(tuple(parts))
+
+    def _rows_of(self, name: str, side: str, part: SourceCapture) -> SourceCapture:
+        """The capture without structure, which several systems call by the same names.
+
+        A change of it is a doubt then (`_structural`), and so never allowed.
+        """
+        known = self._rows.get((name, side))
+        if known is None or known[0] is not part:
+            known = self._rows[name, side] = part, rows_alone(part)
+        return known[1]
 
     def _over(self, before: Capture) -> kernel.Prepared:
         known = self._prepared
@@ -247,6 +260,12 @@ class Gate:
         if found.decision is not Decision.ALLOW:
             return found.decision, found.why
         doubts = [f"{n}: {each.doubt}" for n, each in prepared.items() if each.doubt is not None]
+        if len(self._systems) > 1:
+            doubts += [
+                f"{name}: the structure of one of several systems changed ({each})"
+                for name, found in prepared.items()
+                for each in structural(found.changes)
+            ]
         return (Decision.HOLD, doubts[0]) if doubts else (Decision.ALLOW, "")
 
     def _written(

@@ -39,7 +39,7 @@ from statediff.reports.line import trial_line
 from statediff.systems.base.tool import url_variable
 from statediff.systems.sqlite.source import SqliteSource
 from statediff.workspace.inputs import Refinements
-from statediff_gate.course import Course
+from statediff_gate.course import Course, structural
 from statediff_gate.gate import Gate
 from statediff_gate.outcome import Outcome, Statement
 from statediff_gate.participant import Changes
@@ -109,7 +109,7 @@ def _statements(
         raise UsageError(f"{name}: the run changed the structure, which is not done row by row")
     _, changes = Course(name, before.state).part_of(after.state)
     own: Changes = {n: e for n, e in changes.items() if not n.startswith("db.")}
-    if structure := sorted({*changes} - {*own} - {"db.sequence", "db.storage"}):
+    if structure := structural(changes):
         raise UsageError(f"{name}: the run changed {structure[0]}, which is not done row by row")
     dialect = POSTGRES if is_server(place) else SQLITE
     yield from statements(edits_of(own, schema), schema, dialect)
