@@ -29,7 +29,7 @@ from statediff.workspace.trials import open_sandbox
 
 ROOT = Path(__file__).parents[2]
 DATABASES = {"shop": "shop-db", "accounts": "accounts-db"}
-SECTIONS = ("forbid", "require", "allow", "derive", "effects", "exclude", "canonicalize", "any_of")
+SECTIONS = ("forbid", "require", "allow", "derive", "effects", "exclude", "canonicalize")
 ELSEWHERE = re.compile(r"\bmessage|\bfile\b|\bfiles\b|\banswer\.|outbox|\brun\.|exports?\b")
 
 
@@ -47,6 +47,17 @@ def of_the_database(text: str) -> str:
     for name in ("inputs", "frame", "noop"):
         if name in document:
             kept[name] = document[name]
+    kept |= _sections(document)
+    branches = document.get("any_of")
+    if isinstance(branches, dict):
+        kept["any_of"] = {name: _sections(branch) for name, branch in branches.items()}
+    if "require" not in kept and "any_of" not in kept:
+        kept["noop"] = True  # all that it requires lies elsewhere
+    return json.dumps(kept, default=str)
+
+
+def _sections(document: Any) -> dict[str, Any]:
+    kept = {}
     for name in SECTIONS:
         entries = document.get(name)
         if not isinstance(entries, list):
@@ -57,9 +68,7 @@ def of_the_database(text: str) -> str:
                 each.pop("during", None)
         if fit:
             kept[name] = fit
-    if "require" not in kept and "any_of" not in kept:
-        kept["noop"] = True  # all that it requires lies elsewhere
-    return json.dumps(kept, default=str)
+    return kept
 
 
 # ---------------------------------------------------------------- the agent's side

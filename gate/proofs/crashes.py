@@ -3,7 +3,7 @@
 `python -m gate.proofs.crashes [MOMENTS] [SEED]`: a gate stands before a PostgreSQL database and a
 SQLite file, and commits transactions that write one number to both. A third of the moments kill the
 gate's process, a third the agent whose statements it runs, a third the server's processes.
-After each, a gate is opened again, and the two systems are compared: a number in one alone is a half
+After each, a gate is opened again, and both systems are compared: a number in one alone is a half
 commit, one that is there twice was applied twice, a prepared transaction that is left is an orphan,
 and one that the agent was given as committed and is not there was lost.
 """
