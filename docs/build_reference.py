@@ -131,9 +131,9 @@ def reference() -> str:
         lines.append(row(f"`{rule.id}`", parameters, rule.docs))
     lines += ["", "## Findings", "", *table("code", "meaning")]
     lines += [row(f"`{code}`", meaning(code)) for code in FindingCode if any(code.stages.values())]
-    lines += ["", "## Lint codes", "", "Described in full in [lint.md](lint.md).", ""]
+    lines += ["", "## Lint codes", "", "Described in full in [check.md](check.md).", ""]
     lines += table("code", "severity")
-    lines += [row(f"[`{c.code}`](lint.md)", c.severity) for c in CATALOGUE.values()]
+    lines += [row(f"[`{c.code}`](check.md)", c.severity) for c in CATALOGUE.values()]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -195,10 +195,10 @@ def findings() -> str:
 
 
 def lint() -> str:
-    """docs/lint.md."""
+    """docs/check.md."""
     lines = [HEAD, "# Lint: every code, and what to write instead", ""]
     lines += [
-        "`statediff lint` reports errors (the contract cannot be used, or its verdicts would be",
+        "`statediff check` reports errors (the contract cannot be used, or its verdicts would be",
         "wrong; exit code 2), warnings (something is let through that its author probably did not",
         "mean) and advice. Each remark has a place, a code and what to write instead.",
     ]
@@ -218,7 +218,7 @@ def packs() -> str:
     lines = [HEAD, "# The packs: sandboxes and tasks that come with statediff", ""]
     lines += [
         "Each sandbox runs on a laptop with nothing but Python. `statediff run TASK --agent-cmd …`",
-        "tries an agent; `statediff explain TASK` says in English what a task permits. Every task",
+        "tries an agent; `statediff check --explain TASK` says in English what it permits. Each",
         "has reference agents that reach the goal by different valid paths, and agents that do it",
         "wrong; the tests run them all and compare verdict, clause and stage.",
     ]
@@ -333,7 +333,7 @@ def not_observed() -> str:
 
 
 PAGES: Final = {
-    "reference.md": reference, "findings.md": findings, "lint.md": lint, "packs.md": packs,
+    "reference.md": reference, "findings.md": findings, "check.md": lint, "packs.md": packs,
     "examples.md": examples, "not-observed.md": not_observed,
 }  # fmt: skip
 

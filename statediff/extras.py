@@ -14,28 +14,42 @@ from typing import Final
 from statediff.errors import UsageError
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
-    "chat": ("synapse", "chat"),
-    "cloud": ("aws", "cloud"),
-    "erp": ("tryton", "erp"),
+    "chat": ("synapse",),
+    "cloud": ("aws",),
+    "erp": ("tryton",),
     "gate": ("gate", "hold", "approve", "undo"),
     "lab": ("lab",),
-    "git": ("git", "git-checkout", "git-http", "git-tests", "repo"),
+    "git": ("git", "git-checkout", "git-http", "git-tests"),
     "mail": ("smtp", "mail", "mailbox", "calendars"),
     "mariadb": ("mariadb", "mysql"),
-    "office": ("imap", "radicale", "office"),
+    "office": ("imap", "radicale"),
     "payments": ("payments",),
     "postgres": ("postgres", "postgresql"),
-    "trackers": ("roundup", "roundup-api", "redmine", "redmine-api", "helpdesk"),
+    "trackers": ("roundup", "roundup-api", "redmine", "redmine-api"),
 }
-"""Extra → the kinds, schemes and packs that it brings."""
+"""Extra → the kinds and schemes that it brings, or its group of commands."""
+PACKS: Final[Mapping[str, str]] = {
+    "chat": "chat",
+    "cloud": "cloud",
+    "erp": "erp",
+    "helpdesk": "trackers",
+    "office": "office",
+    "payments": "payments",
+    "repo": "git",
+}
+"""Pack → the extra that it comes with."""
+
+
+def requirement_of(name: str) -> str | None:
+    """What `pip install` gets this kind, scheme or pack with; None where nothing known does."""
+    extra = PACKS.get(name) or next((e for e, names in EXTRAS.items() if name in names), None)
+    return None if extra is None else f"statediff[{extra}]"
 
 
 def brought(name: str) -> str:
     """The end of a message about a name that is not known: the command, or nothing."""
-    for extra, names in EXTRAS.items():
-        if name in names:
-            return f"; {name} comes with `pip install statediff[{extra}]`"
-    return ""
+    found = requirement_of(name)
+    return "" if found is None else f"; {name} comes with `pip install {found}`"
 
 
 def require_extra(extra: str, package: str, wanted: str) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from statediff.extras import EXTRAS
+from statediff.extras import EXTRAS, PACKS
 from statediff.packs import sandbox_folders
 from statediff.systems.base.registry import plugins
 from tests.wheels import CORE, Environment, build, first_command, folders, installs, project
@@ -107,10 +107,10 @@ def test_the_table_of_extras_is_what_the_plug_ins_say() -> None:
             if not _is_core(name)}  # fmt: skip
     assert ours <= brought
     core = {path.name for path in sandbox_folders().values() if path.parent.name == "sandboxes"}
-    assert {*sandbox_folders()} - core <= brought
+    assert {*sandbox_folders()} - core == {*PACKS}
     extras = project(folders()[CORE])["optional-dependencies"]
     assert isinstance(extras, dict)
-    assert {*EXTRAS} <= {*extras}
+    assert {*EXTRAS, *PACKS.values()} <= {*extras}
 
 
 def _is_core(name: str) -> bool:

@@ -446,7 +446,16 @@ def test_an_explanation_names_the_items_and_what_is_left_out_inside(tmp_path: Pa
     file.write_text(contract(excluded + PINNED.replace("    where: it.id == 7\n", where)))
     state = tmp_path / "state.json"
     state.write_text(json.dumps({"order": [ORDER]}))
-    program = [sys.executable, "-m", "statediff", "explain", str(file), "--before", str(state)]
+    program = [
+        sys.executable,
+        "-m",
+        "statediff",
+        "check",
+        "--explain",
+        str(file),
+        "--before",
+        str(state),
+    ]
     done = subprocess.run(program, capture_output=True, text=True, check=True, cwd=tmp_path)
     words = " ".join(done.stdout.split())
     assert 'its lines (the item with sku "C 1") qty is 7' in words

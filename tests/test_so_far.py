@@ -262,7 +262,7 @@ def test_a_report_says_when_a_run_was_lost_and_when_a_right_one_was_broken_again
     judged = statediff.judge(body, files[0], files[-1], during=files[1:-1])
     text, page = judged.text(width=200), judged.html()
     first, again = "Right after transaction 1 of shop", "broken again after transaction 2 of shop"
-    lost = "Lost after transaction 2 of shop: no end of the run could make good"
+    lost = "Lost after transaction 2 of shop: from there no end could satisfy"
     assert judged.verdict is Verdict.DIVERGE
     for line in (f"{first}, and {again}: no-role-lent, frame.", f"{lost} no-role-lent, frame."):
         assert f"  {line}\n" in text

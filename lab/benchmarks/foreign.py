@@ -39,7 +39,8 @@ from statediff.model.schema import EntityType, Field
 from statediff.model.values import Key, Observed
 from statediff.model.verdict import Verdict
 from statediff.suite.campaign import SandboxPool
-from statediff.workspace.references import live_references, served_tasks
+from statediff.workspace.installed import served_tasks
+from statediff.workspace.references import live_references
 
 EACH: Final = 1
 """Seeds of an operator and type."""

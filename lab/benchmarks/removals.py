@@ -38,7 +38,8 @@ from statediff.model.verdict import Verdict
 from statediff.parallel import work_through
 from statediff.suite.campaign import SandboxPool
 from statediff.workspace.contracts import contract_paths
-from statediff.workspace.references import live_references, served_tasks
+from statediff.workspace.installed import served_tasks
+from statediff.workspace.references import live_references
 
 
 def removed(run: Reference) -> Iterator[tuple[str, str, Reference]]:

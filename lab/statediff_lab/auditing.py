@@ -20,7 +20,6 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final
 
-from statediff.contract.authoring.drafting import draft_contract
 from statediff.contract.file import ContractFile, load_contract, parse_contract
 from statediff.errors import InputError, StatediffError, UsageError
 from statediff.kernel import TrialFacts
@@ -42,10 +41,14 @@ from statediff.workspace.inputs import (
     answer_from,
     capture_pair,
     distinct_states,
+    one_capture,
     refinements,
+    unrefined,
 )
 from statediff_lab.audit import files
+from statediff_lab.audit.folders import Unwritable
 from statediff_lab.audit.holes import Holes
+from statediff_lab.audit.served import Served
 from statediff_lab.audit.suites import Effort, audit_from
 from statediff_lab.audit.tries import (
     Exhibit,
@@ -59,6 +62,7 @@ from statediff_lab.audit.tries import (
 )
 from statediff_lab.audit.verifiers import (
     Opinion,
+    Place,
     Said,
     Shown,
     Verifier,
@@ -190,16 +194,19 @@ def _task(path: Path, entry: Any, verifier: object) -> FileTask:
     def place(name: str) -> Path | None:
         return path.parent / known[name] if name in known else None
 
+    def state(text: str) -> str:
+        return text if "://" in text else str(path.parent / text)
+
     def at_place(each: WrongRun) -> WrongRun:
-        return replace(each, after=str(path.parent / each.after))
+        return replace(each, after=state(each.after))
 
     return FileTask(
         name=known["task"],
         verifier=verifier,
-        before=(str(path.parent / known["before"]),),
-        after=(str(path.parent / known["after"]),),
+        before=(state(known["before"]),),
+        after=(state(known["after"]),),
         answer=place("answer"),
-        right=tuple(str(path.parent / each) for each in right),
+        right=tuple(map(state, right)),
         wrong=tuple(
             at_place(WrongRun(after=each) if isinstance(each, str) else WrongRun(**each))
             for each in wrong
@@ -230,13 +237,20 @@ def audit_task(effort: Effort, seconds: float, task: FileTask) -> TaskAudit:
     states = [*task.before, *task.after, *task.right, *(each.after for each in task.wrong)]
     named = [StateFile.parse(each).path for each in states]
     beside = [each for each in (task.answer, task.contract, task.schema) if each is not None]
+    running = [_digest(each) for each in states if StateFile.parse(each).url is not None]
     words = {str(k): str(v) for k, v in asdict(task).items()}
     digest = digest_of([*named, *beside, *_own_files(task.verifier)])
-    asked = [words, digest, effort.seed, effort.each, seconds, str(effort.holes)]
+    asked = [words, digest, *running, effort.seed, effort.each, seconds, str(effort.holes)]
     form = Form("audit", partial(audit_from, effort.holes))
     make = lambda: [_audit(effort, seconds, task)]  # noqa: E731 - said once
     (found,) = checkpoint(effort.keep, task.name, asked, make, form)
     return found
+
+
+def _digest(state: str) -> str:
+    """What a running database holds now."""
+    capture = one_capture([state], lambda _source: None)
+    return " ".join(str(part.reading.digest) for part in capture.parts)
 
 
 def audit_or_fault(effort: Effort, seconds: float, task: FileTask) -> TaskAudit:
@@ -263,6 +277,7 @@ def _audit(effort: Effort, seconds: float, task: FileTask) -> TaskAudit:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statediff-audit-")))
         showing = _Showing(task, verifier_of(task.verifier, seconds), folder)
+        stack.callback(showing.close)
         judgement = showing.right.judged()
         if judgement.verdict is not Verdict.MATCH:
             raise UsageError(
@@ -294,11 +309,12 @@ def right_run(task: FileTask) -> tuple[Reference, str, Refinements]:
         pair = capture_pair(before, after, refined)
     else:
         name = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
-        schema_text = drafts.schema_text_of(before, name, after)
+        read = drafts.runs_of_states(before, after)
+        drafted = drafts.draft(f"audit/{name}", read, lambda: one_capture(before, unrefined))
+        schema_text = drafted.schema_text
         refined = drafts.refinements_of(schema_text)
         pair = capture_pair(before, after, refined)
-        text = draft_contract(f"audit/{name}", drafts.seen_between(*pair))
-        file = parse_contract(text.encode(), "the draft")
+        file = parse_contract(drafted.draft.text.encode(), "the draft")
     answer = answer_from(task.answer, file.content.answer.form)
     return _reference(task.name, file, *pair, answer), schema_text, refined
 
@@ -311,12 +327,13 @@ class _Showing:
         self._verifier = verifier
         self._folder = folder
         self._files = distinct_states(task.after, "--after")
-        self._first = {f.source: f.path for f in distinct_states(task.before, "--before")}
+        self._first = {f.source: f.url or f.path for f in distinct_states(task.before, "--before")}
+        self._served: dict[tuple[str, str], Served] = {}
         for file in self._files:
-            if not file.path.is_file() or file.url is not None:
+            if file.url is None and not (file.path.is_file() or file.path.is_dir()):
                 raise UsageError(
-                    f"{printable(file.label)}: expected a SQLite file or JSON tables; an audit "
-                    "writes the states that it shows"
+                    f"{printable(file.label)}: expected a SQLite file, JSON tables, a folder or "
+                    "the URL of a database; an audit writes the states that it shows"
                 )
         if (task.right or task.wrong) and len(self._files) > 1:
             raise UsageError("other right runs, and wrong ones, are of tasks with one source")
@@ -388,21 +405,39 @@ class _Showing:
             )
 
     @property
-    def _after(self) -> dict[str, Path]:
-        return {file.source: file.path for file in self._files}
+    def _after(self) -> dict[str, Place]:
+        return {file.source: file.url or file.path for file in self._files}
 
-    def _other(self, number: int) -> dict[str, Path]:
-        return {self._files[0].source: StateFile.parse(self._task.right[number]).path}
+    def _other(self, number: int) -> dict[str, Place]:
+        return self._at(self._task.right[number])
 
-    def _copies(self, states: Mapping[str, Path]) -> dict[str, Path]:
+    def _at(self, state: str) -> dict[str, Place]:
+        file = StateFile.parse(state)
+        return {self._files[0].source: file.url or file.path}
+
+    def _copies(self, states: Mapping[str, Place], folder: str = "shown") -> dict[str, Place]:
         """Copies of the states, each in a folder of its own; the last ones are gone."""
-        shutil.rmtree(self._folder / "shown", ignore_errors=True)
-        found = {}
+        shutil.rmtree(self._folder / folder, ignore_errors=True)
+        found: dict[str, Place] = {}
         for source, path in states.items():
-            place = self._folder / "shown" / source
+            if isinstance(path, str):
+                found[source] = self._serving(source, path).fresh()
+                continue
+            place = self._folder / folder / source
             place.mkdir(parents=True)
             found[source] = files.copied(path, place)
         return found
+
+    def _serving(self, source: str, url: str) -> Served:
+        """Who makes the copies of the database at the URL."""
+        if (source, url) not in self._served:
+            self._served[source, url] = Served(StateFile.parse(f"{source}={url}"))
+        return self._served[source, url]
+
+    def close(self) -> None:
+        """No copy is left on a server."""
+        for each in self._served.values():
+            each.close()
 
     def _read(self, states: Sequence[str]) -> Reference:
         pair = capture_pair(list(self._task.before), list(states), self._refined)
@@ -410,7 +445,7 @@ class _Showing:
 
     def _ask(
         self,
-        state: dict[str, Path],
+        state: dict[str, Place],
         run: Reference | None = None,
         *,
         answer: Path | None | EllipsisType = ...,
@@ -418,42 +453,43 @@ class _Showing:
         """Its word on the states; with the right run's answer, unless another is given."""
         if run is None:
             run = self._read([f"{name}={path}" for name, path in state.items()])
-        held = {name: path for name, path in state.items() if path.exists()}
+        paths = {name: path for name, path in state.items() if isinstance(path, Path)}
+        held = {name: path for name, path in paths.items() if path.exists()}
         answer = self._task.answer if isinstance(answer, EllipsisType) else answer
         kept = self._folder / "asked"
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(self._folder / "shown", kept)  # what was shown, whatever is done to it
-        shown = Shown(before=self._copies_before(), state=state, answer=answer)
+        if held:  # what was shown, whatever is done to it
+            shutil.copytree(self._folder / "shown", kept, symlinks=True)
+        before = self._copies(self._first, "before")
+        shown = Shown(before=before, state=state, answer=answer)
         opinion = self._verifier(shown)
         return Heard(opinion, run, {n: kept / p.relative_to(p.parents[1]) for n, p in held.items()})
-
-    def _copies_before(self) -> dict[str, Path]:
-        place = self._folder / "before"
-        shutil.rmtree(place, ignore_errors=True)
-        found = {}
-        for source, path in self._first.items():
-            (place / source).mkdir(parents=True)
-            found[source] = files.copied(path, place / source)
-        return found
 
     def _ask_wrong(self, wrong: WrongRun) -> Heard:
         run = self._read([wrong.after])
         if not changes_of(self.right, run):
             raise Untriable("its state is that of the right run")
-        return self._ask(self._copies({self._files[0].source: StateFile.parse(wrong.after).path}))
+        return self._ask(self._copies(self._at(wrong.after)))
 
     def _ask_anew(self) -> Heard:
         state = self._copies(self._after)
         for path in state.values():
+            if isinstance(path, str):
+                raise Untriable("a server writes its files as it likes")
             _write(partial(files.write_anew, path))
         return self._ask(state)
 
     def _ask_spoiled(self, source: str, kind: str, blank: Reference | None) -> Heard:
         state = self._copies(self._after)
-        if kind == "state-removed":
-            state[source].unlink()
+        place = state[source]
+        if isinstance(place, str):
+            if kind == "state-cut":
+                raise Untriable("a database that runs does not break off")
+            self._serving(source, str(self._after[source])).remove()
+        elif kind == "state-removed":
+            files.remove(place)
         else:
-            files.cut(state[source])
+            files.cut(place)
         return self._ask(state, blank)
 
     def _ask_claim(self, mutant: Reference) -> Heard:
@@ -466,8 +502,12 @@ class _Showing:
 
     def _ask_without(self, table: str) -> Heard:
         state = self._copies(self._after)
-        for path in state.values():
-            _write(partial(files.remove_table, path, table))
+        for source, path in state.items():
+            if isinstance(path, str):
+                served = self._serving(source, str(self._after[source]))
+                _write(partial(served.remove_table, table))
+            else:
+                _write(partial(files.remove_table, path, table))
         return self._ask(state)
 
     def _show(self, mutant: Reference) -> Heard:
@@ -478,7 +518,13 @@ class _Showing:
             own = [change for change in changes if change.type in keys]
             # What the catalogue says follows from the rows, or could not be written as one.
             own = [c for c in own if not c.type.startswith(SCHEMA_OBJECT_PREFIXES)]
-            _write(partial(files.write_changes, state[part.reading.source], own, keys))
+            source = part.reading.source
+            place = state[source]
+            if isinstance(place, str):
+                served = self._serving(source, str(self._after[source]))
+                _write(partial(served.write, own, keys))
+            else:
+                _write(partial(files.write_changes, place, own, keys))
         try:
             run = self._read([f"{name}={path}" for name, path in state.items()])
         except InputError as error:
@@ -495,5 +541,5 @@ def _written(answer: Value) -> str:
 def _write(write: Any) -> None:
     try:
         write()
-    except files.Unwritable as error:
+    except Unwritable as error:
         raise Untriable(str(error)) from error

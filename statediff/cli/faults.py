@@ -17,7 +17,7 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,6 +82,14 @@ class Failed:
             message = f"error: {printable(each.name)}: {printable(each.why)}"
             sys.stderr.write(f"{message}\n")
         return FAULT if failed else 0
+
+
+def left_out(absent: Mapping[str, str], *, forgiven: bool) -> int:
+    """The exit code for what was left out since it is not installed; each is named, with a cure."""
+    for name, requirement in absent.items():
+        cure = f"its systems are not installed; pip install {requirement}"
+        sys.stderr.write(f"not tried: {printable(name)}: {cure}\n")
+    return FAULT if absent and not forgiven else 0
 
 
 class Interrupted(Exception):

@@ -90,11 +90,10 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("judge", "judging", "judge"),
     ("capture", "states", "capture"),
     ("diff", "states", "diff"),
-    ("lint", "contracts.authoring", "lint"),
+    ("check", "contracts.authoring", "check"),
     ("mutate", "contracts.testing", "mutate"),
     ("metatest", "contracts.metatesting", "metatest"),
     ("agree", "contracts.testing", "agree"),
-    ("explain", "contracts.authoring", "explain"),
     ("fmt", "contracts.authoring", "fmt"),
     ("show", "evidence.bundles", "show"),
     ("replay", "evidence.bundles", "replay"),
@@ -127,10 +126,10 @@ _GROUPS: Final[Sequence[tuple[str, str, str]]] = (
     ("batch", "Open one rollout of many that were judged at once.", "evidence.batches"),
 )
 """Name, help, module of this package, whose `COMMANDS` are in the group."""
-_PLAIN: Final = frozenset(("judge", "diff", "show", "replay", "verify", "lint", "explain"))
+_PLAIN: Final = frozenset(("judge", "diff", "show", "replay", "verify", "check"))
 """Commands that read what there is, and run no agent."""
 _SECTIONS: Final = {
-    "Begin": "demo tasks init watch judge run capture diff lint explain mutate show",
+    "Begin": "demo tasks init watch judge run capture diff check mutate show",
     "Run agents": "retry record sandbox mcp mcp-proxy",
     "Write contracts": "fmt agree schema contract",
     "Look at verdicts": "open report export runs stats compare store",
@@ -146,7 +145,10 @@ _NAMES: Final = frozenset(name for name, *_ in (*_COMMANDS, *_GROUPS))
 PLUG_INS: Final = "statediff.commands"
 """What installed distributions add: a command by its name, or GROUP.NAME, a function whose
 docstring is its help, or a tuple of (name, function); a new group by its name, its help."""
-MOVED: Final = {
+MOVED: Final[Mapping[str, tuple[str, ...]]] = {
+    "lint": ("check",),
+    "explain": ("check", "--explain"),
+} | {
     name: ("lab", name)
     for name in (
         "adjudicate", "agreement", "audit", "bench", "conformance", "flag", "import", "reads",
@@ -279,7 +281,8 @@ def run(arguments: Sequence[str]) -> int:
     options = list(arguments)
     if options and options[0] in MOVED:
         options[:1] = MOVED[options[0]]
-        sys.stderr.write(f"`statediff {arguments[0]}` is now `statediff {' '.join(options[:2])}`\n")
+        now = " ".join(MOVED[arguments[0]])
+        sys.stderr.write(f"`statediff {arguments[0]}` is now `statediff {now}`\n")
     # The library reads the options of all commands before it runs one, a tenth of a second long.
     names = options[:1] if _NAMES.intersection(options[:1]) else _NAMES
     as_json = "--json" in (options[: options.index("--")] if "--" in options else options)

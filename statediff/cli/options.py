@@ -89,6 +89,12 @@ ContractArguments: TypeAlias = Annotated[
     list[str],
     typer.Argument(metavar="CONTRACT...", help="Contract files, folders, or packs' names."),
 ]
+InstalledOnly: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--installed-only", help="End well although something was left out: it is not installed."
+    ),
+]
 BundleArgument: TypeAlias = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="A bundle's folder, or a trial's with one.")
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from statediff.agents.trial import AgentRun
     from statediff.model.graph import Graph
     from statediff.model.readings import Capture
+    from statediff.workspace.drafts import Examples
+    from statediff.workspace.inputs import Refinements
     from statediff.workspace.watching import Watch, Watched
 
 SHOWN_SESSIONS = 5
@@ -294,7 +297,49 @@ class ProgramOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchFiles:
+class FurtherRuns:
+    """The runs that a draft takes beside the first."""
+
+    repeats: Annotated[
+        int, typer.Option("-k", metavar="N", min=1, help="Of --draft: run the program so often.")
+    ] = 1
+    reset: Annotated[
+        str | None,
+        typer.Option("--reset", metavar="COMMAND", help="Puts the systems back between runs."),
+    ] = None
+    right: Annotated[
+        list[str] | None,
+        typer.Option("--right", metavar="COMMAND", help="Does the same another way; repeatable."),
+    ] = None
+    wrong: Annotated[
+        list[str] | None,
+        typer.Option("--wrong", metavar="COMMAND", help="Does it wrong; the draft must see it."),
+    ] = None
+    idle: Annotated[
+        list[str] | None,
+        typer.Option("--idle", metavar="COMMAND", help="Does not do the task, e.g. logs in."),
+    ] = None
+
+    def programs(self, command: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+        """The kind and the program of each run."""
+        from shlex import split
+
+        ways = [command, *map(split, self.right or ())]
+        found = [("right", way) for way in ways for _ in range(self.repeats)]
+        found += [("wrong", split(each)) for each in self.wrong or ()]
+        found += [("idle", split(each)) for each in self.idle or ()]
+        if len(found) > 1 and self.reset is None:
+            raise UsageError("several runs take --reset COMMAND, which puts the systems back")
+        return found
+
+    def require_none(self) -> None:
+        """`UsageError` where there is any."""
+        if self.repeats > 1 or any((self.reset, self.right, self.wrong, self.idle)):
+            raise UsageError("-k, --reset, --right, --wrong and --idle go with --draft")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchFiles(FurtherRuns):
     """What a watched run leaves."""
 
     draft: Annotated[
@@ -352,13 +397,14 @@ def watch(
 
     path = None if contract is None else contract_path(contract)
     file = None if path is None else load_case(path, cases.chosen)
-    out, draft = written.out, written.draft
+    out = written.out
     missing = "add --state [NAME=]STATE, a path or a URL, e.g. --state db=app.sqlite"
     states = _named_states(places.states, places.functions, missing)
     if file is None and (out is not None or program.answer is not None):
         raise UsageError("--out and --answer go with --contract: without one nothing is judged")
-    if draft is not None:
-        return _watch_and_draft(command, states, program, draft, as_json=how.as_json)
+    if written.draft is not None:
+        return _watch_and_draft(command, states, program, written, as_json=how.as_json)
+    written.require_none()
     folders.require_writable(out or folders.BUNDLES)
     if file is not None and path is not None:
         schema = schema_of_contract(path, file, schema)
@@ -371,11 +417,9 @@ def watch(
     if file is None:
         _show_changes(watched, run, as_json=how.as_json)
         return 0
-    form = file.content.answer.form
+    form, agent = file.content.answer.form, program_name(command)
     said = run.answer if program.answer is None else answer_from(program.answer, form)
-    evaluated = watched.judge(
-        file, agent=program_name(command), answer=said, trace=run.trace, ending=run.ending
-    )
+    evaluated = watched.judge(file, agent=agent, answer=said, trace=run.trace, ending=run.ending)
     code = keep_and_show(evaluated, out, _program(run, watched.others), how)
     note_done_before(file, watched.before, evaluated.judgement)
     return code
@@ -409,37 +453,64 @@ def _watch_and_draft(
     command: Sequence[str],
     states: list[str],
     program: ProgramOptions,
-    out: Path,
+    written: WatchFiles,
     *,
     as_json: bool,
 ) -> int:
-    """The run is shown, and what it changed is what the drafted contract asks for."""
-    from statediff.contract.authoring.drafting import draft_contract
+    """The runs are shown, and what they share is what the drafted contract asks for."""
     from statediff.packs import CONTRACT_FILE
     from statediff.workspace import drafts, folders
     from statediff.workspace.contracts import SCHEMA_FILE
     from statediff.workspace.inputs import unrefined
     from statediff.workspace.watching import Watch
 
+    out = written.draft or Path()
     folders.require_writable(out)
     drafts.require_new(out, (SCHEMA_FILE, CONTRACT_FILE))
+    seen: list[tuple[str, Watch, Watched]] = []
+    acted: list[AgentRun] = []
+    for kind, each in written.programs(command):
+        if seen:
+            _put_back(str(written.reset))
+        watch = Watch(states, unrefined)
+        note_doubtful((states, watch.before))
+        run, watched = _watch(each, watch, program, as_json=as_json)
+        if run.error is not None:
+            raise UsageError(f"{run.error}, so nothing was drafted; what it changed stays")
+        seen.append((kind, watch, watched))
+        acted.append(run)
     name = f"drafts/{out.absolute().name}"
-    watch = Watch(states, unrefined)
-    note_doubtful((states, watch.before))
-    run, seen = _watch(command, watch, program, as_json=as_json)
-    schema = drafts.schema_text_between(
-        seen.before, seen.after, out.absolute().name, lambda: watch.before
-    )
-    watched = watch.reread(seen, drafts.refinements_of(schema))
-    contract = draft_contract(name, drafts.seen_between(watched.before, watched.after))
-    written = drafts.write_drafts(out, drafts.files_of(schema, contract))
-    _show_changes(watched, run, as_json=as_json, more={"files": written})
-    for file in () if as_json else written:
-        progress().print(f"written: {file}", soft_wrap=True)
+    found = drafts.draft(name, partial(_reread, seen), lambda: seen[0][1].before)
+    files = drafts.write_drafts(out, found.files)
+    last = found.examples.right[0]
+    shown = replace(seen[0][2], before=last.before, after=last.after)
+    _show_changes(shown, acted[0], as_json=as_json, more={"files": files})
     if not as_json:
-        target = folders.shown(out / CONTRACT_FILE)
-        progress().print(drafts.next_step(target), soft_wrap=True)
+        next_step = drafts.next_step(folders.shown(out / CONTRACT_FILE))
+        for line in (*(f"written: {file}" for file in files), *found.remarks, next_step):
+            progress().print(line, soft_wrap=True)
     return 0
+
+
+def _reread(seen: Sequence[tuple[str, Watch, Watched]], refined: Refinements) -> Examples:
+    """The watched runs as the schema shows them."""
+    from statediff.workspace.drafts import Examples, SeenRun
+    from statediff.workspace.inputs import unrefined
+
+    runs: dict[str, list[SeenRun]] = {"right": [], "wrong": [], "idle": []}
+    for kind, watch, last in seen:
+        read = last if refined is unrefined else watch.reread(last, refined)
+        runs[kind].append(SeenRun(read.before, read.after, read.timeline))
+    return Examples(*map(tuple, runs.values()))
+
+
+def _put_back(reset: str) -> None:
+    """Runs the caller's command, after which the systems are as they were before the first run."""
+    import subprocess
+
+    done = subprocess.run(reset, shell=True, check=False)  # noqa: S602 - the caller's own command
+    if done.returncode:
+        raise UsageError(f"--reset ended with exit code {done.returncode}; nothing was drafted")
 
 
 def _program(run: AgentRun, others: Sequence[str]) -> dict[str, Any]:

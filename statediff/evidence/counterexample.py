@@ -19,7 +19,6 @@ _KEPT: Final = (
     "stage",
     "truth",
     "explanation",
-    "sentence",
     "missing",
     "evidence",
     "witness",
@@ -31,7 +30,6 @@ def counterexample(judgement: Json) -> Json | None:
     """The finding that decides first; None where every clause holds.
 
     `deltas` holds the first of the changes it names and `more_deltas` how many others there are.
-    Of a judgement by kernel 6 or older, which holds sentences, `asked` is that of its clause.
     """
     loose = [finding for finding in judgement["findings"] if finding["truth"] != "HOLDS"]
     if not loose:
@@ -40,15 +38,11 @@ def counterexample(judgement: Json) -> Json | None:
     # The frame needs everything; of what is unknown, a clause that asks for less says more.
     found = fails[0] if fails else min(loose, key=lambda each: bool(each["clause"] == "frame"))
     named = set(found["deltas"][:MAX_DELTAS])
-    example = {
-        **{name: found[name] for name in _KEPT if name in found},
+    return {
+        **{name: found[name] for name in _KEPT},
         "deltas": [delta for delta in judgement["deltas"] if delta["id"] in named],
         "more_deltas": max(0, len(found["deltas"]) - MAX_DELTAS),
     }
-    if "sentence" in found:
-        asked = {clause["clause"]: clause["sentence"] for clause in judgement["clauses"]}
-        example["asked"] = asked.get(found["clause"], "")
-    return example
 
 
 def types_read(

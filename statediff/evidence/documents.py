@@ -399,7 +399,6 @@ MANIFEST: Final = record(
     each("format kernel statediff trial contract contract_version contract_digest", TEXT),
     each("schema verdict resolver modules", TEXT), each("rules applied", plain(list[Any], "array")),
     {"keeping": plain(dict[Text, Any], "object"), "files": plain(dict[Text, Hex], "{name: hex}")},
-    sparse("private", plain(list[Any], "array")),
     sparse("undisclosed", plain(dict[Text, Any], "{values: number, digest?: hex}")),
 )  # fmt: skip
 
@@ -410,19 +409,17 @@ class Document(NamedTuple):
     shape: Shape
     is_open: bool = False
     """It has no value of any source: reviewers see it whatever the contract says of sources."""
-    digests: tuple[str, ...] = ()
-    """Where it may hold values that nobody judges, or digests of them; the rest is `#`."""
 
 
 DOCUMENTS: Final = {
     "answer.json": Document(ANSWER),
-    "captures.json": Document(CAPTURES, digests=("#",)),
+    "captures.json": Document(CAPTURES),
     "contract.yaml": Document(TEXT, is_open=True),
     "fragments.json": Document(many(FRAGMENTS)),
     "index.json": Document(many(INDEX)),
-    "judgement.json": Document(JUDGEMENT, digests=("#", "/hidden", "/doubts")),
+    "judgement.json": Document(JUDGEMENT),
     "libraries.yaml": Document(plain(dict[Text, Text], "{name: text}")),
-    "manifest.json": Document(MANIFEST, digests=("#",)),
+    "manifest.json": Document(MANIFEST),
     "resolution.json": Document(RESOLUTION),
     "roots.json": Document(ROOTS),
     "schema.json": Document(SCHEMA, is_open=True),

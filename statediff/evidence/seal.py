@@ -22,6 +22,8 @@ from typing import Any, Final
 from statediff.atomic import sync_below, sync_folder, write_atomically
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
+from statediff.evidence.disclosure.review import FORM, review, same_review
+from statediff.evidence.disclosure.settings import Settings
 from statediff.evidence.leaf_partition import DERIVED, Piece, joined, pieces
 from statediff.evidence.package import Bundle, files_of
 
@@ -55,7 +57,7 @@ def seal(
 ) -> Sealed:
     """The bundle with every leaf disclosed, sealed by `sign` under the public key `key`.
 
-    `raw` are the pieces that are no part of it: raw captures, and what it does not show.
+    `raw` are the pieces that are no part of it: raw captures, what it does not show, its review.
 
     `seed` is fresh for each bundle (32 random bytes): anyone who knows it can try values against
     the hashes of withheld leaves, so it is forgotten afterwards. `sealed_at` is aware UTC.
@@ -131,6 +133,17 @@ def redact(sealed: Sealed, verified: v.Verified, keep: Callable[[v.Leaf], bool])
     return Sealed({**sealed.files, "leaves.json": v.leaves_file(kept, sorted(gone))})
 
 
+def reviewed(bundle: Bundle, sign: Sign, settings: Settings) -> Iterator[Piece]:
+    """The review of a bundle whose judgement is for auditors; nothing where reviewers see that.
+
+    Its rows have one name in every bundle of a contract that `sign` signs.
+    """
+    rest = next(piece for piece in pieces(bundle) if piece.path == "judgement.json#")
+    if rest.tag.startswith(v.TIERS[-1]):
+        names = hashlib.sha256(sign(f"{FORM}\x00{bundle.manifest['contract']}".encode()))
+        yield Piece("reviewer/review", v.REVIEW, review(bundle, names.digest(), settings))
+
+
 def check_promise(bundle: Bundle, promised: Mapping[Any, str]) -> None:
     """The copy at the tier that is promised for the verdict suffices to replay. `UsageError`."""
     verdict = bundle.manifest["verdict"]
@@ -141,8 +154,9 @@ def check_promise(bundle: Bundle, promised: Mapping[Any, str]) -> None:
     hidden = sorted({p.tag for p in pieces(bundle) if p.tag.partition("/")[0] not in allowed})
     if hidden:
         raise UsageError(
-            f"the contract promises that a {tier}'s copy suffices to replay {verdict}, and would "
-            f"withhold {', '.join(hidden)} from it; say `disclose: {tier}` for every source"
+            f"the disclosure file promises that a {tier}'s copy suffices to replay {verdict}; the "
+            f"contract withholds {', '.join(hidden)} from it: say `disclose: {tier}` for every "
+            "source, and exclude nothing of it"
         )
 
 
@@ -175,6 +189,9 @@ def opened(verified: v.Verified) -> Bundle:
         found = {leaf.path: (leaf.tag, _derived(leaf)) for leaf in leaves}
         if v.COUNTEREXAMPLE not in found:  # bundles were sealed without one
             expected.pop(v.COUNTEREXAMPLE, None)
+        shown = found.pop(v.REVIEW, None)
+        if shown is not None and not same_review(shown[1], bundle):
+            raise BundleError("leaves.json: the bundle makes another review")
         if expected != found:
             raise BundleError("leaves.json: the bundle would be cut into other pieces")
     return bundle
@@ -234,7 +251,7 @@ def _check(bundle: Bundle) -> None:
 
 
 def _derived(piece: Piece | v.Leaf) -> Any:
-    return piece.value if piece.path in DERIVED else None
+    return piece.value if piece.path in (*DERIVED, v.REVIEW) else None
 
 
 def _encoded(

@@ -46,18 +46,11 @@ const PIECES = {
   "trace.json": ["/actions"],
   "trial.json": [],
 };
-// File: lists of fields, each a leaf of its own where fewer may see one of them.
-const FIELDS = {
-  "fragments.json": ["/*/rows/*/fields", "/*/scans/*/members/*/1"],
-  "judgement.json": ["deltas", "during"].flatMap((part) =>
-    ["before", "after", "raw_before", "raw_after"].map((side) => `/${part}/*/${side}/entity`),
-  ),
-};
 const LIBRARIES = "libraries.yaml"; // only of a bundle whose contract uses libraries
 const STATE_ROOTS = "roots.json"; // only of a bundle with state roots
 const PARTS = Object.keys(PIECES).filter((name) => ![LIBRARIES, STATE_ROOTS].includes(name));
 const LONE = [
-  SUMMARY, "counterexample#", "undisclosed.json#", ...Object.keys(PIECES).map((name) => `${name}#`),
+  SUMMARY, "counterexample#", "review#", "undisclosed.json#", ...Object.keys(PIECES).map((name) => `${name}#`),
 ]; // the places of leaves that are no element of an array
 const VERDICTS = ["MATCH", "INCONCLUSIVE", "DIVERGE"]; // from the mildest
 const TRUTHS = ["HOLDS", "UNKNOWN", "FAILS"]; // in the same order
@@ -234,6 +227,9 @@ function readManifest(bytes) {
     }
     if (["raw", "undisclosed"].includes(kind) && tag !== `auditor/${kind}`) {
       reject(`manifest.json: tree: ${tag} is for auditors`);
+    }
+    if (kind === "review" && tag !== "reviewer/review") {
+      reject(`manifest.json: tree: ${tag} is for reviewers`);
     }
   }
   return manifest;
@@ -602,11 +598,10 @@ function cutsOf(rest, name) {
 
 const INDEX = /^(0|[1-9][0-9]{0,6})$/;
 
-/** Whether PIECES or FIELDS has an array at that pointer. */
+/** Whether PIECES has an array at that pointer. */
 function isCut(name, pointer) {
   const steps = pointer.split("/");
-  const places = [...(own(PIECES, name) ?? []), ...(own(FIELDS, name) ?? [])];
-  return places.some((place) => {
+  return (own(PIECES, name) ?? []).some((place) => {
     const wanted = place.split("/");
     const isStep = (step, at) => (wanted[at] === "*" ? INDEX.test(step) : step === wanted[at]);
     return wanted.length === steps.length && steps.every(isStep);
@@ -929,22 +924,12 @@ function exempt(at) {
   return [unseen, rekeyed];
 }
 
-/** The row with its fields, each of which is a piece of its own where one is withheld alone. */
-function withFields(at, path, row, cuts) {
-  const length = cuts.get(`${path.slice(path.indexOf("#") + 1)}/fields`);
-  if (length === undefined || !isObject(row)) return row;
-  const fields = Array.from({ length }, (_, number) => at.get(`${path}/fields/${number}`));
-  return { ...row, fields };
-}
-
 /** Each row that is shown is as its leaf; gives where rows are shown. */
 async function checkRows(at, owners, shown, rekeyed) {
   const seen = new Set();
-  const cuts = new Map(cutsOf(at.get("fragments.json#"), "fragments.json"));
-  for (const [path, piece] of at) {
+  for (const [path, row] of at) {
     const found = ROW.exec(path);
     if (!found) continue;
-    const row = withFields(at, path, piece, cuts);
     const isRow = isObject(row) && [row.side, row.type, row.presence].every(isText);
     if (!isRow || !Array.isArray(row.key) || !Object.hasOwn(row, "fields")) {
       reject("fragments.json: a row is of another shape");

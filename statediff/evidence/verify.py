@@ -130,15 +130,6 @@ PIECES: Final[Mapping[str, tuple[str, ...]]] = {
 
 The arrays are empty in the rest of the file, at `name#`; `*` stands for each element of an array.
 """
-FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "fragments.json": ("/*/rows/*/fields", "/*/scans/*/members/*/1"),
-    "judgement.json": tuple(
-        f"/{part}/*/{side}/entity"
-        for part in ("deltas", "during")
-        for side in ("before", "after", "raw_before", "raw_after")
-    ),
-}
-"""File → lists of fields, each of which is a leaf of its own where fewer may see one of them."""
 LIBRARIES: Final = "libraries.yaml"
 """The file of a bundle whose contract uses libraries."""
 STATE_ROOTS: Final = "roots.json"
@@ -147,6 +138,8 @@ PARTS: Final = tuple(name for name in PIECES if name not in (LIBRARIES, STATE_RO
 """The files that every bundle has."""
 COUNTEREXAMPLE: Final = "counterexample#"
 """The place of the finding that shows why a run was not right."""
+REVIEW: Final = "review#"
+"""The place of what a reviewer sees where the judgement is for auditors."""
 UNDISCLOSED: Final = "auditor/undisclosed"
 """The tag of what a bundle does not show."""
 WITHHELD: Final = "undisclosed.json#"
@@ -693,14 +686,13 @@ def _check_fragments(
     """
     unseen, rekeyed = _exempt(at)
     dark = {(case, name) for case, name, _ in unseen}
-    cuts = dict(cuts_of(at["fragments.json#"], "fragments.json"))
     seen: set[tuple[str, str, bytes, str]] = set()
     for path, row in at.items():
         found = _ROW.fullmatch(path)
         if found is None:
             continue
         case = found[1]
-        side, name, key, presence, fields = _fragment(_with_fields(at, path, row, cuts))
+        side, name, key, presence, fields = _fragment(row)
         if side not in SIDES or (side == "after" and (case, name) in rekeyed):
             continue
         seen.add((case, name, canonical(key), side))
@@ -821,14 +813,6 @@ def _exempt(at: Mapping[str, Any]) -> tuple[set[tuple[str, str, str]], set[tuple
     return unseen, rekeyed
 
 
-def _with_fields(at: Mapping[str, Any], path: str, row: Any, cuts: Mapping[str, int]) -> Any:
-    """The row with its fields, each of which is a piece of its own where one is withheld alone."""
-    length = cuts.get(f"{path.partition('#')[2]}/fields")
-    if length is None or not isinstance(row, dict):
-        return row
-    return {**row, "fields": [at.get(f"{path}/fields/{number}") for number in range(length)]}
-
-
 def _fragment(row: Any) -> tuple[str, str, list[Any], str, Any]:
     match row:
         case {
@@ -878,6 +862,8 @@ def _manifest(document: Any) -> Mapping[str, Any]:
             _reject(f"manifest.json: tree: {count} leaves of {tag!r} belong to no bundle")
         if kind in _AUDITORS and tag != f"auditor/{kind}":
             _reject(f"manifest.json: tree: {tag!r} is for auditors")
+        if kind == "review" and tag != "reviewer/review":
+            _reject(f"manifest.json: tree: {tag!r} is for reviewers")
     return dict(document)
 
 
@@ -1359,7 +1345,9 @@ def _check_closed(
     return cuts
 
 
-_LONE: Final = frozenset({SUMMARY, COUNTEREXAMPLE, WITHHELD, *(f"{name}#" for name in PIECES)})
+_LONE: Final = frozenset(
+    {SUMMARY, COUNTEREXAMPLE, REVIEW, WITHHELD, *(f"{name}#" for name in PIECES)}
+)
 """The places of leaves that are no element of an array."""
 _KINDS: Final = frozenset(_kind(place) for place in _LONE) | {"raw"}
 _MANY: Final = frozenset(_kind(name) for name, cut in PIECES.items() if cut) | {"raw"}
@@ -1368,8 +1356,8 @@ _AUDITORS: Final = ("raw", "undisclosed")
 
 
 def _is_cut(name: str, pointer: str) -> bool:
-    """Whether `PIECES` or `FIELDS` has an array at that pointer."""
-    places = (*PIECES.get(name, ()), *FIELDS.get(name, ()))
+    """Whether `PIECES` has an array at that pointer."""
+    places = PIECES.get(name, ())
     steps = pointer.split("/")
     return any(
         len(steps) == len(wanted)

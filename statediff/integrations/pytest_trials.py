@@ -8,7 +8,7 @@ What the tests of a contract's file are follows from what there is:
    `NAME.contract.yaml`, or of any other suffix that can be read, folders too; several as
    `NAME.before.SOURCE.sqlite`; perhaps `NAME.answer.json`): they are judged.
 3. Else, with `cases.yaml` in its folder: each case is a test, which passes with its verdict.
-4. Else the contract is checked, as by `statediff lint`, and against its sandbox; the test is
+4. Else the contract is checked, as by `statediff check`, and against its sandbox; the test is
    counted as linted.
 
 Every trial is made by the engine, `statediff.workspace.trials`, in a sandbox that nobody else uses

@@ -121,40 +121,11 @@ def compile_contract(file: ContractFile, schema: Schema) -> Compiled:
     return _compiled(_Case(file.digest, file.libraries, file.source.file, schema, file))
 
 
-def _withheld_field(file: ContractFile, schema: Schema, source: str, name: str) -> None:
-    """The place is a field; `ContractError` where it is none."""
-    try:
-        if locate(schema, name, 0)[1] is not None:
-            return
-        message = f"{name} is a type; name one of its fields, TYPE.FIELD"
-    except RuleError as error:
-        message = error.message
-    problem = file.source.problem(("evidence", source, "fields", name), message, code="exclude")
-    raise ContractError((problem,))
-
-
-def private_fields(file: ContractFile, schema: Schema) -> list[list[Any]]:
-    """`[type, field, tier, whether it is excluded]` of what fewer may see than its source.
-
-    Of a whole type the field is "". What is excluded is for auditors unless the contract says more.
-    """
-    content = file.content
-    sources = {name: source for source, types in schema.sources for name in types}
-    wanted = [(e.what, e.disclose, True) for e in content.exclude]
-    wanted += [
-        (what, tier, False)
-        for rule in content.evidence.values()
-        for what, tier in rule.fields.items()
-    ]
-    found = {}
-    for what, tier, is_excluded in wanted:
-        entity, field, _ = locate(schema, what, 0)
-        rule = content.evidence.get(sources.get(entity.name, ""))
-        shown = "auditor" if rule is None else rule.disclose
-        if TIERS.index(tier) > TIERS.index(shown):
-            place = (entity.name, "" if field is None else field.name)
-            found[place] = [*place, tier, is_excluded]
-    return [found[place] for place in sorted(found)]
+def opened_to(file: ContractFile, schema: Schema, source: str) -> str:
+    """The tier that sees all of a source: what the contract excludes is for auditors alone."""
+    types = {name for each, names in schema.sources if each == source for name in names}
+    excluded = {locate(schema, each.what, 0)[0].name for each in file.content.exclude}
+    return TIERS[-1] if types & excluded else file.content.evidence[source].disclose
 
 
 @lru_cache(maxsize=64)  # the trials of a task share both
@@ -173,9 +144,6 @@ def _compiled(case: _Case) -> Compiled:
             wrong = book.misplaced(name, field, steps)
             if wrong is not None:
                 raise RuleError(index, wrong)
-        for source, rule in content.evidence.items():
-            for name in rule.fields:
-                _withheld_field(file, schema, source, name)
         section = "identify"
         identities = tuple(
             _identity(schema, i, content, book) for i in range(len(content.identify))

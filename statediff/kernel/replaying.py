@@ -54,8 +54,6 @@ def replay(bundle: Bundle) -> Judgement:
             f"the replay gives {judgement.verdict.value}, but not the recorded judgement; the "
             "bundle was changed"
         )
-    if "private" not in bundle.manifest:  # bundles were made without it, and show more
-        facts.pop("private", None)
     for name, value in facts.items():
         if bundle.manifest.get(name) != value:
             raise BundleError(f"manifest.json: `{name}` is not what the other files say: {value}")

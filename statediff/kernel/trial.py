@@ -28,7 +28,7 @@ from statediff.evidence.package import NO_BUNDLE, UNDISCLOSED, Bundle, beside_co
 from statediff.evidence.roots import NO_SECRET, Roots
 from statediff.kernel.along import TO_COME, Whole, moments_of, touched
 from statediff.kernel.canonicalize.book import BoundRule
-from statediff.kernel.contracts import Compiled, compile_contract, private_fields, schema_of
+from statediff.kernel.contracts import Compiled, compile_contract, opened_to, schema_of
 from statediff.kernel.judging_modules import modules_digest
 from statediff.kernel.policy.admission import Refusal, admit, read_answer
 from statediff.kernel.policy.findings import combine
@@ -474,9 +474,7 @@ def facts_of(
 ) -> dict[str, Any]:
     """What a manifest says of the bundle's content, beside the digests of its files."""
     schema = compiled.contract.schema
-    private = private_fields(file, schema)
     return {
-        **({"private": private} if private else {}),
         "kernel": KERNEL,
         "trial": trial,
         "contract": file.content.contract,
@@ -488,7 +486,7 @@ def facts_of(
         "rules": sorted({use.rule.id for use in compiled.book.uses}),
         "applied": applied(compiled.book.uses, judgement),
         "keeping": {
-            source: {"retain": rule.retain, "disclose": rule.disclose}
+            source: {"retain": rule.retain, "disclose": opened_to(file, schema, source)}
             for source, rule in sorted(file.content.evidence.items())
         },
     }

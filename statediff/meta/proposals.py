@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from statediff.contract.authoring.inferring import Inferred, Run
-from statediff.contract.authoring.requiring import expression, path_key, yaml_value
+from statediff.contract.authoring.literals import expression, path_key, yaml_value
 from statediff.contract.file import ContractFile, parse_contract
 from statediff.contract.language.written import has_words, says_something
 from statediff.contract.yaml.reader import read_document

@@ -5,8 +5,9 @@ from __future__ import annotations
 from statediff.evidence.package import Bundle
 from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer
+from statediff.reports.damage import leading
 from statediff.reports.ending import Ending, changed_nothing
-from statediff.reports.record import Record, leading, reading, reservations, said
+from statediff.reports.record import Record, reading, reservations, said
 
 
 def trial_line(bundle: Bundle, ending: Ending | None = None) -> str:
@@ -31,9 +32,9 @@ def _judged_line(bundle: Bundle) -> str:
 
 def _said(record: Record) -> str:
     clauses = record.judgement["clauses"]
-    finding = leading(record.judgement["findings"])
+    finding = leading(record.judgement)
     if finding is not None and finding["truth"] == "FAILS":
-        return f"{said(finding['clause'], 60)}: {said(finding['sentence'], 160)}"
+        return f"{said(finding['clause'], 60)}: {said(finding['sentence'], 240)}"
     if finding is not None:
         origin = said(finding["origin"] or "unknown")
         return f"{said(finding['sentence'], 200)} (cause: {origin})"

@@ -6,7 +6,7 @@ control, bidirectional and zero-width characters and bounds the length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -187,21 +187,6 @@ def _instant(tagged: Json) -> datetime | None:
     return value if isinstance(value, datetime) else None
 
 
-def leading(findings: Sequence[Json]) -> Json | None:
-    """The finding to read first: a near miss of what is required goes before the frame.
-
-    What came instead of the required change is in the frame too, and says less. None where every
-    clause holds.
-    """
-    fails = [finding for finding in findings if finding["truth"] == "FAILS"]
-    if fails:
-        near = (f for f in fails if f["stage"] == "require" and f["witness"]["comparisons"])
-        return next(near, fails[0]) if fails[0]["stage"] == "frame" else fails[0]
-    unknown = [finding for finding in findings if finding["truth"] == "UNKNOWN"]
-    # The frame needs everything; a clause that asks for less says more.
-    return min(unknown, key=lambda f: bool(f["clause"] == "frame"), default=None)
-
-
 def shown(value: Observed, limit: int = VALUE_LIMIT) -> str:
     """A value, bounded and safe."""
     return said(show(value, limit), limit * 10)
@@ -226,7 +211,12 @@ def delta_name(delta: Json) -> str:
 
 
 def delta_sides(delta: Json) -> tuple[str, str]:
-    """Both sides in words; the values as captured beside them where they differ."""
+    """Both sides in words; the values as captured beside them where they differ.
+
+    Of two sides that a rule makes equal, only what was captured.
+    """
+    if delta["before"] == delta["after"]:
+        delta = {**delta, "before": delta["raw_before"], "after": delta["raw_after"]}
     before, after = side_of(delta["before"]), side_of(delta["after"])
     if isinstance(before, Entity) or isinstance(after, Entity):
         words = side_words(before), side_words(after)

@@ -20,6 +20,7 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, same
 from statediff.reports.attribution import Makers, listing
+from statediff.reports.damage import leading
 from statediff.reports.ending import UNKNOWN, AgentRecord
 from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
@@ -32,7 +33,6 @@ from statediff.reports.record import (
     entity_name,
     fields_of,
     key_of,
-    leading,
     named_entity,
     reading,
     reservations,
@@ -79,7 +79,7 @@ def verdict_sentence(record: Record) -> str:
 def _sentence(record: Record) -> str:
     clauses = record.judgement["clauses"]
     total = len(clauses)
-    first = leading(record.judgement["findings"])
+    first = leading(record.judgement)
     if first is None:
         return f"All {total} clauses hold."
     number = _count(clauses, first["truth"])
@@ -158,7 +158,8 @@ def _mark(truth: str) -> Text:
 def _results(results: Json) -> Text:
     line = Text()
     for name, title in _RESULTS.items():
-        found = results[name]
+        if (found := results[name]) is None:
+            continue  # no clause is about it
         line.append(" · " if line else "").append(f"{title}: ")
         line.append(_ENDS.get(found, said(found, 20)), STYLES.get(found, "dim"))
     return line
@@ -169,7 +170,6 @@ _ENDS: Final = {
     "MATCH": "holds",
     "DIVERGE": "fails",
     "INCONCLUSIVE": "unknown",
-    None: "not checked",
 }
 
 

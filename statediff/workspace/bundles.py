@@ -131,6 +131,23 @@ def _unsealed(path: Path, trust: Path | None, vault: Path | None, identity: Path
         raise BundleError(f"{name}: INVALID: {error}") from error
 
 
+def partial_copy(path: Path, trust: Path | None, vault: Path | None) -> Verified | None:
+    """A sealed copy that withholds parts, verified; None for a whole one and for any other path."""
+    from statediff.errors import BundleError
+    from statediff.evidence.keys import load_trust
+    from statediff.evidence.seal import is_sealed
+    from statediff.evidence.verify import Rejected, verify
+    from statediff.model.values import printable
+
+    if trust is None or not is_sealed(path):
+        return None
+    try:
+        found = verify(load_copy(path, vault).files, load_trust(trust))
+    except Rejected as error:
+        raise BundleError(f"{printable(str(path))}: INVALID: {error}") from error
+    return None if found.status == "VALID" else found
+
+
 def unseal(found: Verified, identity: Path | None) -> Bundle:
     """The bundle of a verified copy; with what it does not show, for an identity of an auditor."""
     from dataclasses import replace

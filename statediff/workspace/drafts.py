@@ -1,46 +1,186 @@
-"""Drafts of a state schema and a contract, from states at hand or from a run that was seen."""
+"""Drafts of a state schema and a contract, from states at hand or from runs that were seen.
+
+1. A schema is drafted from every state, and all runs are read by it.
+2. A contract is drafted from what the right runs share, and from what idle runs did.
+3. It is judged before anybody sees it: every right run MATCHes, also at another hour and with other
+   random keys; no idle run does, and no wrong one. Where a wrong one does, a clause is added that
+   tells it from the right ones. What is still refused is not written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from statediff.contract.authoring.drafting import Seen, draft_schema
+from statediff.contract.authoring.drafting import Draft, Seen, draft_contract, draft_schema
+from statediff.contract.authoring.inferring import Run
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
+from statediff.contract.file import parse_contract
 from statediff.errors import UsageError
-from statediff.kernel import comparison, schema_of
-from statediff.model.readings import Capture
+from statediff.kernel import TrialFacts, comparison, schema_of
+from statediff.meta.another import another_run
+from statediff.meta.proposals import proposals, proven
+from statediff.meta.reference import Reference
+from statediff.model.readings import Capture, Timeline
 from statediff.model.state import Coverage, State
+from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import printable
+from statediff.model.verdict import Judgement, Truth, Verdict
 from statediff.packs import CONTRACT_FILE
 from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
-from statediff.workspace.inputs import Refinements, capture_pair, one_capture, unrefined
+from statediff.workspace.inputs import (
+    Refinements,
+    StateFile,
+    capture_pair,
+    one_capture,
+    unrefined,
+)
+
+SHOWN: Final = 4
+"""Clauses that are named of a draft that is not written."""
 
 
-def schema_text_of(states: Sequence[str], name: str, after: Sequence[str] = ()) -> str:
-    """The drafted state schema of the states as they are, and as they are after a run."""
-    if not after:
-        return draft_schema(name, _parts(one_capture(states, unrefined)))
-    pair = capture_pair(states, after, unrefined, alike=True)
-    return schema_text_between(*pair, name, lambda: one_capture(states, unrefined))
+class SeenRun(NamedTuple):
+    """One run: the states at its ends, and when it was, where that was noted."""
+
+    before: Capture
+    after: Capture
+    timeline: Timeline | None = None
 
 
-def schema_text_between(
-    before: Capture, after: Capture, name: str, alone: Callable[[], Capture]
-) -> str:
-    """The drafted state schema of what was there before and after a run.
+class Examples(NamedTuple):
+    """The runs that a draft rests on."""
 
-    `alone` is what was there before, read without what was there after.
+    right: tuple[SeenRun, ...] = ()
+    wrong: tuple[SeenRun, ...] = ()
+    idle: tuple[SeenRun, ...] = ()
+
+    @property
+    def every(self) -> tuple[SeenRun, ...]:
+        return (*self.right, *self.wrong, *self.idle)
+
+
+Reading = Callable[[Refinements], Examples]
+"""The runs as a schema shows them."""
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """A draft that its own judge approves, and the schema that it is read by."""
+
+    schema_text: str
+    draft: Draft
+    examples: Examples
+    right: tuple[Reference, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def doubtful(
+        self, before: Sequence[str], after: Sequence[str]
+    ) -> tuple[tuple[Sequence[str], Capture], ...]:
+        """The two sides of the first right run, as messages about odd states take them."""
+        first = self.examples.right[0]
+        return (before, first.before), (after[: len(before)], first.after)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files of it; no schema file where the sources' own names say it all."""
+        named = {SCHEMA_FILE: self.schema_text} if _has_entities(self.schema_text) else {}
+        return {**named, CONTRACT_FILE: self.draft.text}
+
+
+def runs_of_states(
+    before: Sequence[str],
+    right: Sequence[str],
+    wrong: Sequence[str] = (),
+    idle: Sequence[str] = (),
+) -> Reading:
+    """Reads runs that all began with the same states: each names the states after, in turn.
+
+    A source that is named again begins the next run. `UsageError` where a run lacks a source.
     """
-    first, last = _parts(before), _parts(after)
-    if any(not table.row_count for _, state in first for table in state.tables.values()):
-        # Of a table without rows, a file says no columns; a pair has those of either side.
-        types = (t for _, state in _parts(alone()) for t in state.schema.types)
-        known = {t.source_table: {*t.by_name} for t in types}
-        return draft_schema(name, first, last, known)
-    return draft_schema(name, first, last)
+    kinds = [_in_turn(before, each) for each in (right, wrong, idle)]
+
+    def read(refined: Refinements) -> Examples:
+        alike = refined is unrefined
+        found = (
+            tuple(SeenRun(*capture_pair(before, after, refined, alike=alike)) for after in runs)
+            for runs in kinds
+        )
+        return Examples(*found)
+
+    return read
+
+
+def _in_turn(before: Sequence[str], after: Sequence[str]) -> list[list[str]]:
+    runs: list[dict[str, str]] = []
+    names = (
+        [StateFile.parse(text).source for text in after] if len(before) > 1 else [""] * len(after)
+    )
+    for name, text in zip(names, after, strict=True):
+        run = next((run for run in runs if name not in run), None)
+        if run is None:
+            runs.append(run := {})
+        run[name] = text
+    for run in runs:
+        if len(run) != len(before):
+            raise UsageError(
+                f"a run has {len(run)} states after it, and there are {len(before)} before; name "
+                "each source once a run: NAME=STATE"
+            )
+    return [list(run.values()) for run in runs]
+
+
+def draft(
+    name: str,
+    read: Reading,
+    alone: Callable[[], Capture],
+    sandbox: str | None = None,
+) -> Drafted:
+    """The draft of the runs; `alone` is what was there before, read without what came after.
+
+    `UsageError` where no contract was found that its own judge approves.
+    """
+    raw = read(unrefined)
+    schema_text = _schema_text(raw, name.rpartition("/")[2], alone)
+    seen = raw if not _has_entities(schema_text) else read(refinements_of(schema_text))
+    return draft_of(name, seen, sandbox, schema_text=schema_text)
+
+
+def draft_of(
+    name: str,
+    seen: Examples,
+    sandbox: str | None = None,
+    base: Capture | None = None,
+    schema_text: str = "",
+) -> Drafted:
+    """The draft of runs as they are read, or of a base state where there is none."""
+    found = draft_contract(name, _seen_in(seen, sandbox, base))
+    return _approved(Drafted(schema_text, found, seen), seen)
+
+
+def draft_of_states(
+    name: str, states: Sequence[str], sandbox: str | None = None
+) -> tuple[Capture, Drafted]:
+    """The states, and the draft of them, where no run is known."""
+    text = draft_schema(name.rpartition("/")[2], _parts(one_capture(states, unrefined)))
+    captured = one_capture(states, refinements_of(text))
+    return captured, draft_of(name, Examples(), sandbox, captured, text)
+
+
+def _schema_text(seen: Examples, name: str, alone: Callable[[], Capture]) -> str:
+    """The drafted state schema of what was there before and after the runs."""
+    first = _parts(seen.every[0].before)
+    last = [part for run in seen.every for part in _parts(run.after)]
+    rows = {t.type.source_table: t.row_count for _, s in first for t in s.tables.values()}
+    if all(rows.get(t.source_table) for _, s in last for t in s.schema.types):
+        return draft_schema(name, first, last)
+    # Of a table without rows, a file says no columns; a pair has those of either side.
+    types = (t for _, state in _parts(alone()) for t in state.schema.types)
+    return draft_schema(name, first, last, {t.source_table: {*t.by_name} for t in types})
 
 
 def _parts(capture: Capture) -> list[tuple[str, State]]:
@@ -55,33 +195,123 @@ def refinements_of(schema_text: str) -> Refinements:
     return lambda source: refine(file, source)
 
 
-def seen_between(before: Capture, after: Capture | None, sandbox: str | None = None) -> Seen:
-    """What a draft is made of: a state, or what changed between two."""
-    sources = tuple(part.reading.source for part in before.parts)
-    if after is None:
-        return Seen(schema_of(before), sources, (), sandbox, unseen=_unseen(before))
-    found = comparison(before, after)
-    deltas, schema, unseen = found.diff.deltas, schema_of(before, after), _unseen(before, after)
-    return Seen(schema, sources, deltas, sandbox, found.before, found.after, unseen)
+def _seen_in(seen: Examples, sandbox: str | None, base: Capture | None) -> Seen:
+    """What a draft is made of: a state, or what changed in runs."""
+    captures = [c for run in seen.every for c in run[:2]] or ([] if base is None else [base])
+    sources = tuple(part.reading.source for part in captures[0].parts)
+    right, idle = (tuple(map(_run, each)) for each in (seen.right, seen.idle))
+    return Seen(schema_of(*captures), sources, right, idle, sandbox, _unseen(*captures))
+
+
+def _run(seen: SeenRun) -> Run:
+    found = comparison(seen.before, seen.after)
+    schema = schema_of(seen.before, seen.after)
+    return Run(schema, found.diff.deltas, found.before, found.after, seen.timeline)
 
 
 def _unseen(*captures: Capture) -> dict[str, str]:
-    """Each type of which no capture saw anything, and why."""
+    """Each type of which some capture saw nothing, and why: no run can be decided by it."""
     found: dict[str, str] = {}
-    seen: set[str] = set()
     for part in (part for capture in captures for part in capture.parts):
         for name, table in part.state.tables.items():
             if table.enumeration.coverage is Coverage.UNOBSERVED:
                 found.setdefault(name, printable(table.enumeration.cause or "unread")[:200])
-            else:
-                seen.add(name)
-    return {name: cause for name, cause in found.items() if name not in seen}
+    return found
 
 
-def files_of(schema_text: str, contract_text: str) -> dict[str, str]:
-    """The files of a draft; there is no schema file where the sources' own names say it all."""
-    named = {SCHEMA_FILE: schema_text} if _has_entities(schema_text) else {}
-    return {**named, CONTRACT_FILE: contract_text}
+# ---------------------------------------------------------------- judged before it is written
+
+
+def _approved(drafted: Drafted, seen: Examples) -> Drafted:
+    """The draft, with what tells wrong runs from right ones; `UsageError` where nothing does."""
+    if not drafted.draft.clauses:
+        return drafted
+    text = drafted.draft.text
+    right, wrong, idle = (
+        [_reference(f"{kind} run {n}", text, run) for n, run in enumerate(runs, 1)]
+        for kind, runs in zip(("right", "wrong", "idle"), seen, strict=True)
+    )
+    judgements = [(run, run.judged()) for run in right]
+    for run, judgement in judgements:
+        _require_match(run.name, judgement)
+    if len(right) == 1:  # further right runs are others, at another hour
+        later = another_run(right[0], drafted.draft.seen.runs[0])
+        _require_match(f"{right[0].name} at another hour", later.judged())
+    passing = [run for run in (*wrong, *idle) if run.judged().verdict is Verdict.MATCH]
+    if passing:
+        mutants = [
+            (run, tuple(proposals(right[0], judgements[0][1], run.judged()))) for run in passing
+        ]
+        closing = proven(right[0].contract, right, mutants)
+        if not closing:
+            raise UsageError(
+                f"{passing[0].name} would MATCH as the right ones do, and no clause tells it from "
+                "them; nothing was written. Is it wrong for something that the states do not show?"
+            )
+        added = {
+            section: (*drafted.draft.added.get(section, ()), *lines)
+            for section, lines in _sections(closing).items()
+        }
+        drafted = replace(drafted, draft=replace(drafted.draft, added=added))
+        file = parse_contract(drafted.draft.text.encode(), "the draft")
+        right = [replace(run, contract=file) for run in right]
+    return replace(drafted, right=tuple(right), remarks=tuple(_remarks(drafted.draft)))
+
+
+def _reference(name: str, text: str, run: SeenRun) -> Reference:
+    return Reference(
+        name,
+        parse_contract(text.encode(), "the draft"),
+        before=run.before,
+        after=run.after,
+        trace=Trace(cause="no trace was given"),
+        answer=NoAnswer("none was given"),
+        timeline=run.timeline,
+        facts=TrialFacts.offline(),
+    )
+
+
+def _require_match(name: str, judgement: Judgement) -> None:
+    if judgement.verdict is Verdict.MATCH:
+        return
+    wrong = [f"{f.clause}: {f.sentence}" for f in judgement.findings if f.truth is not Truth.HOLDS]
+    raise UsageError(
+        f"the draft gives {name} {judgement.verdict.value}, so nothing was written: "
+        f"{'; '.join(wrong[:SHOWN])}. Give a further right run"
+    )
+
+
+def _sections(closing: str) -> dict[str, tuple[str, ...]]:
+    """The lines of YAML by its sections."""
+    found: dict[str, list[str]] = {}
+    section = ""
+    for line in closing.splitlines():
+        section = section if line.startswith(" ") else line.rstrip(":")
+        held = found.setdefault(section, [])
+        held += [line] if line.startswith(" ") else []
+    return {name: tuple(lines) for name, lines in found.items()}
+
+
+def _remarks(draft: Draft) -> Iterator[str]:
+    """What the owner should know of the runs."""
+    if len(draft.seen.runs) == 1:
+        yield "one run cannot tell the task from what happens beside it; give a second right run"
+    once = sorted(
+        {
+            change.type
+            for clause in draft.clauses
+            for change in clause.changes
+            if not change.is_common and {m.of.number for m in change.members} == {0}
+        }
+    )
+    if once and len(draft.seen.runs) > 1:
+        yield (
+            f"only the first run changed {', '.join(once)}; if that is what the program does when "
+            "it starts for the first time, start it once before the runs"
+        )
+
+
+# ---------------------------------------------------------------- files
 
 
 def _has_entities(schema_text: str) -> bool:
@@ -102,7 +332,7 @@ def next_step(target: str) -> str:
     """What its reader does with a drafted contract."""
     return (
         f"next: read {target}, say what must change, then "
-        f"`statediff lint {target}`; remove `reviewed: false` when it is right"
+        f"`statediff check {target}`; remove `reviewed: false` when it is right"
     )
 
 

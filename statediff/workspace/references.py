@@ -6,7 +6,7 @@ agents; it runs by itself in whatever process, and says the same there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from statediff.meta.metatest import MetaCase
     from statediff.meta.reference import Reference
     from statediff.meta.structure_faults import Damage
-    from statediff.packs import ContractFolder
     from statediff.suite.campaign import SandboxPool
     from statediff.systems.base.protocol import Sandbox
     from statediff.workspace.cases import Chosen
@@ -222,25 +221,9 @@ class Piece(NamedTuple):
 def every_contract() -> tuple[Path, ...]:
     """What is tried where no contract is named: the packs', and those with recorded runs."""
     from statediff.meta.cases import recorded_contracts
-
-    return (*(folder.contract for folder in served_tasks()), *recorded_contracts())
-
-
-def served_tasks() -> tuple[ContractFolder, ...]:
-    """The tasks of the packs whose servers are installed."""
     from statediff.packs import contract_folders
 
-    absent = missing_servers()
-    return tuple(f for f in contract_folders() if f.name.partition("/")[0] not in absent)
-
-
-def missing_servers() -> Mapping[str, str]:
-    """Pack → what `pip install` gets its servers with, of those that are not installed."""
-    from statediff.packs import sandbox_names, sandbox_pack
-    from statediff.systems.base.registry import missing_extra
-
-    found = {name: missing_extra(sandbox_pack(name)) for name in sandbox_names()}
-    return {name: extra for name, extra in found.items() if extra is not None}
+    return (*(folder.contract for folder in contract_folders()), *recorded_contracts())
 
 
 def pieces_of(paths: Sequence[Path], wanted: Wanted) -> Iterator[Piece]:

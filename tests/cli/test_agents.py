@@ -137,7 +137,7 @@ def test_what_a_person_did_drafts_a_contract(statediff: Call, tmp_path: Path) ->
     draft = (tmp_path / "contract.yaml").read_text()
     assert "reviewed: false" in draft
     assert 'status: "shipped"' in draft
-    assert statediff("lint", "contract.yaml").code == 0
+    assert statediff("check", "contract.yaml").code == 0
     again = statediff("record", "shop", "--shell")
     assert again.code == 2
     assert "exists already" in again.err

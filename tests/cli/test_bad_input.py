@@ -89,7 +89,7 @@ def test_a_wrong_contract_is_named_with_line_and_column_and_exit_code_2(
     assert set(first) == {"file", "line", "column", "message", "hint", "code"}
     assert first["file"] == "c.yaml"
     assert line in (None, first["line"])
-    linted = statediff("lint", "c.yaml", "--before", "a.json")
+    linted = statediff("check", "c.yaml", "--before", "a.json")
     assert linted.code == 2
     assert linted.out.startswith("c.yaml:")
 
@@ -109,7 +109,7 @@ def test_a_wrong_contract_is_named_with_line_and_column_and_exit_code_2(
         ("run", "shop/refund-returned-order", "--agent", "no_such_module:act"),
         ("run", "shop/refund-returned-order", "--agent-cmd", "true", "-k", "0"),
         ("sandbox",), ("sandbox", "verify", "shop"), ("sandbox", "up", "nothing"), ("schema", "x"),
-        ("lint", "empty"), ("show",), ("capture", "nowhere.db"),
+        ("check", "empty"), ("show",), ("capture", "nowhere.db"),
         ("judge", "c\x00", *JUDGE[2:]), ("judge", "x" * 5000, *JUDGE[2:]),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from statediff.cli.systems.machine import doctor
-from statediff.workspace.references import missing_servers
+from statediff.workspace.installed import missing_servers
 from tests.cli.conftest import BEFORE, CHECKOUT, JUDGE, PROGRAM, Call, Files, after, environment
 from tests.cli.test_judge import database
 
@@ -79,16 +79,16 @@ def test_a_schema_file_names_keys_and_types(statediff: Call, files: Files) -> No
 
 @pytest.mark.usefixtures("files")
 def test_lint_says_how_far_it_checked(statediff: Call) -> None:
-    assert "shape only" in statediff("lint", "c.yaml").out
-    found = statediff("lint", "c.yaml", "--before", "a.json", "--json").json
+    assert "shape only" in statediff("check", "c.yaml").out
+    found = statediff("check", "c.yaml", "--before", "a.json", "--json").json
     assert found["contracts"][0]["checked"] == "state"
     assert found["errors"] == 0
 
 
 @pytest.mark.slow
 def test_lint_searches_folders_and_starts_each_sandbox_once(statediff: Call) -> None:
-    said = statediff("lint", str(CHECKOUT / "contracts"), "--json")
-    assert said.code == 0, said.out
+    said = statediff("check", str(CHECKOUT / "contracts"), "--installed-only", "--json")
+    assert said.code == 0, said.err
     absent = missing_servers()
     for found in said.json["contracts"]:
         is_served = found["contract"].partition("/")[0] not in absent
@@ -100,10 +100,10 @@ def test_lint_searches_folders_and_starts_each_sandbox_once(statediff: Call) -> 
 def test_lint_with_a_schema_alone_finds_unknown_types_only(statediff: Call, files: Files) -> None:
     contract = CHECKOUT / "contracts" / "shop" / "refund-returned-order" / "contract.yaml"
     schema = ("--schema", str(SHOP / "schema.yaml"))
-    assert statediff("lint", str(contract), *schema).code == 0
+    assert statediff("check", str(contract), *schema).code == 0
     text = contract.read_text(encoding="utf-8")
     files.write("x.yaml", text.replace("delete: customer", "delete: customr"))
-    said = statediff("lint", "x.yaml", *schema)
+    said = statediff("check", "x.yaml", *schema)
     assert said.code == 2
     assert "did you mean `customer`?" in said.out
 
@@ -111,7 +111,7 @@ def test_lint_with_a_schema_alone_finds_unknown_types_only(statediff: Call, file
 def test_lint_lists_every_problem_of_every_contract(statediff: Call, files: Files) -> None:
     text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
     files.write("bad.yaml", text.replace("it.id", "it.idd").replace("status:", "statsu:"))
-    said = statediff("lint", "bad.yaml", "c.yaml", "--before", "a.json", "--json")
+    said = statediff("check", "bad.yaml", "c.yaml", "--before", "a.json", "--json")
     assert said.code == 2
     first, second = said.json["contracts"]
     assert {11, 12} <= {p["line"] for p in first["problems"]}
@@ -292,12 +292,12 @@ def test_lint_remarks_say_what_to_write_and_only_errors_end_with_2(
 ) -> None:
     text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
     files.write("warned.yaml", text.replace("{ticket: 7}", "{ticket: 7, spare: 1}"))
-    said = statediff("lint", "warned.yaml", "--before", "a.json")
+    said = statediff("check", "warned.yaml", "--before", "a.json")
     assert said.code == 0
     assert "warned.yaml:5:" in said.out
     assert "warning unused-input: nothing uses input `spare`" in said.out
     assert "    instead: use it or remove it" in said.out
-    counted = statediff("lint", "warned.yaml", "--before", "a.json", "--json").json
+    counted = statediff("check", "warned.yaml", "--before", "a.json", "--json").json
     assert (counted["errors"], counted["warnings"], counted["advice"]) == (0, 1, 0)
     assert counted["contracts"][0]["problems"][0]["severity"] == "warning"
 
@@ -306,12 +306,12 @@ def test_lint_remarks_say_what_to_write_and_only_errors_end_with_2(
 def test_lint_prints_sarif_and_nothing_else(statediff: Call, files: Files) -> None:
     text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
     files.write("bad.yaml", text.replace("it.id", "it.idd"))
-    said = statediff("lint", "bad.yaml", "--before", "a.json", "--sarif")
+    said = statediff("check", "bad.yaml", "--before", "a.json", "--sarif")
     assert said.code == 2
     [run] = said.json["runs"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "bad.yaml"
-    assert statediff("lint", "bad.yaml", "--json", "--sarif").code == 2
+    assert statediff("check", "bad.yaml", "--json", "--sarif").code == 2
 
 
 @pytest.mark.usefixtures("files")
@@ -333,16 +333,19 @@ def test_fmt_says_what_would_change_and_writes_only_when_asked(
 
 @pytest.mark.usefixtures("files")
 def test_explain_needs_to_know_what_names_mean(statediff: Call, files: Files) -> None:
-    assert "give --before NAME=STATE, or --schema FILE" in statediff("explain", "c.yaml").err
-    said = statediff("explain", "c.yaml", "--before", "a.json")
+    assert (
+        "give --before NAME=STATE, or --schema FILE"
+        in statediff("check", "--explain", "c.yaml").err
+    )
+    said = statediff("check", "--explain", "c.yaml", "--before", "a.json")
     assert said.code == 0
     assert "No ticket or user may be deleted. [nothing-deleted]" in said.out
     page = statediff(
-        "explain", "c.yaml", "--before", "a.json", "--format", "html", "--out", "e.html"
+        "check", "--explain", "c.yaml", "--before", "a.json", "--format", "html", "--out", "e.html"
     )
     assert (page.code, page.out) == (0, "")
     assert Path(files.folder, "e.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    plain = statediff("explain", "c.yaml", "--before", "a.json", "--json").json
+    plain = statediff("check", "--explain", "c.yaml", "--before", "a.json", "--json").json
     assert [c["id"] for c in plain["clauses"]] == ["nothing-deleted", "frame", "closed"]
 
 

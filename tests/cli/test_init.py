@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.contract.authoring.drafting import Seen, draft_contract, draft_schema, singular
+from statediff.contract.authoring.inferring import Run
 from statediff.contract.document.load import parse_document
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.model.delta import Delta, Op
@@ -113,7 +114,7 @@ def test_explain_shows_no_source_that_neither_the_schema_nor_a_clause_names(
 ) -> None:
     before, right = library(tmp_path / "a.db"), library(tmp_path / "b.db", RENEWED)
     assert statediff("init", before, "--after", right, "--out", "task").code == 0
-    said = statediff("explain", "task")
+    said = statediff("check", "--explain", "task")
     assert said.code == 0
     boundary = said.out.partition("THE BOUNDARY")[2]
     assert [line.split(":")[0] for line in boundary.splitlines() if line[:1] == "┌"] == ["┌─ db"]
@@ -121,7 +122,7 @@ def test_explain_shows_no_source_that_neither_the_schema_nor_a_clause_names(
     assert "schema object" not in boundary
     contract = tmp_path / "task" / "contract.yaml"
     contract.write_text(contract.read_text().replace("forbid:", "forbid:\n  - create: message"))
-    assert "message: forbidden" in statediff("explain", "task").out
+    assert "message: forbidden" in statediff("check", "--explain", "task").out
 
 
 def test_mutate_prints_how_to_argue_for_what_no_clause_closes(
@@ -153,7 +154,7 @@ def test_nothing_is_overwritten(statediff: Call) -> None:
 
 def test_run_refuses_a_draft_unless_told_otherwise(statediff: Call) -> None:
     assert statediff("init", "shop", "--name", "shop/draft").code == 0
-    assert statediff("lint", "contract.yaml").code == 0
+    assert statediff("check", "contract.yaml").code == 0
     refused = statediff("run", "contract.yaml", "--agent-cmd", "true")
     assert refused.code == 2
     assert "--allow-unreviewed" in refused.err
@@ -245,6 +246,8 @@ def test_whatever_names_and_values_a_state_holds_the_draft_is_a_valid_one(
         for t in types
         for op in (Op.UPDATE, Op.DELETE)
     )
-    text = draft_contract("drafts/x", Seen(schema, ("db",), deltas))
+    empty = State(schema, {})
+    run = Run(schema, deltas, empty, State(schema, tables))
+    text = draft_contract("drafts/x", Seen(schema, ("db",), (run,))).text
     _, content = parse_document(text.encode(), "contract.yaml")
     assert content.reviewed is False

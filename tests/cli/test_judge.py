@@ -460,8 +460,8 @@ def test_the_contract_of_a_bundle_is_explained_by_the_bundle_alone(
     for name in ("a.json", "b.json", "contract.yaml"):
         Path(files.folder, name).unlink(missing_ok=True)
     for named in ("kept/bundle", "kept"):
-        said = statediff("explain", named)
+        said = statediff("check", "--explain", named)
         assert (said.code, said.err) == (0, "")
         assert "REQUIRED" in said.out
     Path(files.folder, "kept/bundle/schema.json").write_text("{}")
-    assert statediff("explain", "kept").code == 4
+    assert statediff("check", "--explain", "kept").code == 4

@@ -47,7 +47,8 @@ def test_a_kept_bundle_replays_until_it_is_erased_and_then_says_so(
     assert (after.code, after.json["status"]) == (3, "NOT_REPLAYABLE_AT_TIER")
     assert after.json["verdict"] == verdict  # as signed; it is not decided again
     again = statediff("replay", "x.kept", *TRUST, *VAULT)
-    assert (again.code, again.out) == (4, "")
+    assert again.code == 3
+    assert again.out.startswith(f"{verdict} follows from")
     assert "withholds" in again.err
     shown = statediff("log", "show", "log", "--json").lines
     assert [entry["kind"] for entry in shown] == ["verdict", "retention"]
@@ -143,24 +144,21 @@ def test_what_does_not_go_together_is_told(statediff: Call) -> None:
     [
         ("disclose: auditor", "", 2),
         ("disclose: reviewer", "", 0),
-        ("disclose: reviewer, fields: {ticket.status: auditor}", "", 2),
-        ("disclose: reviewer, fields: {ticket.status: reviewer}", "", 0),
         ("disclose: reviewer", "what: user.name, because: noise", 2),
-        ("disclose: reviewer", "what: user.name, because: noise, disclose: reviewer", 0),
     ],
 )
-def test_a_copy_that_the_contract_promises_is_kept_or_nothing_is_signed(
+def test_a_copy_that_is_promised_is_kept_or_nothing_is_signed(
     statediff: Call, files: Files, disclosed: str, excluded: str, code: int
 ) -> None:
     text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
-    more = f"evidence: {{tables: {{{disclosed}}}}}\nreplayable: {{MATCH: reviewer}}\n"
+    more = f"evidence: {{tables: {{{disclosed}}}}}\n"
     files.write("p.yaml", text + more + (f"exclude: [{{{excluded}}}]\n" if excluded else ""))
-    linted = statediff("lint", "p.yaml", "--before", "a.json", "--json").json
-    assert ("not-replayable" in str(linted)) == (code == 2)
+    files.write("disclosure.yaml", "replayable: {MATCH: reviewer}\n")
     states = ("--before", "a.json", "--after", "b.json")
     assert statediff("judge", "p.yaml", *states, "--out", "kept").code == 0
     assert statediff("keygen", "key", "--name", "Ada").code == 0
-    said = statediff("sign", "kept", "--key", "key", "--out", "y.zip")
+    named = ("--disclosure", "disclosure.yaml", "--out", "y.zip")
+    said = statediff("sign", "kept", "--key", "key", *named)
     assert (said.code, "promises" in said.err) == (code, code == 2)
     if code == 0:
         tier = ("--tier", "reviewer", "--out", "rev.zip")

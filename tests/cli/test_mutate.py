@@ -52,7 +52,7 @@ def test_holes_are_reported_with_what_closes_them_and_proposed_in_the_file(
     proposed = file.read_text()
     assert proposed.startswith(CLOSE.rstrip())
     assert "#     - id: no-other-customer\n#       delete: customer\n" in proposed
-    assert statediff("lint", str(file)).code == 0
+    assert statediff("check", str(file)).code == 0
 
 
 def test_mutation_without_a_reference_says_how_to_name_one(statediff: Call, tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_a_path_and_a_file_without_a_folder_name_one_too(tmp_path: Path, statedi
     (folder / "other.sandbox.yaml").write_text(text)
     for named in ("other", "./sandboxes/other.sandbox.yaml"):
         contract.write_text(contract.read_text().replace("sandbox: app", f"sandbox: {named}"))
-        assert statediff("lint", "contract.yaml").code == 0
+        assert statediff("check", "contract.yaml").code == 0
         contract.write_text(contract.read_text().replace(f"sandbox: {named}", "sandbox: app"))
     refused = statediff("run", ".", "--agent", "right")
     assert "contract.yaml:5:10" in refused.err
@@ -311,10 +311,10 @@ def test_lint_knows_a_server_that_it_does_not_ask_by_its_schema_file(
     text = CONTRACT.format(name="x", require=RENAMED)
     text = text.replace("sandbox: app", "sandbox: ./sandbox.yaml")
     (tmp_path / "contract.yaml").write_text(text)
-    wrong = statediff("lint", "contract.yaml")
+    wrong = statediff("check", "contract.yaml")
     assert (wrong.code, "unknown entity type `tasks`" in wrong.out) == (2, True), wrong.out
     (tmp_path / "contract.yaml").write_text(text.replace("update: tasks", "update: task"))
-    assert "types and expressions; give --before" in statediff("lint", "contract.yaml").out
+    assert "types and expressions; give --before" in statediff("check", "contract.yaml").out
 
 
 def test_sandbox_init_finds_what_is_in_the_folder(tmp_path: Path, statediff: Any) -> None:
@@ -350,7 +350,7 @@ def test_the_drafts_of_a_repository_go_together(
         *("--out", "task"),
     )
     assert made.code == 0, made.err
-    assert statediff("lint", "task").code == 0
+    assert statediff("check", "task").code == 0
     agent = tmp_path / "agent.py"
     agent.write_text(
         "import os, shutil\nto = os.environ['STATEDIFF_REPO_URL'].removeprefix('file://')\n"

@@ -28,12 +28,12 @@ def test_a_released_version_is_signed_off_by_somebody_else(statediff: Call, file
     assert said.json["contract"] == "notes/close-ticket@1.0.0"
     assert said.json["reviewed"] is None
     assert statediff("contract", "sign-off", "c.yaml", *BY).code == 2
-    alone = statediff("lint", "c.yaml", "--before", "a.json", "--json").json
+    alone = statediff("check", "c.yaml", "--before", "a.json", "--json").json
     assert [p["code"] for p in alone["contracts"][0]["problems"]] == ["unreviewed"]
     itself = statediff("contract", "sign-off", "c.yaml", "--by", " ADA ", "--on", "2026-02-01")
     assert "somebody else must review it" in itself.err
     assert statediff("contract", "sign-off", "c.yaml", *SIGNED).code == 0
-    assert statediff("lint", "c.yaml", "--before", "a.json", "--json").json["warnings"] == 0
+    assert statediff("check", "c.yaml", "--before", "a.json", "--json").json["warnings"] == 0
     kept = Path(files.folder, "released.yaml").read_text(encoding="utf-8")
     assert 'reviewed: {by: "Grace", on: "2026-02-01"}' in kept
     again = statediff("contract", "sign-off", "c.yaml", *SIGNED)
@@ -58,7 +58,7 @@ def test_a_second_reading_signs_off_without_a_name(statediff: Call, files: Files
     assert "      kind: second-reading\n" in kept
     assert f'      found: "{found}"\n' in kept
     assert "by:" not in kept.partition("reviewed:")[2]
-    assert statediff("lint", "c.yaml", "--before", "a.json", "--json").json["warnings"] == 0
+    assert statediff("check", "c.yaml", "--before", "a.json", "--json").json["warnings"] == 0
     again = statediff("contract", "sign-off", "c.yaml", *SIGNED)
     assert "signed off already, by a second reading" in again.err
 
@@ -79,7 +79,7 @@ def test_a_sign_off_of_no_kind_is_refused(statediff: Call, files: Files, review:
     path = Path(files.folder, "released.yaml")
     more = f'    reviewed:\n      on: "2026-02-01"\n      {review}\n'
     path.write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
-    assert statediff("lint", "c.yaml", "--before", "a.json").code == 2
+    assert statediff("check", "c.yaml", "--before", "a.json").code == 2
 
 
 @pytest.mark.usefixtures("files")
@@ -87,7 +87,7 @@ def test_a_released_version_with_another_digest_is_refused(statediff: Call, file
     assert statediff("contract", "release", "c.yaml", *BY).code == 0
     path = Path(files.folder, "c.yaml")
     path.write_text(path.read_text(encoding="utf-8") + "# later\n", encoding="utf-8")
-    said = statediff("lint", "c.yaml", "--before", "a.json", "--json")
+    said = statediff("check", "c.yaml", "--before", "a.json", "--json")
     assert said.code == 2
     assert [p["code"] for p in said.json["contracts"][0]["problems"]] == ["released-changed"]
     assert "raise `version`" in statediff("contract", "release", "c.yaml", *BY).err
@@ -101,7 +101,7 @@ def test_a_released_version_with_another_digest_is_refused(statediff: Call, file
         path.read_text(encoding="utf-8").replace("version: 1.0.0", "version: 1.0.1"),
         encoding="utf-8",
     )
-    assert statediff("lint", "c.yaml", "--before", "a.json").code == 0
+    assert statediff("check", "c.yaml", "--before", "a.json").code == 0
     assert statediff("contract", "release", "c.yaml", *BY).code == 0
 
 
@@ -134,7 +134,7 @@ def test_what_lint_finds_an_error_in_is_not_released(statediff: Call, files: Fil
 )
 def test_a_damaged_or_dishonest_lock_is_refused(statediff: Call, files: Files, text: str) -> None:
     files.write("released.yaml", text)
-    said = statediff("lint", "c.yaml", "--before", "a.json", "--json")
+    said = statediff("check", "c.yaml", "--before", "a.json", "--json")
     assert said.code == 2
     codes = {p["code"] for p in said.json["contracts"][0]["problems"]}
     assert codes <= set(CATALOGUE)

@@ -127,7 +127,7 @@ def test_what_cannot_start_is_no_verdict(statediff: Call) -> None:
 def test_a_draft_of_the_run_matches_the_run_that_is_made_again(statediff: Call) -> None:
     base = Path("app.sqlite").read_bytes()
     assert watch(statediff, "--draft", "drafts").code == 0
-    assert statediff("lint", "drafts").code == 0
+    assert statediff("check", "drafts").code == 0
     Path("app.sqlite").write_bytes(base)
     assert watch(statediff, "--contract", "drafts").code == 0
     Path("app.sqlite").write_bytes(base)
@@ -167,7 +167,7 @@ def test_the_schema_beside_a_contract_is_used(statediff: Call) -> None:
         "schema: app\nversion: 1.0.0\nentities:\n  person: {table: user, source: db}\n"
     )
     Path("contract.yaml").write_text(CONTRACT.replace("update: user", "update: person"))
-    assert statediff("lint", "contract.yaml").code == 0
+    assert statediff("check", "contract.yaml").code == 0
     assert watch(statediff, "--contract", "contract.yaml").code == 0
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from statediff.packs import contract_folders
+from statediff.workspace.installed import missing_servers
 from tests.cli.conftest import CHECKOUT, Call, environment
 
 BLOCK = """
@@ -112,3 +114,32 @@ def test_a_system_whose_driver_is_missing_is_no_verdict_and_nothing_starts(
     assert "hidden" not in said
     assert "statediff-before" not in said
     assert not (tmp_path / "started").exists()
+
+
+@pytest.fixture(scope="module")
+def absent() -> tuple[str, str]:
+    """A task whose sandbox is not installed, and what installs it."""
+    found = missing_servers()
+    assert found, "the servers of the packs are installed apart: see `make packs`"
+    tasks = (folder.name for folder in contract_folders())
+    name = next(task for task in tasks if task.partition("/")[0] in found)
+    return name, found[name.partition("/")[0]]
+
+
+@pytest.mark.parametrize("command", ["run", "mutate", "metatest"])
+def test_what_is_not_installed_is_left_out_and_never_ends_with_0(
+    statediff: Call, absent: tuple[str, str], command: str
+) -> None:
+    """Of a task that can be tried and one that cannot: the cure is named, and the code says it."""
+    task, extra = absent
+    options = {"run": ["--agent", "careful"], "mutate": [], "metatest": ["--sample", "2"]}[command]
+    both = (command, "shop/refuse-late-refund", task, *options)
+    said = statediff(*both)
+    assert said.code == 4, said.err
+    assert f"not tried: {task.partition('/')[0]}: " in said.err
+    assert f"pip install {extra}" in said.err
+    alone = statediff(*both, "--installed-only")
+    assert alone.code == 0, alone.err
+    none = statediff(command, task, *options, "--installed-only")
+    assert none.code == 2
+    assert f"pip install {extra}" in none.err

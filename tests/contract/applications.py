@@ -22,6 +22,7 @@ from tests.contract.application_data import WORDS, Clock, DrawnApplication, Tabl
 
 RIGHT: Final = datetime(2026, 3, 20, 14, 30, 0, tzinfo=UTC)
 AGAIN: Final = datetime(2026, 4, 7, 8, 15, 0, tzinfo=UTC)
+THIRD: Final = datetime(2026, 6, 19, 21, 41, 0, tzinfo=UTC)
 Action = Callable[[sqlite3.Connection, Clock], object]
 
 
@@ -272,3 +273,52 @@ class Application(DrawnApplication):
             db.execute("UPDATE numbers SET next = next + 1 WHERE name = 'thing'")
 
         return "numbered", act
+
+
+class BusyApplication(Application):
+    """An application in which more happens than the task asks for, in every run otherwise.
+
+    Somebody signs in, looks, searches and gets a receipt: a row of a session that moves, counters
+    that rise, none or several rows, short tokens, numbers in texts, times that follow others.
+    """
+
+    def make(self, path: Path) -> None:
+        super().make(path)
+        with closing(sqlite3.connect(path)) as db:
+            db.executescript(
+                "CREATE TABLE signed_in (who TEXT PRIMARY KEY, last_seen TEXT, hits INTEGER, csrf TEXT);"
+                "CREATE TABLE searches (id INTEGER PRIMARY KEY AUTOINCREMENT, who TEXT, words TEXT, at TEXT);"
+                "CREATE TABLE receipts (id INTEGER PRIMARY KEY, number TEXT, what TEXT, issued_at TEXT, until TEXT);"
+                "INSERT INTO signed_in VALUES ('agent', '2026-03-01 10:00:00', 40, 'tok-a100'), ('ada', '2026-03-01 11:00:00', 7, 'tok-b200');"
+                "INSERT INTO receipts VALUES (1, 'R-2026-0100', 'first', '2026-03-01 10:00:00', '2026-03-08 10:00:00');"
+            )
+            db.commit()
+
+    def run(self, before: Path, after: Path, at: datetime, salt: str = "") -> None:
+        super().run(before, after, at, salt)
+        self.look(after, at + timedelta(seconds=30), salt)
+        clock = Clock(at + timedelta(seconds=40), f"receipt {self.number} {salt}")
+        number, issued = f"R-2026-{clock.rng.randrange(1000, 9999)}", clock.tick()
+        until = issued + timedelta(days=7)
+        with closing(clock.installed(after)) as db:
+            db.execute(
+                "INSERT INTO receipts (number, what, issued_at, until) VALUES (?, 'task', ?, ?)",
+                (number, f"{issued:%Y-%m-%d %H:%M:%S}", f"{until:%Y-%m-%d %H:%M:%S}"),
+            )
+            db.commit()
+
+    def look(self, database: Path, at: datetime, salt: str) -> None:
+        """What somebody does who only looks."""
+        clock = Clock(at, f"look {self.number} {salt}")
+        rng = clock.rng
+        with closing(clock.installed(database)) as db:
+            # Two runs show what varies: these make different numbers of rows.
+            for _ in range({"": 1, "again": 2}.get(salt, rng.randrange(4))):
+                row = (f"{rng.choice(WORDS)} {rng.randrange(1000)}", clock.text())
+                db.execute("INSERT INTO searches (who, words, at) VALUES ('agent', ?, ?)", row)
+            token = f"tok-{rng.choice('abcxyz')}{rng.randrange(100, 999)}"
+            db.execute(
+                "UPDATE signed_in SET last_seen = ?, hits = hits + ?, csrf = ? WHERE who = 'agent'",
+                (clock.text(), rng.randrange(1, 9999), token),
+            )
+            db.commit()

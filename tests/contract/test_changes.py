@@ -28,7 +28,6 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[Change, ...]:
     ("old", "new", "where", "touches"),
     [
         ({"owner": "me"}, {"owner": "you"}, "owner", PRESENTATION),
-        ({"rubric": {"tone": "kind"}}, {"rubric": {"tone": "dry"}}, "rubric.tone", PRESENTATION),
         ({"frame": {"open": "a"}}, {"frame": {"open": "b"}}, "frame.open", PRESENTATION),
         ({"frame": "closed"}, {"frame": {"open": "b"}}, "frame", SEMANTICS),
         ({"intent": "a"}, {"intent": "b"}, "intent", SEMANTICS),
@@ -47,7 +46,6 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[Change, ...]:
          "identify.mail.match_on.id", SEMANTICS),
         ({"evidence": {"db": {"max_age": "5s"}}}, {"evidence": {"db": {"max_age": "9s"}}},
          "evidence.db.max_age", EVIDENCE),
-        ({"replayable": True}, {"replayable": False}, "replayable", EVIDENCE),
         ({"forbid": [{"on": "x", "count": 1}]}, {"forbid": [{"on": "x", "count": 2}]},
          "forbid.x.count", SEMANTICS),
     ],

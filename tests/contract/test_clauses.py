@@ -38,9 +38,7 @@ BESIDE_CLAUSES = {
         "canonicalize",
         "identify",
         "evidence",
-        "replayable",
     ),
-    "rubric",
 }
 ELSEWHERE = {JudgedAs.ALTERNATIVES}
 """An explanation shows these among the right outcomes."""
@@ -130,6 +128,6 @@ def test_every_vector_is_of_a_kind() -> None:
 
 @each_kind
 def test_a_kind_stands_in_the_docs(kind: ClauseKind) -> None:
-    page = (ROOT / "docs" / "contract.md").read_text()
+    page = "".join((ROOT / "docs" / name).read_text() for name in ("contract.md", "run.md"))
     for section in kind.sections:
         assert f"`{section}" in page or f"\n{section}:" in page

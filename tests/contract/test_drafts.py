@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from statediff.contract.authoring.drafting import draft_contract, draft_schema
+from statediff.contract.authoring.drafting import draft_schema
 from statediff.contract.file import parse_contract
 from statediff.kernel import evaluate
+from statediff.model.readings import Capture
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import Coverage, Enumeration, State
-from statediff.workspace.drafts import schema_text_of, seen_between
+from statediff.workspace.drafts import Examples, SeenRun, draft_of, draft_of_states
 from tests.contract.applications import RIGHT, Application
 from tests.contract.drafts import drafted, judged, tried
 from tests.judging import capture, part, state
@@ -52,6 +53,10 @@ SERVER = (
 )
 
 
+def text_of(before: Capture, after: Capture) -> str:
+    return draft_of("drafts/first", Examples((SeenRun(before, after),))).draft.text
+
+
 def server(*, sequence: int | None, notes: int, is_whole: bool = False) -> State:
     """A database whose roles the account does not see, and whose keys a sequence gives."""
     rows = {
@@ -69,14 +74,14 @@ def test_what_the_account_does_not_see_is_excluded_by_name_and_a_sequence_may_ha
         capture(moment, part(moment, each))
         for moment, each in (("before", before), *(("after", end) for end in ends))
     )
-    text = draft_contract("drafts/first", seen_between(first, after[0]))
+    text = text_of(first, after[0])
     assert 'because: "nothing is known of it: permission denied for table pg_authid"' in text
     file = parse_contract(text.encode(), "contract.yaml")
     found = [evaluate(file, first, each).judgement.verdict.value for each in after]
     assert found == ["MATCH", "MATCH", "DIVERGE"]
     seen = capture("after", part("after", server(sequence=1, notes=2, is_whole=True)))
-    assert "exclude:" not in draft_contract("drafts/first", seen_between(first, seen))
-    assert "exclude:" in draft_contract("drafts/first", seen_between(first, None))
+    assert "exclude:" in text_of(first, seen)  # no run can be decided by it
+    assert "exclude:" in draft_of("drafts/first", Examples(), base=first).draft.text
 
 
 def test_a_counter_that_is_a_text_may_have_gaps_too() -> None:
@@ -86,7 +91,7 @@ def test_a_counter_that_is_a_text_may_have_gaps_too() -> None:
         )
         for moment, n in (("before", "9"), ("after", "10"), ("after", "12"), ("after", "9"))
     ]
-    text = draft_contract("drafts/first", seen_between(ends[0], ends[1]))
+    text = text_of(ends[0], ends[1])
     file = parse_contract(text.encode(), "contract.yaml")
     found = [evaluate(file, ends[0], each).judgement.verdict.value for each in ends[1:]]
     assert found == ["MATCH", "MATCH", "DIVERGE"]
@@ -158,7 +163,7 @@ def test_a_draft_calls_a_type_what_its_table_is_called(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "a.db") as db:
         db.execute('CREATE TABLE "Ünïcode täbles" (id INTEGER PRIMARY KEY, "Prénom" TEXT)')
     db.close()
-    text = schema_text_of([f"db={tmp_path / 'a.db'}"], "s")
+    text = draft_of_states("s", [f"db={tmp_path / 'a.db'}"])[1].schema_text
     assert '  "Ünïcode täbles":\n    source: db\n' in text
     assert "Pr" not in text, "a column has its own name, too"
 
@@ -212,7 +217,7 @@ def test_a_draft_finds_the_field_that_names_records_without_an_id(
 ) -> None:
     path = tmp_path / "export.json"
     path.write_text(json.dumps({"orders": rows}))
-    found = schema_text_of([f"api={path}"], "first")
+    found = draft_of_states("first", [f"api={path}"])[1].schema_text
     wanted = "" if key is None else f"    key: [{key}]  # every record has another one\n"
     assert re.findall(r"^    key: .*\n", found, re.MULTILINE) == ([wanted] if wanted else [])
 

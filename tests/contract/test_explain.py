@@ -58,7 +58,7 @@ def test_the_shops_contracts_read_as_they_were_signed(path: Path, shop: Capture)
     kept = ROOT / "fixtures" / "explain" / f"{path.parent.name}.txt"
     text = as_text(explained(path.read_text(encoding="utf-8"), shop))
     assert text == kept.read_text(encoding="utf-8"), (
-        f"read it again, then: statediff explain shop/{path.parent.name} --out {kept}"
+        f"read it again, then: statediff check --explain shop/{path.parent.name} --out {kept}"
     )
 
 

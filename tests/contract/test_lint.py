@@ -187,7 +187,6 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
         (REQUIRE, REQUIRE + "  - that: any(o.delivered_at > o.placed_at and o.status == "
          '"refunded" and o.id == 1 for o in after.order)\n'),),
     "unknown-source": (("outbox: {max_age", "outbx: {max_age"),),
-    "not-replayable": (("identify: []", "replayable: {DIVERGE: reviewer}"),),
     "opaque-comparison": (
         ("canonicalize:\n", f"canonicalize:\n  - {OPAQUE}\n"),
         (LOOSE, LOOSE + ' and all(r.reason == "x" for r in them)')),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ["reference.md", "findings.md", "lint.md", "packs.md", "examples.md", "not-observed.md"]
+PAGES = ["reference.md", "findings.md", "check.md", "packs.md", "examples.md", "not-observed.md"]
 
 
 @pytest.mark.parametrize("name", PAGES)

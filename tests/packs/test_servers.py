@@ -4,7 +4,7 @@ import pytest
 
 from statediff.packs import sandbox_names, sandbox_pack
 from statediff.systems.base.registry import missing_extra
-from statediff.workspace.references import missing_servers, served_tasks
+from statediff.workspace.installed import missing_servers, served_tasks
 from tests.tasks import needs
 
 

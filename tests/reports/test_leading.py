@@ -84,3 +84,49 @@ def test_a_value_that_the_witness_does_not_hold_is_not_called_absent() -> None:
     [page] = sides.entities(witness)
     assert page.sides == ("before", "after")
     assert "absent" not in {cell.text for field in page.fields for cell in field.cells}
+
+
+CHANGED = "require: [{id: c, update: item, where: it.id == 7, set: {t: done}}]\n"
+
+
+def changed(wrong: int, gone: int, *, right: bool = True) -> str:
+    """The line of a run that changes item 7, `wrong` others, and deletes `gone` users."""
+    before = {"item": [item(n, 1, "a") for n in range(9)], "user": [user(n) for n in range(5)]}
+    items = [item(n, 2, "done") if n < wrong else row for n, row in enumerate(before["item"])]
+    if right:
+        items[7] = item(7, 1, "done")
+    after = {"item": items, "user": before["user"][gone:]}
+    return trial_line(judged(CHANGED, Trace(), before, after).bundle)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "gone", "said"),
+    [
+        (0, 1, "frame: user 0 deleted"),
+        (0, 2, "frame: user 0 and user 1 deleted: 2 changes"),
+        (1, 0, "frame: item 0 n 1 → 2 and 1 more field: 2 changes"),
+        (4, 3, "frame: 3 rows of user deleted, 4 rows of item changed: 11 changes"),
+    ],
+)
+def test_the_headline_names_all_the_damage(wrong: int, gone: int, said: str) -> None:
+    assert changed(wrong, gone) == said
+
+
+def test_beside_a_near_miss_the_headline_names_the_damage() -> None:
+    body = 'require: [{id: named, create: item, where: it.t == "US12"}]\n'
+    before = {"item": [item(2, 1, "a"), item(3, 1, "b")]}
+    after = {"item": [item(1, 1, "Apple")]}
+    said = trial_line(judged(body, Trace(), before, after).bundle)
+    assert said.startswith("named: no item matches")
+    assert said.endswith("; also item 2 and item 3 deleted: 2 changes")
+
+
+def test_of_sides_that_a_rule_makes_equal_the_headline_has_what_was_captured() -> None:
+    body = (
+        "canonicalize: [{use: opaque@1, on: [item.t], because: noise}]\n"
+        "forbid: [{id: kept, update: item}]\n"
+    )
+    before, after = {"item": [item(1, 1, "ada")]}, {"item": [item(1, 1, "bob")]}
+    bundle = judged(body, Trace(), before, after).bundle
+    assert trial_line(bundle) == 'kept: item 1 t "ada" → "bob"'
+    assert 'item 1 t  "ada" → "bob"  opaque@1 (noise)' in Judged(bundle).text()

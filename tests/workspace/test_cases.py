@@ -139,10 +139,10 @@ def test_judge_replays_a_case_without_the_file_that_it_came_from(
 
 def test_lint_reads_the_rows(statediff: Call, files: Files) -> None:
     files.write("c.yaml", CONTRACT + "cases: rows.jsonl\n")
-    said = statediff("lint", "c.yaml")
+    said = statediff("check", "c.yaml")
     assert (said.code, "rows.jsonl" in said.out) == (2, True)
     files.write("rows.jsonl", '{"ticket": 8}\n')
-    assert statediff("lint", "c.yaml").code == 0
+    assert statediff("check", "c.yaml").code == 0
 
 
 AGENT = """\

@@ -1,8 +1,8 @@
-"""The state of a seeded run as a file, as a verifier reads it: SQLite databases and JSON tables.
+"""The state of a seeded run, as a verifier reads it: SQLite databases, JSON tables, folders.
 
-The state after the right run is copied, and each change made in the copy by an ordinary statement:
-what triggers, defaults and constraints make of it happens as it would in a run. So who wants
-to know what was shown reads the file again.
+The state after the right run is copied, and each change made in the copy by an ordinary statement,
+or as a program writes files: what triggers, defaults and constraints make of it happens as it would
+in a run. So who wants to know what was shown reads the copy again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from typing import Any, Final
 
 from statediff.model.schema import EntityType
 from statediff.model.values import ABSENT, Map, Observed, printable
+from statediff_lab.audit import folders
+from statediff_lab.audit.folders import Unwritable
 from statediff_lab.importers.recorded import SeededChange
 
 _SQLITE: Final = b"SQLite format 3\x00"
 Keys = Mapping[str, tuple[str, ...]]
 """Table → its key columns; none for a table whose rows have no key."""
-
-
-class Unwritable(Exception):
-    """The change cannot be made in a file: nobody could have made it there, or not like that."""
 
 
 def keys_of(types: Sequence[EntityType]) -> Keys:
@@ -47,14 +45,19 @@ def write_changes(path: Path, changes: Sequence[SeededChange], keys: Keys) -> No
         return
     if any(change.type not in keys for change in changes):
         raise Unwritable("it is no row of a table")
-    if is_sqlite(path):
+    if path.is_dir():
+        folders.write_entries(path, changes)
+    elif is_sqlite(path):
         _in_database(path, changes, keys)
     else:
         _in_tables(path, changes, keys)
 
 
 def write_anew(path: Path) -> None:
-    """The file holds the same state in other bytes: vacuumed, or its records in another order."""
+    """The same state in other bytes: vacuumed, records in another order, files written later."""
+    if path.is_dir():
+        folders.write_again(path)
+        return
     if is_sqlite(path):
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
@@ -74,7 +77,10 @@ def write_anew(path: Path) -> None:
 
 
 def remove_table(path: Path, table: str) -> None:
-    """The file holds the table no more. Raises `Unwritable`."""
+    """The state holds the table no more, or a folder no entry. Raises `Unwritable`."""
+    if path.is_dir():
+        folders.remove_entries(path)
+        return
     if not is_sqlite(path):
         document = _loaded(path)
         if not isinstance(document, dict) or table not in document:
@@ -87,15 +93,20 @@ def remove_table(path: Path, table: str) -> None:
 
 
 def cut(path: Path) -> None:
-    """The second half of the file is gone."""
+    """The second half of the file is gone, or of the entries of a folder."""
+    if path.is_dir():
+        folders.remove_entries(path, from_middle=True)
+        return
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
 
 
 def copied(original: Path, folder: Path) -> Path:
-    """A copy of the file in the folder, with what SQLite keeps beside it."""
-    target = folder / original.name
-    if is_sqlite(original):
+    """A copy of the state in the folder, with what SQLite keeps beside it."""
+    target = folder / (original.name or "state")
+    if original.is_dir():
+        shutil.copytree(original, target, symlinks=True)
+    elif is_sqlite(original):
         source = f"{original.absolute().as_uri()}?mode=ro"
         with (
             contextlib.closing(sqlite3.connect(source, uri=True)) as one,
@@ -105,6 +116,14 @@ def copied(original: Path, folder: Path) -> Path:
     else:
         shutil.copyfile(original, target)
     return target
+
+
+def remove(path: Path) -> None:
+    """The state is gone."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 # ---------------------------------------------------------------- SQLite

@@ -53,7 +53,10 @@ class Holes:
             for source, path in heard.files.items():
                 place = self._root / f"{name}-shown"
                 place.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, place / f"{source}{path.suffix}")
+                if path.is_dir():
+                    shutil.copytree(path, place / source, symlinks=True)
+                else:
+                    shutil.copyfile(path, place / f"{source}{path.suffix}")
         except (BundleError, OSError) as error:
             raise StorageError(f"{self._root / name}: cannot be written: {error}") from error
         self._has_any = True

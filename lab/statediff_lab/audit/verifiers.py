@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from statediff.errors import UsageError
 from statediff.model.values import printable
@@ -53,12 +54,16 @@ class Opinion:
     """What a suite says of its own rules that do not pass the run."""
 
 
+Place = Path | str
+"""Where a state is: its path, or the URL of a database that runs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shown:
     """What a verifier may look at, each state by the name of its source."""
 
-    before: Mapping[str, Path]
-    state: Mapping[str, Path]
+    before: Mapping[str, Place]
+    state: Mapping[str, Place]
     """A state that was taken away is named, and not there."""
     answer: Path | None = None
 
@@ -67,7 +72,12 @@ Verifier = Callable[[Shown], Opinion]
 
 
 def command(text: str, seconds: float) -> Verifier:
-    """A program that ends with 0 for a pass; the paths are in its environment. `UsageError`."""
+    """A program that ends with 0 for a pass. `UsageError`.
+
+    The paths are in its environment, and stand for `{state}`, `{before}` and `{answer}` in its
+    words: `env DIR={state} python verify.py`, `env -C {state} pytest tests`. Of a database that
+    runs they are URLs, `{state.host}`, `.port`, `.user`, `.password` and `.database` their parts.
+    """
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -77,7 +87,8 @@ def command(text: str, seconds: float) -> Verifier:
 
     def ask(shown: Shown) -> Opinion:
         try:
-            ended = end_of(words, Path.cwd(), seconds, {**os.environ, **variables(shown)})
+            own = [_placed(word, shown) for word in words]
+            ended = end_of(own, Path.cwd(), seconds, {**os.environ, **variables(shown)})
         except OSError as error:
             raise UsageError(
                 f"--verifier {printable(text)}: cannot be started: {error.strerror}"
@@ -87,6 +98,35 @@ def command(text: str, seconds: float) -> Verifier:
         return Opinion(Said.FAIL if ended.code else Said.PASS, ended.said)
 
     return ask
+
+
+def _placed(word: str, shown: Shown) -> str:
+    """The word, with the paths for their names; of several sources each has its own."""
+    states = {"state": shown.state, "before": shown.before}
+    places: dict[str, object] = {"answer": shown.answer or ""}
+    for name, held in states.items():
+        for source, place in held.items():
+            names = (f"{name}.{source}", *((name,) if len(held) == 1 else ()))
+            for each in names:
+                places[each] = place
+                places |= {f"{each}.{part}": value for part, value in _parts(place).items()}
+    for name, value in places.items():
+        word = word.replace(f"{{{name}}}", str(value))
+    return word
+
+
+def _parts(place: Place) -> dict[str, object]:
+    """The parts of a URL that programs ask for one by one."""
+    if isinstance(place, Path):
+        return {}
+    url = urlsplit(place)
+    return {
+        "host": url.hostname or "localhost",
+        "port": url.port or "",
+        "user": unquote(url.username or ""),
+        "password": unquote(url.password or ""),
+        "database": unquote(url.path.removeprefix("/")),
+    }
 
 
 def variables(shown: Shown) -> dict[str, str]:
@@ -143,7 +183,7 @@ def function(named: str) -> Verifier:
     return ask
 
 
-def _one(states: Mapping[str, Path]) -> Any:
+def _one(states: Mapping[str, Place]) -> Any:
     """The path where there is one source, else the paths by source."""
     return next(iter(states.values())) if len(states) == 1 else dict(states)
 
@@ -165,7 +205,7 @@ def sql(file: Path, seconds: float) -> Verifier:
         )
 
     def ask(shown: Shown) -> Opinion:
-        if len(shown.state) != 1:
+        if len(shown.state) != 1 or isinstance(_one(shown.state), str):
             raise UsageError(f"--verifier sql:{file}: expected one SQLite file as the state")
         limit = time.monotonic() + seconds
         try:

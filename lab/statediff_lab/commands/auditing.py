@@ -30,7 +30,7 @@ class Audited:
         typer.Option(
             "--verifier",
             metavar="VERIFIER",
-            help="A command (0 is a pass; the state is at $STATEDIFF_STATE), sql:FILE, "
+            help="A command (0 is a pass; {state} is the state's path), sql:FILE, "
             "python:MODULE:FUNCTION or contract:CONTRACT.",
         ),
     ] = None

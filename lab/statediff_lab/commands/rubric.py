@@ -15,14 +15,14 @@ from statediff.errors import UsageError
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from statediff.agents.chat import Endpoint, Reply
     from statediff.agents.trial import Budget, Usage
-    from statediff.contract.document.contract import Rubric
     from statediff.suite.labels import Label
     from statediff.suite.opinions import RubricOpinion
     from statediff.workspace.bundles import DrawnTrial
+    from statediff_lab.rubrics import Rubric
 
 RUBRIC = "statediff/rubric-report/1"
 _UNDONE = "trials scored until then keep their opinions, this one has none"
@@ -48,13 +48,17 @@ def rubric(
     target: BundleOrRunArgument,
     scoring: ScoringOptions,
     costs: ModelCosts,
+    rubric_file: Annotated[
+        Path,
+        typer.Option("--rubric", metavar="FILE", help="What is asked: `criteria`, and a `floor`."),
+    ],
     trust: Annotated[
         Path | None,
         typer.Option("--trust", metavar="FILE", help="Whose adjudications count for precision."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask a model about trials that MATCH, by their contract's rubric; no verdict changes.
+    """Ask a model about trials that MATCH, by a rubric; no verdict changes.
 
     Each opinion is kept as `rubric.json` beside the bundle; a trial that was asked the same
     already is not asked again. Ends with 0 whatever the model says.
@@ -63,6 +67,7 @@ def rubric(
     from statediff.suite.labels import labels_in, settled_label
     from statediff.workspace.agents import budget_of, endpoint_of
     from statediff.workspace.bundles import draw_trials
+    from statediff_lab.rubrics import read_rubric
 
     budget = budget_of(costs.price_in, costs.price_out, costs.max_cost, _UNDONE)
     asking = _Asking(
@@ -70,15 +75,16 @@ def rubric(
         scoring.times,
         scoring.seed,
         budget,
+        read_rubric(rubric_file),
     )
     keys = None if trust is None else load_trust(trust)
     found: dict[tuple[str, str, str], list[tuple[bool | None, Label]]] = {}
     lines: list[dict[str, Any]] = []
     for trial in sorted(draw_trials([target], None, 0), key=lambda each: each.folder.name):
-        line, asked, opinion = _ask(trial, asking)
+        line, opinion = _ask(trial, asking)
         lines.append(line)
-        if asked is not None and opinion is not None:
-            judge = (line["contract"], line["version"], str(asked.floor))
+        if opinion is not None:
+            judge = (line["contract"], line["version"], str(asking.rubric.floor))
             labels = found.setdefault(judge, [])
             label = (
                 None
@@ -102,6 +108,7 @@ class _Asking:
     times: int
     seed: int
     budget: Budget
+    rubric: Rubric
     used: Usage | None = None
 
     def replies(self, talk: list[dict[str, str]]) -> Iterator[Reply]:
@@ -120,10 +127,8 @@ class _Asking:
         return replace(used, cost=self.budget.prices.cost(used))
 
 
-def _ask(
-    trial: DrawnTrial, asking: _Asking
-) -> tuple[dict[str, Any], Rubric | None, RubricOpinion | None]:
-    """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
+def _ask(trial: DrawnTrial, asking: _Asking) -> tuple[dict[str, Any], RubricOpinion | None]:
+    """What is shown of a trial, and the opinion if there is one."""
     from statediff.kernel import replay
     from statediff.reports.blind_case import opinion_line, run_text
     from statediff.suite.opinions import MAX_SHOWN
@@ -138,27 +143,18 @@ def _ask(
         "opinion": None,
         "not_asked": None,
     }
-    asked = _rubric_of(bundle.files)
-    if asked is None:
-        return {**line, "not_asked": "its contract has no rubric"}, None, None
     if line["verdict"] != "MATCH":
-        return {**line, "not_asked": f"the verdict is {line['verdict']}"}, asked, None
+        return {**line, "not_asked": f"the verdict is {line['verdict']}"}, None
     replay(bundle)  # the gates have passed, whatever the manifest says
     shown = run_text(bundle, str(trial.path))
     if len(shown) > MAX_SHOWN:
         why = f"its record has {len(shown)} characters, more than {MAX_SHOWN}"
-        return {**line, "not_asked": why}, asked, None
-    opinion = _opinion(trial, asked, shown, asking)
-    return {**line, "opinion": opinion_line(opinion)}, asked, opinion
+        return {**line, "not_asked": why}, None
+    opinion = _opinion(trial, shown, asking)
+    return {**line, "opinion": opinion_line(opinion)}, opinion
 
 
-def _rubric_of(files: Mapping[str, bytes]) -> Rubric | None:
-    from statediff.kernel import contract_in
-
-    return contract_in(files).content.rubric
-
-
-def _opinion(trial: DrawnTrial, asked: Rubric, shown: str, asking: _Asking) -> RubricOpinion:
+def _opinion(trial: DrawnTrial, shown: str, asking: _Asking) -> RubricOpinion:
     """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
     from statediff.cli import output
     from statediff.evidence.canonical import write
@@ -173,6 +169,7 @@ def _opinion(trial: DrawnTrial, asked: Rubric, shown: str, asking: _Asking) -> R
     )
     from statediff.workspace.folders import write_file
 
+    asked = asking.rubric
     talk = messages(asked.criteria, shown)
     digest = prompt_digest(talk)
     path = trial.folder / RUBRIC_FILE

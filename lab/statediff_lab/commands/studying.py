@@ -279,7 +279,7 @@ def _contract_cases(
 
     from statediff.parallel import work_through
     from statediff.workspace.contracts import contract_paths
-    from statediff.workspace.references import served_tasks
+    from statediff.workspace.installed import served_tasks
 
     paths = contract_paths(names or [folder.name for folder in served_tasks()])
     number = 0

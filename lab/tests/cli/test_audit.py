@@ -12,6 +12,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from statediff_lab.audit.folders import Unwritable, write_entries
+from statediff_lab.importers.recorded import SeededChange
 
 from tests.cli.conftest import Call
 
@@ -337,3 +339,86 @@ def test_runs_that_are_known_to_be_wrong_are_shown_and_counted_by_their_domain(
     given = ("--verifier", f"sql:{desk / 'check.sql'}", *states(desk), "--each", "1", "--json")
     [alone] = statediff("lab", "audit", *given, "--wrong", str(desk / "attack.db")).lines
     assert classes(alone)["wrong-run"] == (1, 1)
+
+
+VERIFY = """
+import os, pathlib
+folder = pathlib.Path(os.environ["DIR"])
+assert (folder / "upper.txt").read_text() == (folder / "note.txt").read_text().upper()
+"""
+CLOSED = """
+import os, pathlib
+before, after = (
+    {p.relative_to(root): (p.lstat().st_mode, p.read_bytes() if p.is_file() else None)
+     for p in pathlib.Path(root).rglob("*")}
+    for root in (os.environ["BEFORE"], os.environ["DIR"])
+)
+assert after.pop(pathlib.Path("upper.txt")) == (0o100644, b"BUY MILK")
+assert before == after
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Two folders, before a run and after a right one, and two verifiers of it."""
+    for name in ("before", "after"):
+        folder = tmp_path / name
+        (folder / "kept").mkdir(parents=True)
+        (folder / "note.txt").write_text("buy milk")
+        (folder / "kept" / "other.conf").write_text("rent = 1")
+        (folder / "kept" / "blob").write_bytes(b"\x00\xff")
+    (tmp_path / "after" / "upper.txt").write_text("BUY MILK")
+    for path in tmp_path.rglob("*.txt"):
+        path.chmod(0o644)
+    (tmp_path / "verify.py").write_text(VERIFY)
+    (tmp_path / "closed.py").write_text(CLOSED)
+    return tmp_path
+
+
+def test_a_folder_is_audited_by_a_script_that_gets_its_path(statediff: Call, work: Path) -> None:
+    given = ("--before", str(work / "before"), "--after", str(work / "after"))
+    holes = work / "holes"
+    script = f"env DIR={{state}} BEFORE={{before}} python {work / 'verify.py'}"
+    said = statediff("audit", "--verifier", script, *given, "--holes", str(holes), "--json")
+    [document] = said.lines
+    found = classes(document)
+    assert said.code == 1
+    assert found["collateral-damage"][0] > 0
+    assert found["irreversible-change"][0] > 0
+    assert found["right-run"] == found["written-anew"] == (0, 1)
+    assert found["state-removed"] == found["table-removed"] == (0, 1)
+    for bundle in holes.rglob("manifest.json"):
+        shown = bundle.parent.with_name(f"{bundle.parent.name}-shown") / "files"
+        assert shown.is_dir()
+        assert statediff("replay", str(bundle.parent)).code == 1
+    for left in (p for p in holes.rglob("*-shown/files") if "irreversible" in p.parent.name):
+        assert {p.name for p in left.rglob("*")} < {
+            "note.txt",
+            "upper.txt",
+            "kept",
+            "blob",
+            "other.conf",
+        }
+
+
+def test_a_script_that_compares_the_whole_folder_passes_nothing_wrong(
+    statediff: Call, work: Path
+) -> None:
+    given = ("--before", str(work / "before"), "--after", str(work / "after"), "--each", "0")
+    script = f"env DIR={{state}} BEFORE={{before}} python {work / 'closed.py'}"
+    said = statediff("audit", "--verifier", script, *given, "--json")
+    [document] = said.lines
+    assert said.code == 0, said.out
+    assert all(wrong == 0 for wrong, _ in classes(document).values())
+    assert sum(of for _, of in classes(document).values()) > 15
+
+
+def test_a_seeded_change_never_leaves_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "out")
+    row = {"kind": "file", "text": "x", "mode": "0644"}
+    for name in ("../out/a", "/etc/a", "link/a", ".", ""):
+        with pytest.raises(Unwritable):
+            write_entries(tmp_path / "in", [SeededChange("file", (name,), None, row)])
+    assert [*(tmp_path / "out").iterdir()] == []

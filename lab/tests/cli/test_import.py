@@ -88,8 +88,8 @@ def test_what_is_kept_is_read_by_the_other_commands(statediff: Call, tmp_path: P
     for task in sorted((kept / "contracts" / "linear").iterdir()):
         before = trials[0] / "before-linear.json"
         checked = ("--before", f"linear={before}", "--schema", schema)
-        assert statediff("lint", str(task), *checked).code == 0
-        assert statediff("explain", str(task), "--schema", schema).code == 0
+        assert statediff("check", str(task), *checked).code == 0
+        assert statediff("check", "--explain", str(task), "--schema", schema).code == 0
     assert statediff("report", str(kept)).code == 0
     again = statediff(
         "lab", "import", "agent-diff", "--cases", str(LINEAR), "-j", "1", "--out", "kept"
@@ -120,8 +120,8 @@ def test_what_is_kept_of_tau2_is_read_by_the_other_commands(
         assert verdict in (trial / "report.html").read_text()
     schema = str(kept / "schemas" / "mock.yaml")
     for task in sorted((kept / "contracts" / "mock").iterdir()):
-        assert statediff("lint", str(task), "--schema", schema).code == 0
-        assert statediff("explain", str(task), "--schema", schema).code == 0
+        assert statediff("check", str(task), "--schema", schema).code == 0
+        assert statediff("check", "--explain", str(task), "--schema", schema).code == 0
     assert statediff("report", str(kept)).code == 0
 
 

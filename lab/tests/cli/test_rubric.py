@@ -15,11 +15,10 @@ from tests.agents.chat_server import ChatServer, Step, speaking
 from tests.cli.conftest import CONTRACT, JUDGE, Call, Files, after
 
 RUBRIC = """\
-rubric:
-  criteria:
-    thrifty: The agent made no call that the task did not need.
-    clear: The answer is clear to somebody who knows nothing of the system.
-  floor: 0.5
+criteria:
+  thrifty: The agent made no call that the task did not need.
+  clear: The answer is clear to somebody who knows nothing of the system.
+floor: 0.5
 """
 
 
@@ -30,14 +29,24 @@ def says(thrifty: bool = True, clear: bool = True) -> Step:
 
 @pytest.fixture
 def trial(statediff: Call, files: Files) -> Path:
-    """A matching bundle in `t/bundle` whose contract has a rubric."""
-    files.write("c.yaml", CONTRACT + RUBRIC)
+    """A matching bundle in `t/bundle`, and a rubric."""
+    files.write("rubric.yaml", RUBRIC)
     assert statediff(*JUDGE, "--out", "t/bundle").code == 0
     return files.folder / "t"
 
 
 def asking(server: ChatServer, *more: str) -> tuple[str, ...]:
-    return ("rubric", "t", "--base-url", server.url, "--model", "small", *more)
+    return (
+        "rubric",
+        "t",
+        "--rubric",
+        "rubric.yaml",
+        "--base-url",
+        server.url,
+        "--model",
+        "small",
+        *more,
+    )
 
 
 def digest(trial: Path) -> bytes:
@@ -137,7 +146,7 @@ def test_a_limit_on_the_cost_ends_the_asking_and_needs_prices(statediff: Call, t
 
 
 def test_the_model_is_asked_only_where_every_clause_holds(statediff: Call, files: Files) -> None:
-    files.write("c.yaml", CONTRACT + RUBRIC)
+    files.write("rubric.yaml", RUBRIC)
     files.write("b.json", after(status="closed", other="closed"))
     assert statediff(*JUDGE, "--out", "t/bundle").code == 1
     with speaking(says()) as server:
@@ -155,15 +164,6 @@ def test_a_bundle_that_only_says_that_it_matched_is_not_asked_about(
     with speaking(says()) as server:
         assert statediff(*asking(server)).code == 4
     assert not server.requests
-
-
-@pytest.mark.usefixtures("files")
-def test_a_contract_without_a_rubric_asks_nothing(statediff: Call) -> None:
-    assert statediff(*JUDGE, "--out", "t/bundle").code == 0
-    with speaking(says()) as server:
-        told = statediff(*asking(server))
-    assert (told.code, server.requests) == (0, [])
-    assert "its contract has no rubric" in told.out
 
 
 @pytest.mark.parametrize(
@@ -218,28 +218,28 @@ def test_below_the_floor_what_the_model_says_is_shown_and_not_used(statediff: Ca
     assert statediff("replay", "t").code == 0
 
 
-def test_a_rubric_decides_nothing_so_it_is_no_clause(statediff: Call, files: Files) -> None:
-    head = CONTRACT[: CONTRACT.index("forbid:")]
-    files.write("c.yaml", head + RUBRIC)
-    told = statediff(*JUDGE, "--out", "t/bundle")
-    assert told.code == 2
-    assert "state one" in told.err
-
-
+@pytest.mark.usefixtures("trial")
 @pytest.mark.parametrize(
     "rubric",
     [
-        "rubric: {criteria: {}}\n",
-        "rubric: {criteria: {short: too}}\n",
+        "criteria: {}\n",
+        "criteria: {short: too}\n",
         RUBRIC.replace("0.5", "1.5"),
         RUBRIC.replace("0.5", "'0.5'"),
-        RUBRIC + "  weight: 3\n",
+        RUBRIC + "weight: 3\n",
     ],
 )
 def test_a_malformed_rubric_is_refused_with_its_place(
     rubric: str, statediff: Call, files: Files
 ) -> None:
-    files.write("c.yaml", CONTRACT + rubric)
+    files.write("rubric.yaml", rubric)
+    with speaking(says()) as server:
+        told = statediff(*asking(server))
+    assert (told.code, server.requests) == (2, [])
+    assert "rubric.yaml:" in told.err
+
+
+def test_a_contract_holds_no_rubric(statediff: Call, files: Files) -> None:
+    files.write("c.yaml", f"{CONTRACT}rubric: {{criteria: {{clear: It is quite clear.}}}}\n")
     told = statediff(*JUDGE, "--out", "t/bundle")
-    assert told.code == 2
-    assert "c.yaml:" in told.err
+    assert (told.code, "lab rubric --rubric" in told.err) == (2, True)

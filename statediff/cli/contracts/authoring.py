@@ -1,25 +1,35 @@
-"""`lint`, `fmt`, `explain` and `schema`: what an author needs before any agent is tried."""
+"""`check`, `fmt`, `tasks` and `schema`: what an author needs before any agent is tried."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statediff.cli.faults import USAGE
-from statediff.cli.options import ContractArgument, ContractArguments, JsonFlag, SchemaFileOption
-from statediff.cli.output import emit, emit_pretty, mark, print_result, progress, results, shown
+from statediff.cli.faults import USAGE, left_out
+from statediff.cli.options import ContractArguments, InstalledOnly, JsonFlag, SchemaFileOption
+from statediff.cli.output import (
+    emit,
+    emit_pretty,
+    mark,
+    print_result,
+    progress,
+    results,
+    shown,
+)
 from statediff.errors import UsageError
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from statediff.errors import Problem
-    from statediff.workspace.contracts import Checked
+    from statediff.workspace.contracts import Checked, States
 
-LINT = "statediff/lint/1"
+CHECK = "statediff/check/1"
 FMT = "statediff/fmt/1"
 TASKS = "statediff/tasks/1"
 EXPLAINED = "statediff/explanation/1"
@@ -54,7 +64,31 @@ def tasks(
     return 0
 
 
-def lint(
+class Format(StrEnum):
+    """The forms of an explanation."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explaining:
+    """The contract in English, as a person or a page reads it."""
+
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say in English, clause by clause, what it demands.")
+    ] = False
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="With --explain: the form.", metavar="text|markdown|html"),
+    ] = Format.TEXT
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="With --explain: write it there.")
+    ] = None
+
+
+def check(
     contracts: ContractArguments,
     schema: SchemaFileOption = None,
     before: Annotated[
@@ -63,16 +97,20 @@ def lint(
             "--before", metavar="[NAME=]STATE", help="A state to check against; once a source."
         ),
     ] = None,
+    *,
+    english: Explaining,
+    installed_only: InstalledOnly = False,
     as_json: JsonFlag = False,
     as_sarif: Annotated[
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code review tools.")
     ] = False,
 ) -> int:
-    """Check contracts: what is invalid, and what lets through too much.
+    """Check contracts: what is invalid, and what lets through too much; explain one in English.
 
     Names and types are checked over a state: --before, or else the base state of the contract's
     sandbox. With --schema alone, nothing is looked up in a state. Ends with 2 if anything is an
-    error; docs/lint.md explains every code.
+    error, with 4 if a sandbox is not installed; docs/check.md explains every code. --explain draws
+    the boundary of one contract too, or of a bundle's.
     """
     from statediff.reports.formats.sarif import sarif
     from statediff.workspace.contracts import States, check, contract_paths
@@ -80,19 +118,19 @@ def lint(
     if as_json and as_sarif:
         raise UsageError("give either --json or --sarif: standard output holds one document")
     states = States(schema, before or [])
+    if english.explain:
+        return _explain(contracts, states, english, as_json=as_json)
+    if english.out is not None or english.form is not Format.TEXT:
+        raise UsageError("--format and --out are of --explain, which says it in English")
     checked = [check(path, states) for path in contract_paths(contracts)]
-    for sandbox, extra in states.missing.items():
-        progress().print(
-            f"{sandbox}: its server is not installed, so its state was not looked at; "
-            f"pip install {extra}"
-        )
+    is_left = left_out(states.missing, forgiven=installed_only)
     if as_sarif:
         emit(sarif([_relative(p) for entry in checked for p in entry.problems]))
     elif as_json:
         emit(_document(checked))
     else:
         _print(checked)
-    return 0 if all(entry.is_ok for entry in checked) else USAGE
+    return is_left if all(entry.is_ok for entry in checked) else USAGE
 
 
 def _relative(problem: Problem) -> Problem:
@@ -148,7 +186,7 @@ def _document(checked: list[Checked]) -> dict[str, Any]:
 
     counts = _counts(checked)
     return {
-        "schema": LINT,
+        "schema": CHECK,
         "contracts": [
             {
                 "file": shown(entry.file),
@@ -205,44 +243,20 @@ def fmt(
     return USAGE if check and changed else 0
 
 
-class Format(StrEnum):
-    """What an explanation can be written as."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
-def explain(
-    contract: ContractArgument,
-    schema: SchemaFileOption = None,
-    before: Annotated[
-        list[str] | None,
-        typer.Option("--before", metavar="[NAME=]STATE", help="A state it speaks of."),
-    ] = None,
-    form: Annotated[
-        Format, typer.Option("--format", help="The form to write.", metavar="text|markdown|html")
-    ] = Format.TEXT,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write it there.")
-    ] = None,
-    as_json: JsonFlag = False,
-) -> int:
-    """Explain a contract in English, clause by clause.
-
-    Its boundary is drawn. The types come from --before or --schema, or else from the contract's
-    sandbox; of a bundle, from the bundle.
-    """
-    from statediff.contract.authoring.explain import explain as words_of
+def _explain(named: Sequence[str], states: States, english: Explaining, *, as_json: bool) -> int:
+    """The one contract in English; `UsageError` where it is not one, or its types are not known."""
+    from statediff.contract.authoring.explain import explain
     from statediff.contract.file import load_contract
     from statediff.kernel import compile_contract, schema_of
     from statediff.reports.contracts import RENDERERS
-    from statediff.workspace.contracts import States, contract_path
+    from statediff.workspace.contracts import contract_path
     from statediff.workspace.folders import write_file
 
-    path = contract_path(contract)
+    if len(named) != 1:
+        raise UsageError(f"--explain takes one contract, found {len(named)}")
+    path = contract_path(named[0])
     file = load_contract(path)
-    over, base = States(schema, before or []).of(file, path)
+    over, base = states.of(file, path)
     if base is not None:
         over = schema_of(base)
     if over is None:
@@ -250,17 +264,17 @@ def explain(
             f"{file.source.file}: what its names mean is not known; give --before NAME=STATE, or "
             "--schema FILE"
         )
-    words = words_of(file.source, compile_contract(file, over).contract)
-    text = RENDERERS[form.value](words)
-    if out is not None:
-        write_file(out, text.encode())
+    words = explain(file.source, compile_contract(file, over).contract)
+    text = RENDERERS[english.form.value](words)
+    if english.out is not None:
+        write_file(english.out, text.encode())
     if as_json:
         emit(
             {
                 "schema": EXPLAINED,
                 "contract": words.name,
                 "version": words.version,
-                "format": form.value,
+                "format": english.form.value,
                 "text": text,
                 "clauses": [
                     {"id": line.id, "sentence": line.sentence, "because": line.because or None}
@@ -269,7 +283,7 @@ def explain(
                 ],
             }
         )
-    elif out is None:
+    elif english.out is None:
         sys.stdout.write(text)
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,11 +20,39 @@ if TYPE_CHECKING:
 
     from statediff.agents.handover import Person
     from statediff.agents.trial import Trial
-    from statediff.contract.authoring.drafting import Seen
     from statediff.harness import ObservedTrial
+    from statediff.workspace.drafts import Drafted
 
 INIT: Final = "statediff/init/1"
 RECORD: Final = "statediff/record/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStates:
+    """The states after runs that are known to be right, wrong, or nobody's."""
+
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after",
+            metavar="[NAME=]STATE",
+            help="The same after a right run; repeatable: what is the same in all is required.",
+        ),
+    ] = None
+    wrong: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--wrong", metavar="[NAME=]STATE", help="After a wrong run, which must not MATCH."
+        ),
+    ] = None
+    idle: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--idle",
+            metavar="[NAME=]STATE",
+            help="After a run in which nobody did the task: what happens there is allowed.",
+        ),
+    ] = None
 
 
 def init(
@@ -35,14 +63,7 @@ def init(
             help="Databases, JSON tables or repositories; or the name of a sandbox.",
         ),
     ],
-    after: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--after",
-            metavar="[NAME=]STATE",
-            help="The same after a run that did it right: what changed is then required.",
-        ),
-    ] = None,
+    runs: RunStates,
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The contract's name.")
     ] = "drafts/first",
@@ -59,9 +80,9 @@ def init(
 ) -> int:
     """Draft a state schema and a contract for a person to finish.
 
-    Nothing gates on the draft: `run` refuses it until somebody has removed `reviewed: false`.
+    The draft is judged by its own runs first. Nothing gates on it: `run` refuses it until somebody
+    has removed `reviewed: false`.
     """
-    from statediff.contract.authoring.drafting import draft_contract
     from statediff.packs import CONTRACT_FILE, SANDBOX_FILE
     from statediff.workspace import drafts, folders
     from statediff.workspace.contracts import SCHEMA_FILE
@@ -70,56 +91,56 @@ def init(
     folders.require_writable(out)
     sandbox = sources[0] if len(sources) == 1 and _is_sandbox(sources[0]) else None
     own = own_sources(sources) if with_sandbox and sandbox is None else ()
-    schema_text = ""
     if sandbox is not None:
-        seen = _of_sandbox(sandbox, after, out)
+        drafted = _of_sandbox(name, sandbox, runs, out)
     else:
         with at_work("reading and drafting"):
-            schema_text, seen = _of_states(sources, after, name.rpartition("/")[2])
-    if own:
-        seen = replace(seen, sandbox=f"./{SANDBOX_FILE}")
-        drafts.require_new(out, [SANDBOX_FILE])
-    files = drafts.files_of(schema_text, draft_contract(name, seen))
-    target, written = shown(out / CONTRACT_FILE), drafts.write_drafts(out, files)
-    if own:
-        written += write_sandbox(out, own, has_schema=SCHEMA_FILE in files)
-    lines = [*(f"wrote {file}" for file in written), *_next(target, after, seen)]
-    print_result(_drafted(name, written, seen), "\n".join(lines), as_json=as_json)
+            drafted = _of_states(name, sources, runs, f"./{SANDBOX_FILE}" if own else None)
+    files = drafted.files
+    drafts.require_new(out, [*files, *([SANDBOX_FILE] if own else ())])
+    written = write_sandbox(out, own, has_schema=SCHEMA_FILE in files) if own else []
+    written = [*drafts.write_drafts(out, files), *written]
+    lines = [*(f"wrote {file}" for file in written), *_next(shown(out / CONTRACT_FILE), drafted)]
+    print_result(_document(name, written, drafted), "\n".join(lines), as_json=as_json)
     return 0
 
 
-def _drafted(name: str, written: list[str], seen: Seen) -> dict[str, object]:
+def _document(name: str, written: list[str], drafted: Drafted) -> dict[str, object]:
+    seen = drafted.draft.seen
     return {
         "schema": INIT,
         "contract": name,
         "files": written,
         "entity_types": len(seen.schema.types),
-        "changes": len(seen.deltas),
+        "changes": seen.changes,
     }
 
 
-def _next(target: str, after: object, seen: Seen) -> Iterator[str]:
+def _next(target: str, drafted: Drafted) -> Iterator[str]:
     from statediff.workspace.drafts import next_step
 
-    if after and not seen.deltas:
+    if drafted.draft.seen.runs and not drafted.draft.seen.changes:
         yield "nothing differs between the two states: the draft requires nothing yet"
+    yield from drafted.remarks
     yield next_step(target)
 
 
-def _of_states(sources: list[str], after: list[str] | None, name: str) -> tuple[str, Seen]:
-    """A schema's text, and what a run did between the states, read by that schema."""
+def _of_states(name: str, sources: list[str], runs: RunStates, sandbox: str | None) -> Drafted:
+    """The draft of what runs did between the states."""
     from statediff.workspace import drafts
-    from statediff.workspace.inputs import capture_pair, one_capture
+    from statediff.workspace.inputs import one_capture, unrefined
 
-    schema_text = drafts.schema_text_of(sources, name, after or ())
-    refined = drafts.refinements_of(schema_text)
+    after, wrong, idle = (each or [] for each in (runs.after, runs.wrong, runs.idle))
     if not after:
-        captured = one_capture(sources, refined)
+        if wrong or idle:
+            raise UsageError("--wrong and --idle go with --after, the state after a right run")
+        captured, drafted = drafts.draft_of_states(name, sources, sandbox)
         note_doubtful((sources, captured))
-        return schema_text, drafts.seen_between(captured, None)
-    pair = capture_pair(sources, after, refined)
-    note_doubtful((sources, pair[0]), (after, pair[1]))
-    return schema_text, drafts.seen_between(*pair)
+        return drafted
+    read = drafts.runs_of_states(sources, after, wrong, idle)
+    drafted = drafts.draft(name, read, lambda: one_capture(sources, unrefined), sandbox)
+    note_doubtful(*drafted.doubtful(sources, after))
+    return drafted
 
 
 def _is_sandbox(named: str) -> bool:
@@ -140,15 +161,15 @@ def _written(sandbox: str, out: Path) -> str:
     return found if found.startswith(".") else f"./{found}"
 
 
-def _of_sandbox(sandbox: str, after: list[str] | None, out: Path) -> Seen:
+def _of_sandbox(name: str, sandbox: str, runs: RunStates, out: Path) -> Drafted:
     from statediff.packs import find_sandbox
-    from statediff.workspace.drafts import seen_between
+    from statediff.workspace.drafts import Examples, draft_of
     from statediff.workspace.trials import base_state, open_sandbox
 
-    if after:
+    if any(vars(runs).values()):
         raise UsageError("--after goes with states; a sandbox is drafted from its base state")
     with open_sandbox(find_sandbox(sandbox)) as running:
-        return seen_between(base_state(running), None, _written(sandbox, out))
+        return draft_of(name, Examples(), _written(sandbox, out), base_state(running))
 
 
 def record(
@@ -177,24 +198,22 @@ def record(
     The contract requires what was changed, is marked `reviewed: false`, and gates nothing yet.
     """
     from statediff.agents.handover import Person
-    from statediff.contract.authoring.drafting import draft_contract
     from statediff.packs import CONTRACT_FILE
     from statediff.workspace import drafts, folders
-    from statediff.workspace.drafts import seen_between
 
     folders.require_writable(out)
     folders.require_writable(runs)
     drafts.require_new(out, [CONTRACT_FILE])
     person = Person(_shell if shell else _wait)
     observed, folder = _observe(sandbox, variant, name, runs, person)
-    found = seen_between(observed.before, observed.after, _written(sandbox, out))
-    out.mkdir(parents=True, exist_ok=True)
-    folders.write_file(out / CONTRACT_FILE, draft_contract(name, found).encode())
-    file, run, count = shown(out / CONTRACT_FILE), shown(folder), len(found.deltas)
+    examples = drafts.Examples((drafts.SeenRun(observed.before, observed.after),))
+    found = drafts.draft_of(name, examples, _written(sandbox, out))
+    [file] = drafts.write_drafts(out, found.files)
+    run, count = shown(folder), found.draft.seen.changes
     print_result(
         {"schema": RECORD, "contract": name, "file": file, "run": run, "changes": count},
         f"recorded {count} change{'s' * (count != 1)} in {run}; wrote {file}\n"
-        f"next: read {file}, then `statediff lint {file}`; remove "
+        f"next: read {file}, then `statediff check {file}`; remove "
         "`reviewed: false` when it is right",
         as_json=as_json,
     )

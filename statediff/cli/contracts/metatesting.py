@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.faults import Failed
+from statediff.cli.faults import Failed, left_out
 from statediff.cli.options import (
     CaseChoice,
     ContractsVariantOption,
+    InstalledOnly,
     JsonFlag,
     Pieces,
     RecordedRun,
@@ -71,6 +72,7 @@ class Seeding:
             help="Seed into the trials of a run's folder that MATCH, not into reference agents.",
         ),
     ] = None
+    installed_only: InstalledOnly = False
 
 
 def metatest(
@@ -97,15 +99,20 @@ def metatest(
 
     Each reference agent runs once in its sandbox, or a recorded run is given. Faults of the world
     must get DIVERGE, faults of observation INCONCLUSIVE, twins MATCH, and what is wrong must be
-    named. A contract with cases is tried in each of them. 4 where one could not be tried.
+    named. A contract with cases is tried in each of them. 4 where one could not be tried, or is not
+    installed.
     """
     from statediff.meta.metatest import tally
-    from statediff.workspace.references import Run, Wanted, missing_servers
+    from statediff.workspace.installed import Installed, installed, missing_servers
+    from statediff.workspace.references import Run, Wanted
 
     seed = _seed(seeding)
     states = tuple(recorded.before or ()), tuple(recorded.after or ())
     run = Run(*states, recorded.answer, seeding.captures, trace, schema)
-    paths = _paths(contracts, seeding, run, pieces)
+    found = Installed(_paths(contracts, seeding, run, pieces), {})
+    if seeding.corpus is None and not any(run):
+        found = installed(found.paths, seeding.sandbox)
+    paths, absent = found.paths, found.absent if contracts else missing_servers()
 
     def tell(text: str) -> None:
         # One contract is soon done: its JSON comes with no other word.
@@ -113,9 +120,7 @@ def metatest(
             progress().print(text, soft_wrap=True)
 
     tell(f"seed {seed}, {len(paths)} {'files of the corpus' if seeding.corpus else 'contracts'}")
-    if not contracts and seeding.corpus is None:
-        for pack, extra in missing_servers().items():
-            tell(f"not tried: {pack}, whose server is not installed; pip install {extra}")
+    is_left = left_out({} if seeding.corpus else absent, forgiven=seeding.installed_only)
     wanted = Wanted(
         seed,
         seeding.sample,
@@ -127,12 +132,12 @@ def metatest(
         seeding.sandbox,
     )
     failed = list[Failed]()
-    found = tally(_try(paths, wanted, pieces.jobs, tell, failed))
+    counted = tally(_try(paths, wanted, pieces.jobs, tell, failed))
     if as_json:
-        emit({**_document(found, seed), **Failed.documents(failed)})
+        emit({**_document(counted, seed), **Failed.documents(failed)})
     else:
-        _print(found, seed)
-    return Failed.show(failed) or int(not found.is_good)
+        _print(counted, seed)
+    return Failed.show(failed) or int(not counted.is_good) or is_left
 
 
 def _seed(seeding: Seeding) -> int:

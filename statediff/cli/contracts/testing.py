@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from statediff.cli.faults import Failed
+from statediff.cli.faults import Failed, left_out
 from statediff.cli.options import (
     CaseChoice,
     ContractArgument,
     ContractArguments,
+    InstalledOnly,
     JsonFlag,
     RebaseOption,
     RecordedRun,
     SchemaFileOption,
 )
-from statediff.cli.output import at_work, emit, mark, print_result, progress, results, shown
+from statediff.cli.output import (
+    at_work,
+    emit,
+    mark,
+    print_result,
+    progress,
+    results,
+    shown,
+)
 from statediff.errors import StatediffError, StorageError, UsageError
 from statediff.reports.said import said
 
@@ -80,12 +89,13 @@ def mutate(
         bool,
         typer.Option("--write", help="Propose the closing clauses in the file, as comments."),
     ] = False,
+    installed_only: InstalledOnly = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Seed faults into right runs, and list what the contract misses.
 
     It ends with 1 if a fault passes, or a harmless twin does not; with 4 where a contract could
-    not be tried, after the others. Each reference agent is run
+    not be tried, or is not installed, after the others. Each reference agent is run
     in the contract's sandbox, or a recorded run is given; faults are then seeded into what was
     captured. A fault that still gets MATCH is a hole in the contract. A contract with cases is
     tried in each of them. Survivors that cases.yaml argues for (`survivors: [{survivor,
@@ -98,8 +108,13 @@ def mutate(
     from statediff.workspace.campaigns import Entry, forget_bases
     from statediff.workspace.cases import load_cases
     from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.installed import installed
 
     paths = contract_paths(contracts)
+    is_left = 0
+    if right.captures is None and not right.recorded.before:
+        found = installed(paths)
+        paths, is_left = found.paths, left_out(found.absent, forgiven=installed_only)
     tried = [(path, file) for path in paths for file in load_cases(path, cases.chosen)]
     run = _recorded(right, len(paths), len(tried))
     reports: list[MutationReport] = []
@@ -129,7 +144,7 @@ def mutate(
                 _propose(path, report)
     if as_json:
         emit({"summary": {**_summary(reports), **Failed.documents(failed)}})
-    return Failed.show(failed) or int(not all(_is_good(report) for report in reports))
+    return Failed.show(failed) or int(not all(map(_is_good, reports))) or is_left
 
 
 def _show(report: MutationReport, path: Path, *, as_json: bool) -> None:

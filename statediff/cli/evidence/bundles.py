@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from statediff.cli.options import CopyKeys, CopyTrustOption, IdentityOption, JsonFlag, Loudness
-from statediff.cli.output import emit, print_result, print_trial, results, shown
+from statediff.cli.output import emit, print_result, print_trial, progress, results, shown
 from statediff.errors import BundleError, InputError, UsageError
-from statediff.workspace.bundles import load_bundle
+from statediff.workspace.bundles import load_bundle, partial_copy
 from statediff.workspace.runfolders import agent_of, count_scheduled, is_run, run_facts, trials
+
+if TYPE_CHECKING:
+    from statediff.evidence.verify import Verified
 
 ShownArgument = Annotated[
     Path,
@@ -22,6 +25,9 @@ ShownArgument = Annotated[
     ),
 ]
 REPLAY: Final = "statediff/replay/1"
+COPY: Final = "statediff/partial-copy/1"
+WITHHELD: Final = 3
+"""The exit code where a copy withholds what the decision rests on."""
 EXPORT: Final = "statediff/export/1"
 HARBOR: Final = "harbor"
 """The form of tasks, which were not tried yet; all others are of runs and bundles."""
@@ -41,6 +47,19 @@ ExportedArgument = Annotated[
 
 def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
     """Show a bundle: verdict, clauses, findings, changes, readings."""
+    copy = partial_copy(bundle, keys.trust, keys.vault)
+    if copy is not None:
+        from statediff.reports.copies import copy_lines, review_in
+
+        if how.as_json:
+            leaves = {leaf.path: leaf.value for leaf in copy.leaves if leaf.path == "summary#"}
+            emit({"schema": COPY, "bundle": shown(bundle), **copy.manifest,
+                  "clauses": leaves["summary#"]["clauses"], "review": review_in(copy),
+                  "withheld": dict(copy.withheld)})  # fmt: skip
+            return 0
+        for line in copy_lines(copy, shown(bundle)):
+            results().print(line, soft_wrap=True, markup=False, highlight=False)
+        return 0
     found, folder = load_bundle(bundle, keys.trust, keys.vault)
     if how.as_json:
         from statediff.reports.plain import plain_judgement
@@ -81,6 +100,9 @@ def replay(
     from statediff.kernel import replay as decide_again
     from statediff.workspace.rechecking import require_chunks, require_contract
 
+    copy = partial_copy(bundle, keys.trust, keys.vault)
+    if copy is not None:
+        return _replay_copy(copy, bundle, as_json=as_json)
     found, folder = load_bundle(bundle, keys.trust, keys.vault, identity)
     if against.contract is not None:
         require_contract(found, against.contract)
@@ -112,6 +134,33 @@ def replay(
         line.append(f"  reproduced from {shown(folder)} by kernel {found.manifest['kernel']}", "")
         results().print(line, soft_wrap=True)
     return exit_code([verdict])
+
+
+def _replay_copy(copy: Verified, path: Path, *, as_json: bool) -> int:
+    """Say what follows from a copy that withholds parts; `BundleError` where it contradicts it."""
+    from dataclasses import asdict
+
+    from statediff.reports.copies import decide_copy
+
+    decided = decide_copy(copy)
+    if decided.disputed:
+        raise BundleError(f"{shown(path)}: the copy contradicts itself: {decided.disputed[0]}")
+    verdict = copy.manifest["verdict"]
+    if as_json:
+        emit({"schema": REPLAY, "bundle": shown(path), "reproduced": False, "verdict": verdict,
+              "decided": asdict(decided), "withheld": dict(copy.withheld)})  # fmt: skip
+        return WITHHELD
+    tags = ", ".join(f"{count} {tag}" for tag, count in copy.withheld.items())
+    results().print(
+        f"{verdict} follows from the {decided.clauses} clauses as they are signed; comparisons "
+        f"decided again: {decided.compared}, with a side that is withheld: {decided.withheld}",
+        soft_wrap=True,
+    )
+    progress().print(
+        f"{shown(path)}: this copy withholds leaves that the decision rests on: {tags}",
+        soft_wrap=True,
+    )
+    return WITHHELD
 
 
 @dataclass(frozen=True, kw_only=True)

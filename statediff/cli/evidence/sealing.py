@@ -124,6 +124,24 @@ class CosignOptions:
     identity: IdentityOption = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class SealedBeside:
+    """What is sealed beside the bundle's own leaves, and what reviewers may see."""
+
+    raw: Annotated[
+        list[Path] | None,
+        typer.Option("--raw", metavar="FILE", help="A raw capture for auditors; repeatable."),
+    ] = None
+    raw_to: Annotated[
+        list[str] | None,
+        typer.Option("--raw-to", metavar="RECIPIENT", help="Who can read it (age); repeatable."),
+    ] = None
+    disclosure: Annotated[
+        Path | None,
+        typer.Option("--disclosure", metavar="FILE", help="Which fields reviewers may see."),
+    ] = None
+
+
 def sign(
     bundle: BundleArgument,
     key: KeyOption,
@@ -136,14 +154,7 @@ def sign(
         ),
     ],
     copy: CosignOptions,
-    raw: Annotated[
-        list[Path] | None,
-        typer.Option("--raw", metavar="FILE", help="A raw capture for auditors; repeatable."),
-    ] = None,
-    raw_to: Annotated[
-        list[str] | None,
-        typer.Option("--raw-to", metavar="RECIPIENT", help="Who can read it (age); repeatable."),
-    ] = None,
+    beside: SealedBeside,
     vault: Annotated[
         Path | None,
         typer.Option("--vault", metavar="DIR", help="Encrypt what may have to go; keys go there."),
@@ -162,13 +173,13 @@ def sign(
         raise UsageError(f"--vault and an --out that ends in {SUFFIX} go together")
     signing = load_key(key)
     if is_sealed(bundle):
-        if raw or raw_to or vault is not None:
+        if beside != SealedBeside() or vault is not None:
             raise UsageError(f"{shown(bundle)}: is sealed; it takes another signature alone")
         _print_copy(_cosign(bundle, signing, copy, out), out, "auditor", as_json=as_json)
         return
     if copy != CosignOptions():
         raise UsageError("--trust and --identity are for signing a sealed copy too; this is none")
-    sealed = _seal(bundle, signing, raw or [], raw_to or [])
+    sealed = _seal(bundle, signing, beside)
     if vault is None:
         save(sealed, out)
     else:
@@ -176,22 +187,27 @@ def sign(
     _print_copy(sealed, out, "auditor", as_json=as_json)
 
 
-def _seal(bundle: Path, signing: SigningKey, raw: list[Path], recipients: list[str]) -> Sealed:
+def _seal(bundle: Path, signing: SigningKey, beside: SealedBeside) -> Sealed:
     import secrets
 
+    from statediff.evidence.disclosure.settings import read_settings
     from statediff.evidence.package import UNDISCLOSED as MEMBER
-    from statediff.evidence.seal import SEED_BYTES, check_promise, seal
+    from statediff.evidence.seal import SEED_BYTES, check_promise, reviewed, seal
     from statediff.evidence.seal import redact as redact_leaves
     from statediff.evidence.verify import UNDISCLOSED
-    from statediff.kernel import contract_in, replay
+    from statediff.kernel import replay
     from statediff.workspace.bundles import load_bundle
 
+    settings, recipients = read_settings(beside.disclosure), beside.raw_to or []
     found, _folder = load_bundle(bundle)
     replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
-    check_promise(found, contract_in(found.files).content.replayable)
+    check_promise(found, settings.replayable)
     now = datetime.now(UTC).replace(microsecond=0)
     seed = secrets.token_bytes(SEED_BYTES)
-    pieces = raw_pieces(found, raw, recipients)
+    pieces = [
+        *raw_pieces(found, beside.raw or [], recipients),
+        *reviewed(found, signing.sign, settings),
+    ]
     sealed = seal(found, seed, now, signing.public, signing.sign, pieces)
     if found.undisclosed is None or recipients:
         return sealed

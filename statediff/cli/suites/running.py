@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from statediff.cli.faults import left_out
 from statediff.cli.options import (
     CaseChoice,
     ContractArguments,
     ContractsVariantOption,
+    InstalledOnly,
     JsonFlag,
     MaxTurnsOption,
     ModelCosts,
@@ -180,6 +182,7 @@ class TrialChoice:
         list[str] | None,
         typer.Option("--skip", metavar="PATTERN", help="Of the contracts, none that is named so."),
     ] = None
+    installed_only: InstalledOnly = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +255,10 @@ def run(
     judging: JudgingOptions,
     as_json: JsonFlag = False,
 ) -> int:
-    """Run agents in sandboxes, k times each, and judge every trial."""
+    """Run agents in sandboxes, k times each, and judge every trial.
+
+    Of several contracts, those whose systems are not installed are left out; it then ends with 4.
+    """
     from statediff.suite.campaign import POOL
     from statediff.workspace import folders
     from statediff.workspace.campaigns import (
@@ -264,7 +270,8 @@ def run(
     )
 
     options = choice.each(trying.timeout)
-    entries = _entries(contracts, which, judging.allow_unreviewed)
+    entries, absent = _entries(contracts, which, judging.allow_unreviewed, trying.sandbox)
+    is_left = left_out(absent, forgiven=which.installed_only)
     settings = _settings(entries, options, which, trying, judging)
     if which.cases.is_given:
         settings["cases"] = which.cases.chosen.as_json()
@@ -288,7 +295,7 @@ def run(
         made = campaign(folder, entries, options)
         if judging.log is not None:
             _register(made, judging.log)
-        return carried_out(made, how, as_json, None)
+        return carried_out(made, how, as_json, None) or is_left
 
 
 def _register(made: Campaign, log: Path) -> None:
@@ -396,11 +403,17 @@ def _store_of(how: How) -> Iterator[Store]:
         yield store
 
 
-def _entries(named: Sequence[str], which: TrialChoice, allow_unreviewed: bool) -> list[Entry]:
-    """The contracts to run; `UsageError` names those that are drafts, or says there are none."""
+def _entries(
+    named: Sequence[str], which: TrialChoice, allow_unreviewed: bool, variant: str
+) -> tuple[list[Entry], Mapping[str, str]]:
+    """The contracts to run, and what is not installed of those that were named.
+
+    `UsageError` names those that are drafts, or says there are none.
+    """
     from statediff.contract.file import load_contract
     from statediff.workspace.campaigns import Entry, cases_in
     from statediff.workspace.contracts import contract_paths, require_unchanged
+    from statediff.workspace.installed import installed
 
     every = [Entry(path, load_contract(path)) for path in contract_paths(named)]
     found = [
@@ -417,10 +430,13 @@ def _entries(named: Sequence[str], which: TrialChoice, allow_unreviewed: bool) -
             f"{', '.join(drafts)}: `reviewed: false`: a draft that nobody has signed decides "
             "nothing; remove the line when its owner has read it, or say --allow-unreviewed"
         )
+    here = installed([entry.path for entry in found], variant)
+    found = [entry for entry in found if entry.path in here.paths]
     for entry in found:
         require_unchanged(entry.path, entry.file)
     chosen = which.cases.chosen
-    return [case for entry in found for case in cases_in(entry.path, entry.file, chosen)]
+    entries = [case for entry in found for case in cases_in(entry.path, entry.file, chosen)]
+    return entries, here.absent
 
 
 def fits(contract: str, patterns: Sequence[str]) -> bool:

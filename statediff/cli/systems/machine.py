@@ -162,7 +162,7 @@ def _loopback() -> Iterator[Check]:
 
 def _packs() -> Iterator[Check]:
     from statediff.packs import contract_folders, sandbox_names, sandbox_pack
-    from statediff.workspace.references import missing_servers
+    from statediff.workspace.installed import missing_servers
 
     try:
         names = sandbox_names()

@@ -114,11 +114,11 @@ def compare_contracts(
         is_said = path[-1] in ("because", "id") and not is_named
         if path[0] == "libraries":
             return Touches.PRESENTATION  # what their clauses say is compared where it is used
-        if is_said or path in (("owner",), ("frame", "open")) or path[0] == "rubric":
+        if is_said or path in (("owner",), ("frame", "open")):
             return Touches.PRESENTATION
         if path == ("intent",) and not told_by_intent:
             return Touches.PRESENTATION
-        is_evidence = path[0] in ("evidence", "replayable")
+        is_evidence = path[0] == "evidence"
         return Touches.EVIDENCE if is_evidence else Touches.SEMANTICS
 
     areas = {

@@ -11,16 +11,25 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from statediff.contract.authoring.inferring import Inferred, Run
-from statediff.contract.authoring.requiring import derivations, path_key, requirements
+from statediff.contract.authoring.aligning import align
+from statediff.contract.authoring.inferring import Inferred, Run, common_formulas
+from statediff.contract.authoring.literals import path_key
+from statediff.contract.authoring.requiring import Clause, clauses, derivations
 from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
-from statediff.model.delta import Delta, Op
-from statediff.model.instants import NO_FORM, form_of_all, has_offset, spelling_of
+from statediff.model.delta import Op
+from statediff.model.instants import (
+    NO_FORM,
+    form_of_all,
+    has_offset,
+    is_written_in,
+    spelling_of,
+)
 from statediff.model.json_values import as_nested
 from statediff.model.schema import (
     COUNTERS,
@@ -54,6 +63,14 @@ _HOLDS: Final = (
     (Purpose.MESSAGES, ("message", "mail", "email", "notification", "outbox")),
 )
 """What rows are for, by a word of the table's name."""
+_GROUPS: Final = {"group", "role", "team", "permission"}
+_PERSONS: Final = {"user", "account", "member", "person", "people", "employee", "staff", "login"}
+_RIGHTS: Final = re.compile(
+    r"(\w+_)?(role|roles|privileges?|permissions?|capabilities|scopes?|access_level)"
+    r"|is_?(admin|administrator|staff|superuser|owner|root|moderator)|superuser|admin",
+    re.IGNORECASE,
+)
+"""Names of fields that say what somebody may do."""
 
 
 @dataclass
@@ -75,33 +92,26 @@ class DraftedEntity:
     source: str
     fields: tuple[DraftedField, ...]
     holds: Purpose | None
-    is_changed: bool = False
-    """Whether the run changed rows of it."""
     key: str = ""
     """The field that seems to name its rows, where the source says none; else empty."""
-
-    @property
-    def said_holds(self) -> str:
-        """What its rows are for; a guess that the contract would have to follow is a comment."""
-        said = f"holds: {self.holds.value}" if self.holds else ""
-        if self.holds is Purpose.PERMISSIONS and self.is_changed:
-            return f"# {said}  # by its name; `effects` then says who may change it"
-        return f"{said}  # by its name"
 
 
 def draft_schema(
     name: str,
-    states: Sequence[tuple[str, State]],
+    states: States,
     after: States = (),
     known: Mapping[str, Collection[str]] | None = None,
 ) -> str:
     """A state schema file for the tables of some sources: kinds, references, keys, uses.
 
-    `after` are the sources after a run, which show more values. `known` has the columns that each
-    table has before it by itself; None: all.
+    `after` are the sources after each run, which show more values. `known` has the columns that
+    each table has before it by itself; None: all. What a run made is optional.
     """
-    later = dict(after)
-    entities = [e for source, state in states for e in _entities(source, state, later.get(source))]
+    entities = [
+        entity
+        for source, state in states
+        for entity in _entities(source, state, [last for name, last in after if name == source])
+    ]
     lines = [
         "# A first draft: types have the names of their tables.",
         "# Lines with a comment were inferred from the data; check them.",
@@ -110,16 +120,21 @@ def draft_schema(
         "entities:",
     ]
     for entity in entities:
-        for one in () if known is None else entity.fields:
-            if one.column not in (known or {}).get(entity.table, ()):
+        columns = known.get(entity.table) if known else None
+        for one in entity.fields:
+            if columns is not None and one.column not in columns:
                 one.told = {"type": one.kind, **one.told, "optional": "true"}
                 one.why = one.why or "only seen after the run"
         lines.append(f"  {path_key(entity.table)}:")
         lines.append(f"    source: {path_key(entity.source)}")
+        if known is not None and entity.table not in known:
+            lines.append("    optional: true  # only seen after the run")
         if entity.key:
             lines.append(f"    key: [{path_key(entity.key)}]  # every record has another one")
         if entity.holds is not None:
-            lines.append(f"    {entity.said_holds}")
+            lines.append(
+                f"    holds: {entity.holds.value}  # by its name; a person may take it out"
+            )
         told = [f for f in entity.fields if f.told or f.name != f.column]
         if told:
             lines.append("    fields:")
@@ -133,19 +148,18 @@ def draft_schema(
     return "\n".join(lines) + "\n"
 
 
-def _entities(source: str, state: State, after: State | None) -> Iterator[DraftedEntity]:
-    tables = {t.source_table: t for state in (after, state) if state for t in _drafted(state)}
+def _entities(source: str, state: State, after: Sequence[State]) -> Iterator[DraftedEntity]:
+    states = [state, *after]
+    tables = {t.source_table: t for each in reversed(states) for t in _drafted(each)}
     for table, entity in sorted(tables.items()):
-        held = [s.tables[entity.name] for s in (state, after) if s and entity.name in s.tables]
+        held = [each.tables[entity.name] for each in states if entity.name in each.tables]
         known = dict(islice(held[0].rows(), SAMPLED))
         new = (pair for table in held[1:] for pair in islice(table.rows(), SAMPLED))
         rows = [*known.values(), *(row for key, row in new if known.get(key) != row)]
-        fields = tuple(_field(f, rows, entity, tables) for f in entity.fields)
-        holds = entity.holds or _holds(table)
-        is_changed = after is not None and len({each.chunks for each in held}) > 1
-        fields = _distinct(fields)
+        fields = _distinct(tuple(_field(f, rows, entity, tables) for f in entity.fields))
+        holds = entity.holds or _holds(entity)
         key = "" if entity.key else _key(table, fields, held)
-        yield DraftedEntity(table, source, fields, holds, is_changed, key)
+        yield DraftedEntity(table, source, fields, holds, key)
 
 
 def _key(name: str, fields: Sequence[DraftedField], tables: Sequence[Table]) -> str:
@@ -183,10 +197,20 @@ def _drafted(state: State) -> Iterator[EntityType]:
             yield entity
 
 
-def _holds(name: str) -> Purpose | None:
-    """What the rows of a table may be for, by the words of its name; `catalog` is no log."""
-    words = {singular(word) for word in re.split(r"[\W_]+", name.lower())}
+def _holds(entity: EntityType) -> Purpose | None:
+    """What the rows of a table may be for, by the words of its name; `catalog` is no log.
+
+    What ties a person to a group says who may do what.
+    """
+    words = _words(entity.source_table)
+    aims = [_words(f.reference) for f in entity.fields if f.reference is not None]
+    if any(aim & _GROUPS and any(o is not aim and o & _PERSONS for o in aims) for aim in aims):
+        return Purpose.PERMISSIONS
     return next((holding for holding, known in _HOLDS if words & {*known}), None)
+
+
+def _words(name: str) -> set[str]:
+    return {singular(word) for word in re.split(r"[\W_]+", name.lower())}
 
 
 def _field(
@@ -212,7 +236,8 @@ def _field(
         drafted.told = {"type": "json"}
         drafted.why = f"{len(values)} values are JSON objects or lists"
     elif told.kind is Kind.LOCAL_TIMESTAMP and told.form not in (None, NO_FORM):
-        drafted.told, drafted.why = _instants(str(told.form), "stored as text in this form")
+        form = _wider(str(told.form), values)
+        drafted.told, drafted.why = _instants(form, "stored as text in this form")
         drafted.told = {"type": "timestamp", **drafted.told}
     elif told.kind is Kind.LOCAL_TIMESTAMP:
         drafted.told = {"type": "timestamp", "zone": "UTC"}
@@ -256,6 +281,15 @@ def _form(values: Sequence[Observed]) -> str | None:
     return form_of_all(known) if len(known) == len(spellings) else None
 
 
+def _wider(form: str, values: Sequence[Observed]) -> str:
+    """The form with a fraction that may be left out, where a run left it out."""
+    texts = [value for value in values if isinstance(value, str)]
+    times = [value for value in values if isinstance(value, datetime)]
+    wide = re.sub(r"\.(f+)(?!\])", r"[.\1]", form)
+    is_wide = all(is_written_in(text, wide) for text in texts) and all(t.microsecond for t in times)
+    return wide if texts and is_wide else form
+
+
 def _are_nested(values: Sequence[Observed]) -> bool:
     """Whether there are values, and each is the text of a JSON object or list."""
     return bool(values) and all(isinstance(as_nested(value), Map | tuple) for value in values)
@@ -283,71 +317,111 @@ def _says_flag(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a draft rests on: the schema, its sources; of a right run, its changes and states."""
+    """What a draft rests on: a schema, its sources, and of runs their changes and states."""
 
     schema: Schema
     sources: tuple[str, ...]
-    deltas: tuple[Delta, ...] = ()
+    runs: tuple[Run, ...] = ()
+    """Right ones, each of which did the task."""
+    idle: tuple[Run, ...] = ()
+    """Runs in which nobody did the task."""
     sandbox: str | None = None
-    before: State | None = None
-    after: State | None = None
     unseen: Mapping[str, str] = field(default_factory=dict)
-    """Type → why nothing at all is known of it, before or after."""
+    """Type → why nothing is known of it, before or after some run."""
+
+    @property
+    def changes(self) -> int:
+        """How much the first right run changed."""
+        return len(self.runs[0].deltas) if self.runs else 0
 
 
-def draft_contract(name: str, seen: Seen) -> str:
-    """A contract that forbids what nearly every task forbids and requires what the run changed."""
+@dataclass(frozen=True)
+class Draft:
+    """A contract that forbids what nearly every task forbids and asks for what runs changed."""
+
+    name: str
+    seen: Seen
+    forbidden: tuple[str, ...]
+    clauses: tuple[Clause, ...]
+    derived: tuple[str, ...]
+    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Section → the lines of further clauses."""
+
+    @property
+    def text(self) -> str:
+        lines = [
+            f"contract: {self.name}",
+            "version: 0.1.0",
+            f"owner: {PLACEHOLDERS['owner']}               # who answers for this contract",
+            "reviewed: false               # remove this line when the owner has read every clause",
+            "intent: >",
+            f"  {PLACEHOLDERS['intent']}",
+        ]
+        if self.seen.sandbox:
+            lines.append(f"sandbox: {self.seen.sandbox}")
+        body = dict(self._sections())
+        if "forbid" in body and "require" not in body:
+            lines.append("noop: true                    # remove it once something is required")
+        lines += _excluded(self.seen)
+        for section, held in body.items():
+            lines += ["", section + _REMARKS.get(section, ":"), *held]
+        if "require" not in body:
+            lines += ["", *_EXAMPLE] if body else ["", *_NOTHING]
+        lines += ["", "evidence:", *(f"  {path_key(source)}: {{}}" for source in self.seen.sources)]
+        return "\n".join(lines) + "\n"
+
+    def _sections(self) -> Iterator[tuple[str, list[str]]]:
+        own = {
+            "forbid": self.forbidden,
+            "require": [c.text for c in self.clauses if c.section == "require"],
+            "allow": [c.text for c in self.clauses if c.section == "allow"],
+            "derive": self.derived,
+        }
+        for section, held in own.items():
+            if lines := [*held, *self.added.get(section, ())]:
+                yield section, lines
+
+
+_REMARKS: Final = {
+    "require": ":                        # seen in every right run; keep what the task demands",
+    "allow": ":                          # seen beside the task; take out what it must not do",
+    "derive": ":                         # what the application keeps by itself",
+}
+_EXAMPLE: Final = (
+    "# require:                    # what must change, e.g.",
+    "#   - id: closed",
+    "#     update: ticket",
+    "#     where: it.id == 7",
+    "#     set: {status: closed}",
+)
+_NOTHING: Final = (
+    *_EXAMPLE,
+    "",
+    "require:",
+    "  - that: 1 == 2            # nothing could be drafted; say it here",
+)
+
+
+def draft_contract(name: str, seen: Seen) -> Draft:
+    """The draft of what was seen."""
     types = [t.name for t in seen.schema.types if t.outside is None and t.name not in seen.unseen]
-    seen = replace(seen, deltas=tuple(_to_explain(seen)))
-    touched = {(d.op, d.type) for d in seen.deltas}
-    moved = {t for _, t in touched}
-    removed = {t for op, t in touched if op in (Op.DELETE, Op.UNLINK)}
-    powers = [t for t in types if _is_power(seen.schema.by_name[t]) and t not in moved]
-    kept = [
-        t
-        for t in types
-        if t not in removed
-        and t not in powers
-        and not _is_system(seen.schema.by_name[t])
-        and not (seen.schema.by_name[t].is_association)
-    ]
-    objects = [
-        t
-        for t in types
-        if t.startswith("db.") and t not in moved and t not in powers and t != COUNTERS
-    ]
-    added_to = [
-        t
-        for t in types
-        if seen.schema.by_name[t].purpose is Purpose.HISTORY and (Op.UPDATE, t) not in touched
-    ]
-    lines = [
-        f"contract: {name}",
-        "version: 0.1.0",
-        f"owner: {PLACEHOLDERS['owner']}               # who answers for this contract",
-        "reviewed: false               # remove this line when the owner has read every clause",
-        "intent: >",
-        f"  {PLACEHOLDERS['intent']}",
-    ]
-    if seen.sandbox:
-        lines.append(f"sandbox: {seen.sandbox}")
-    forbidden = [*_forbidden(kept, powers, objects, added_to), *_of_repository(types, moved)]
-    required = _required(seen)
-    requires = required[0].startswith("require:")
-    if forbidden and not requires:
-        lines.append("noop: true                    # remove it once something is required")
-    lines += _excluded(seen)
-    if forbidden:
-        lines += ["", "forbid:", *forbidden]
-    lines += ["", *required]
-    if not forbidden and not requires:
-        lines += ["require:", "  - that: 1 == 2            # nothing could be drafted; say it here"]
-    lines += ["", "evidence:", *(f"  {path_key(source)}: {{}}" for source in seen.sources)]
-    return "\n".join(lines) + "\n"
+    every = [Inferred(_to_explain(run), n) for n, run in enumerate((*seen.runs, *seen.idle))]
+    runs, idle = every[: len(seen.runs)], every[len(seen.runs) :]
+    kept = common_formulas(runs)
+    changes = tuple(align(runs, idle, kept))
+    touched = {(d.op, d.type) for of in every for d in of.run.deltas}
+    written = {(d.type, d.path) for of in every for d in of.run.deltas if d.path}
+    return Draft(
+        name,
+        seen,
+        tuple(_forbidden(seen.schema, types, touched, written)),
+        tuple(clauses(changes, seen.schema, kept)),
+        tuple(derivations(kept)),
+    )
 
 
 def _excluded(seen: Seen) -> list[str]:
-    """What no clause can be about; with a run that shows it, the lines go."""
+    """What no clause can be about, as no run shows both its sides."""
     known = [t for t in seen.schema.types if t.name in seen.unseen and t.outside is None]
     if not known:
         return []
@@ -361,50 +435,55 @@ def _excluded(seen: Seen) -> list[str]:
     return lines
 
 
-def _to_explain(seen: Seen) -> Iterator[Delta]:
+def _to_explain(run: Run) -> Run:
     """The changes that a contract has to speak of; neither what is outside nor what counts rows."""
-    counters = {t.counter for t in seen.schema.types if t.counter is not None}
-    for delta in seen.deltas:
-        is_counter = delta.type == COUNTERS and delta.key[0] in counters
-        if seen.schema.by_name[delta.type].outside is None and not is_counter:
-            yield delta
-
-
-def _required(seen: Seen) -> list[str]:
-    """What the run changed, and what the application keeps beside it; an example without a run."""
-    empty = State(seen.schema, {})
-    run = Run(seen.schema, seen.deltas, seen.before or empty, seen.after or empty)
-    inferred = Inferred(run)
-    clauses, kept = list(requirements(run, inferred)), list(derivations(inferred))
-    if not clauses:
-        return [
-            "# require:                    # what must change, e.g.",
-            "#   - id: closed",
-            "#     update: ticket",
-            "#     where: it.id == 7",
-            "#     set: {status: closed}",
-        ]
-    head = "require:                        # each was seen in the run; keep what the task demands"
-    derived = ["", "derive:                         # what the application keeps by itself", *kept]
-    return [head, *clauses, *(derived if kept else ())]
+    counters = {t.counter for t in run.schema.types if t.counter is not None}
+    return replace(
+        run,
+        deltas=tuple(
+            delta
+            for delta in run.deltas
+            if run.schema.by_name[delta.type].outside is None
+            and not (delta.type == COUNTERS and delta.key[0] in counters)
+        ),
+    )
 
 
 def _forbidden(
-    kept: list[str], powers: list[str], objects: list[str], added_to: list[str]
-) -> list[str]:
-    lines: list[str] = []
+    schema: Schema,
+    types: Sequence[str],
+    touched: Collection[tuple[Op, str]],
+    written: Collection[tuple[str, str]],
+) -> Iterator[str]:
+    """What nearly no task may do, and none of the runs did."""
+    moved = {t for _, t in touched}
+    of = schema.by_name
+    removed = {t for op, t in touched if op in (Op.DELETE, Op.UNLINK)}
+    powers = [t for t in types if _is_power(of[t]) and t not in moved]
+    plain = [t for t in types if not _is_system(of[t]) and not of[t].is_association]
+    kept = [t for t in plain if t not in removed and t not in powers]
     if kept:
-        lines += ["  - id: nothing-deleted", f"    delete: {_flow(kept)}"]
+        yield f"  - id: nothing-deleted\n    delete: {_flow(kept)}"
     if powers:
-        lines += ["  - id: no-privilege-change", f"    any: {_flow(powers)}"]
+        yield f"  - id: no-privilege-change\n    any: {_flow(powers)}"
+    for name in (t for t in kept if not _is_power(of[t])):
+        rights = [f.name for f in of[name].fields if _RIGHTS.fullmatch(f.name)]
+        rights = [f for f in rights if (name, f) not in written and f not in of[name].key]
+        if rights:
+            slug = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
+            yield f"  - id: no-rights-of-{slug}"
+            yield f"    update: {path_key(name)}\n    fields: {_flow(rights)}"
+    aside = {*moved, *powers, COUNTERS}
+    objects = [t for t in types if t.startswith("db.") and t not in aside]
     if objects:
-        lines += ["  - id: schema-stays", f"    any: {_flow(objects)}"]
-    if added_to:
-        lines += ["  - id: only-added-to", f"    update: {_flow(added_to)}"]
-    return lines
+        yield f"  - id: schema-stays\n    any: {_flow(objects)}"
+    history = (t for t in types if of[t].purpose is Purpose.HISTORY)
+    if added_to := [t for t in history if (Op.UPDATE, t) not in touched]:
+        yield f"  - id: only-added-to\n    update: {_flow(added_to)}"
+    yield from _of_repository(types, moved)
 
 
-def _of_repository(types: list[str], moved: set[str]) -> Iterator[str]:
+def _of_repository(types: Sequence[str], moved: set[str]) -> Iterator[str]:
     """What nearly no task on a git repository may touch."""
     if "git.ref" in types:
         yield "  - id: history-stays"

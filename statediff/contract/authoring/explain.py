@@ -227,8 +227,6 @@ def _rules(contract: Contract) -> Iterator[str]:
         )
         settings = "".join(f", {k} {v}" for k, v in sorted(rule.parameters.items()))
         yield f"{places}: compared by {rule.use}{settings}, because {rule.because}."
-    for verdict, tier in contract.document.replayable.items():
-        yield f"The {tier}'s copy of the evidence suffices to decide a {verdict} again."
     for identity in contract.document.identify:
         fields = ", ".join(words(name) for name in identity.match_on)
         yield f"{words(identity.type)}: distinguished by {fields}, because {identity.because}."

@@ -10,20 +10,22 @@ from __future__ import annotations
 import json
 import operator
 import re
+from bisect import bisect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from statediff.contract.language.written import name_text, type_text
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.instants import parse_instant
 from statediff.model.paths import leaves
+from statediff.model.readings import Timeline
 from statediff.model.schema import EntityType, Field, Schema
 from statediff.model.state import State
 from statediff.model.values import Observed, is_value
@@ -69,6 +71,22 @@ _RANDOM: Final = (
 )
 """Texts that nobody chooses twice, and what all of their kind match."""
 
+_SEPARATORS: Final = re.compile(r"[.:$|~]+")
+_SEALED: Final = 40
+_SEALED_PART: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=-]{5,}")
+_BORDER: Final = re.compile(r"[^A-Za-z0-9]")
+_CLASSES: Final = (
+    "[0-9]",
+    "[0-9a-f]",
+    "[a-z0-9]",
+    "[A-Z0-9]",
+    "[A-Za-z0-9]",
+    "[A-Za-z0-9_-]",
+    "[!-~]",
+)
+"""Of which characters tokens are, the narrowest first."""
+_ENOUGH: Final = 24
+"""Characters that show whether tokens are of few letters."""
 _VOLATILE: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})?"
@@ -89,6 +107,8 @@ class Run:
     deltas: tuple[Delta, ...]
     before: State
     after: State
+    timeline: Timeline | None = None
+    """When it was, by the clock of who ran the agent; None of states alone."""
 
     def rows(self, state: State, name: str) -> tuple[Row, ...]:
         table = state.tables.get(name)
@@ -106,23 +126,43 @@ class Formula:
     expression: str
 
 
-class Inferred:
-    """What one run shows; each answer is about a value that the run wrote."""
+class Choice(NamedTuple):
+    """What an application chose a value for."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    kind: Literal["stamp", "key", "random", "volatile"]
+    said: str = ""
+    """Of a key the type; of other texts what all of their kind match."""
+
+
+class Inferred:
+    """What one run shows; each answer is about a value that the run wrote.
+
+    Its `number` is that of the run among the right ones; the idle ones follow.
+    """
+
+    def __init__(self, run: Run, number: int = 0) -> None:
+        self.run = run
+        self.number = number
 
     # ------------------------------------------------------------ stamps
 
     @cached_property
     def moment(self) -> datetime | None:
-        """When the run was, by the stamps that it left; None where it left none."""
-        found = [
-            (_SURE.fullmatch(name) is not None, at)
-            for _, name, value in self._written()
-            if _is_stamp_name(name) and (at := _instant(value)) is not None
-        ]
-        return max(found)[1] if found else None
+        """When the run was, by the stamps that it left; of several times, the one most are near.
+
+        None where it left none.
+        """
+        written = [(n, at) for _, n, value in self._written() if (at := instant(value))]
+        ordered = sorted(at for _, at in written)
+        noted = self.run.timeline and self.run.timeline.agent_finished_at
+        if noted and _count(ordered, noted - NEAR, noted + NEAR):
+            return noted
+        found = (
+            (_SURE.fullmatch(n) is not None, _count(ordered, at - NEAR, at + NEAR), at)
+            for n, at in written
+            if _is_stamp_name(n)
+        )
+        return max(found, default=(False, 0, None))[-1]
 
     def is_stamp(self, name: str, value: Observed) -> bool:
         """Whether the value, of the field or member, is of the run's hour (or day)."""
@@ -131,7 +171,7 @@ class Inferred:
         day = value.isoformat() if type(value) is date else value
         if isinstance(day, str) and _DAY.fullmatch(day):
             return _is_stamp_name(name) and day == self.moment.date().isoformat()
-        at = _instant(value)
+        at = instant(value)
         if at is None:
             return False
         apart = abs(at - self.moment)
@@ -147,7 +187,7 @@ class Inferred:
 
     @cached_property
     def _stamps(self) -> frozenset[datetime]:
-        found = (_instant(value) for _, name, value in self._written() if _is_stamp_name(name))
+        found = (instant(value) for _, name, value in self._written() if _is_stamp_name(name))
         moment = self.moment
         return frozenset(at for at in found if at and moment and abs(at - moment) <= NEAR)
 
@@ -168,23 +208,23 @@ class Inferred:
 
     def earlier(self, entity: str, field: str, value: Observed) -> Observed:
         """The latest stamp before the run: of the field, else of any; null without one."""
-        own = (row.get(field) for row in self._run.rows(self._run.before, entity))
+        own = (row.get(field) for row in self.run.rows(self.run.before, entity))
         return _latest_before(own, value) or _latest_before(self._stamps_before, value)
 
     @cached_property
     def _stamps_before(self) -> tuple[Observed, ...]:
-        before = self._run.before
+        before = self.run.before
         return tuple(
             row.get(field.name)
             for name in before.tables
             for field in before.tables[name].type.fields
             if _is_stamp_name(field.name)
-            for row in self._run.rows(before, name)
+            for row in self.run.rows(before, name)
         )
 
     def _written(self) -> Iterator[tuple[str, str, Observed]]:
         """(type, name, value) of everything that the run wrote."""
-        for delta in self._run.deltas:
+        for delta in self.run.deltas:
             made = delta.after.fields if isinstance(delta.after, Entity) else ()
             for name, value in made:
                 yield from _with_inside(delta.type, name, value)
@@ -199,7 +239,7 @@ class Inferred:
         """(type, key) of each entity that the run created under a key of one part."""
         return frozenset(
             (delta.type, delta.key[0])
-            for delta in self._run.deltas
+            for delta in self.run.deltas
             if delta.op is Op.CREATE and len(delta.key) == 1
         )
 
@@ -221,14 +261,29 @@ class Inferred:
     @cached_property
     def _known(self) -> frozenset[Observed]:
         """Every random text that was in the state before."""
-        tables = self._run.before.tables
-        rows = (row for name in tables for row in self._run.rows(self._run.before, name))
+        tables = self.run.before.tables
+        rows = (row for name in tables for row in self.run.rows(self.run.before, name))
         cells = (cell for row in rows for cell in row.values())
         return frozenset(cell for cell in cells if random_form(cell) is not None)
 
+    def chosen(self, spec: Field | None, name: str, value: Observed) -> Choice | None:
+        """What an application chose, where the value is its choice; None where the task's."""
+        if self.is_stamp(name, value):
+            return Choice("stamp")
+        made = self.made_by_run(spec, value)
+        if made is not None:
+            return Choice("key", made)
+        if not isinstance(value, str) or (spec is not None and spec.reference is not None):
+            return None
+        form = self.random_form(value)
+        if form is not None:
+            return Choice("random", form)
+        pattern = self.volatile(value)
+        return None if pattern is None else Choice("volatile", pattern)
+
     def key_of(self, name: str) -> str:
         """The one key field of a type."""
-        return self._run.schema.by_name[name].key[0]
+        return self.run.schema.by_name[name].key[0]
 
     # ------------------------------------------------------------ formulas
 
@@ -236,7 +291,7 @@ class Inferred:
     def formulas(self) -> Mapping[Place, Formula]:
         """The fields that an update of the run moved and that a formula gives, in both states."""
         found: dict[Place, Formula] = {}
-        for delta in self._run.deltas:
+        for delta in self.run.deltas:
             place = (delta.type, delta.path)
             if delta.op is Op.UPDATE and not delta.steps and place not in found:
                 formula = self._formula(*place) if _is_number(delta.after) else None
@@ -245,11 +300,11 @@ class Inferred:
         return found
 
     def _formula(self, name: str, field: str) -> str | None:
-        entity = self._run.schema.by_name[name]
-        if field in entity.key or _instant(_first(self._run.rows(self._run.after, name), field)):
+        entity = self.run.schema.by_name[name]
+        if field in entity.key or instant(_first(self.run.rows(self.run.after, name), field)):
             return None
-        states = (self._run.before, self._run.after)
-        rows = [self._run.rows(state, name) for state in states]
+        states = (self.run.before, self.run.after)
+        rows = [self.run.rows(state, name) for state in states]
         wanted = [row.get(field) for side in rows for row in side]
         if not all(map(_is_number, wanted)) or len(set(wanted)) < LEAST:
             return None
@@ -276,14 +331,14 @@ class Inferred:
             )
         if len(entity.key) != 1:
             return
-        for child in self._run.schema.types:
+        for child in self.run.schema.types:
             for reference in (f for f in child.fields if f.reference == entity.name):
                 yield from self._over_children(entity, rows, child, reference.name)
 
     def _over_children(
         self, entity: EntityType, rows: list[tuple[Row, ...]], child: EntityType, by: str
     ) -> Iterator[tuple[str, list[Observed]]]:
-        sides = [self._run.rows(state, child.name) for state in (self._run.before, self._run.after)]
+        sides = [self.run.rows(state, child.name) for state in (self.run.before, self.run.after)]
         both = [row for side in sides for row in side]
         numbers = [f.name for f in child.fields if _counts(child, f, both)]
         amounts: list[tuple[str, Callable[[Row], Observed]]] = [("", lambda _: 1)]
@@ -309,6 +364,20 @@ class Inferred:
                     else f"count(c for c in after.{type_text(child.name)} if {that})",
                     computed,
                 )
+
+
+def common_formulas(runs: Sequence[Inferred]) -> Mapping[Place, Formula]:
+    """Those that no run contradicts."""
+    found = {place: formula for of in runs for place, formula in of.formulas.items()}
+    moved = [{(d.type, d.path) for d in of.run.deltas if d.op is Op.UPDATE} for of in runs]
+    return {
+        place: formula
+        for place, formula in found.items()
+        if all(
+            place not in its or of.formulas.get(place) == formula
+            for of, its in zip(runs, moved, strict=True)
+        )
+    }
 
 
 _OPERATORS: Final[tuple[tuple[str, Callable[[Any, Any], Any]], ...]] = (
@@ -358,6 +427,10 @@ def _latest_before(values: Iterable[Observed], value: Observed) -> Observed:
     return max(like, key=_order, default=None)
 
 
+def _count(ordered: Sequence[datetime], least: datetime, most: datetime) -> int:
+    return bisect(ordered, most) - bisect(ordered, least)
+
+
 def _escaped(text: str) -> str:
     return re.sub(r"[][.^$*+?(){}|\\]", r"\\\g<0>", text)
 
@@ -376,7 +449,7 @@ def _with_inside(kind: str, name: str, value: Observed) -> Iterator[tuple[str, s
         yield kind, (names or [name])[-1], held
 
 
-def _instant(value: object) -> datetime | None:
+def instant(value: object) -> datetime | None:
     """The instant that the value is, in UTC: a timestamp, its text, or a number since 1970."""
     if isinstance(value, str):
         value = parse_instant(value)
@@ -390,7 +463,7 @@ def _instant(value: object) -> datetime | None:
 
 
 def _order(value: object) -> float:
-    at = _instant(value)
+    at = instant(value)
     if at is not None:
         return at.timestamp()
     day = value.isoformat() if isinstance(value, date) else value
@@ -406,4 +479,31 @@ def random_form(value: object) -> str | None:
     for known, form in _RANDOM:
         if known.fullmatch(value):
             return form if form.endswith("}") else f"{form}{{{len(value)}}}"
+    parts = _SEPARATORS.split(value.strip(".:$|~"))
+    if len(value) >= _SEALED and len(parts) > 1 and all(map(_SEALED_PART.fullmatch, parts)):
+        return f"[!-~]{{{len(value) // 2},{len(value) * 2}}}"  # a payload, an hour, a signature
     return None
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    same = (n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+    return first[: next(same, min(len(first), len(last)))]
+
+
+def shape(texts: Sequence[str]) -> str | None:
+    """What texts such as these match: words around a token that differs; None of free text."""
+    start = _common_start(texts)
+    end = _common_start([text[len(start) :][::-1] for text in texts])[::-1]
+    # Tokens may begin alike by chance, so a common part ends where a word does.
+    start = start[: max((m.end() for m in _BORDER.finditer(start)), default=0)]
+    end = end[min((m.start() for m in _BORDER.finditer(end)), default=len(end)) :]
+    inner = [text[len(start) : len(text) - len(end)] for text in texts]
+    is_few = sum(map(len, inner)) < _ENOUGH and not all(map(str.isdigit, inner))
+    known = _CLASSES[2:] if is_few else _CLASSES
+    classes = next((c for c in known if all(re.fullmatch(f"{c}+", each) for each in inner)), None)
+    if classes is None or not any(map(str.isdigit, "".join(inner))):
+        return None
+    sizes = {*map(len, inner)}
+    width = f"{min(sizes)}" if len(sizes) == 1 else f"1,{max(sizes) * 2}"
+    return f"{_escaped(start)}{classes}{{{width}}}{_escaped(end)}"

@@ -10,10 +10,9 @@ A kind of clause is a key of `ContractDocument` and an entry of `KINDS`; the res
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from statediff.contract.clauses.access import READS, Access
 from statediff.contract.clauses.alternatives import ALTERNATIVES, Branches, Disputed
@@ -26,7 +25,6 @@ from statediff.contract.clauses.patterns import ALLOW, FORBID, REQUIRE, Clauses
 from statediff.contract.parts import (
     BESIDE,
     Duration,
-    Identifier,
     Part,
     Reason,
     TypeName,
@@ -57,7 +55,6 @@ class Exclude(Part):
 
     what: Annotated[str, Field(description="TYPE or TYPE.FIELD")]
     because: Reason
-    disclose: Tier = "auditor"
 
 
 class Include(Part):
@@ -118,48 +115,12 @@ class Evidence(Part):
     history: Literal["required"] | None = None
     retain: Duration | None = None
     disclose: Tier = "auditor"
-    fields: Annotated[
-        dict[str, Tier],
-        Field(description="TYPE.FIELD: who may see it, where fewer may than may see the source"),
-    ] = {}
 
 
 class OpenFrame(Part):
     """A frame that leaves unexplained changes alone, and why."""
 
     open: Reason
-
-
-Criterion = Annotated[
-    str,
-    Field(
-        min_length=10,
-        max_length=1000,
-        description="what must be true of the run, in 10 to 1000 characters",
-    ),
-]
-
-
-class Rubric(Part):
-    """What a model judges where every clause holds; it is shown and never changes a verdict."""
-
-    criteria: Annotated[
-        dict[Identifier, Criterion],
-        Field(
-            min_length=1,
-            max_length=20,
-            description="a mapping of names to what must be true of the run, in words",
-        ),
-    ]
-    floor: Annotated[
-        Decimal | int,
-        Field(ge=0, le=1),
-        WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
-        Field(
-            description="the least precision at which the answer is used, 0 to 1",
-            json_schema_extra={"default": 0.9},  # else it is published as text
-        ),
-    ] = Decimal("0.9")
 
 
 SandboxName = Annotated[
@@ -278,12 +239,6 @@ class ContractDocument(Part):
     evidence: Annotated[
         dict[str, Evidence], Field(description="a mapping of the sources that must report (A)")
     ] = {}
-    replayable: Annotated[
-        dict[Literal["MATCH", "DIVERGE", "INCONCLUSIVE"], Literal["reviewer", "auditor"]],
-        Field(
-            description="a mapping of verdicts to the tier whose copy must suffice to replay them"
-        ),
-    ] = {}
     steps: Annotated[
         tuple[Step, ...],
         Field(description="a list of what must hold along the run, whatever its path"),
@@ -295,7 +250,6 @@ class ContractDocument(Part):
     ] = ()
     answer: Answer = Answer()
     access: Access | None = None
-    rubric: Rubric | None = None
 
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:

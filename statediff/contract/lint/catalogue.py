@@ -1,6 +1,6 @@
 """Every code that `lint` can report: how grave it is, what it means, what to write instead.
 
-`docs/lint.md` is generated from this. An error makes a contract unusable or its verdicts wrong, a
+`docs/check.md` is generated from this. An error makes a contract unusable or its verdicts wrong, a
 warning lets something through that its author probably did not mean, advice makes it clearer.
 """
 
@@ -335,11 +335,6 @@ _ALL: Final = (
             "unknown-source",
             "a source must report that is not at hand",
             "name a source of the sandbox",
-        ),
-        (
-            "not-replayable",
-            "a copy must suffice that does not show what some source delivers, or a field",
-            "write `disclose: reviewer` for the source or field, or ask for the auditor's copy",
         ),
         (
             "opaque-comparison",

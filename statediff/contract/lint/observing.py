@@ -130,17 +130,12 @@ def observing(subject: Subject) -> Iterator[Problem]:
     """What no source delivers, and what ν leaves nothing of."""
     yield from _sources(subject)
     yield from _history(subject)
-    yield from _copies(subject)
     yield from _opaque(subject)
-
-
-def _delivering(subject: Subject) -> tuple[str, ...]:
-    return tuple(source for source, _ in subject.contract.schema.sources)
 
 
 def _sources(subject: Subject) -> Iterator[Problem]:
     schema = subject.contract.schema
-    there = _delivering(subject)
+    there = tuple(source for source, _ in schema.sources)
     listed = [rule.source for rule in subject.contract.evidence]
     if subject.base is not None:
         for source in listed:
@@ -196,28 +191,6 @@ def _history(subject: Subject) -> Iterator[Problem]:
                 "no-history",
                 ("evidence", rule.source, "history"),
                 f"{rule.source} is read before and after the run only",
-            )
-
-
-def _copies(subject: Subject) -> Iterator[Problem]:
-    """A copy replays only if it shows all that each source delivered; unsaid, that is auditors'."""
-    document = subject.contract.document
-    rules = document.evidence
-    closed = [
-        f"what {source} delivers"
-        for source in _delivering(subject)
-        if source not in rules or rules[source].disclose == "auditor"
-    ]
-    closed += [each.what for each in document.exclude if each.disclose == "auditor"]
-    for rule in rules.values():
-        closed += [what for what, tier in rule.fields.items() if tier == "auditor"]
-    for verdict, tier in document.replayable.items():
-        if tier == "reviewer" and closed:
-            yield subject.remark(
-                "not-replayable",
-                ("replayable", verdict),
-                f"a reviewer's copy must suffice for {verdict}, and only auditors see "
-                f"{', '.join(closed)}",
             )
 
 

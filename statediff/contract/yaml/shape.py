@@ -31,6 +31,9 @@ INSTEAD: Final = {
     "transition": "write a require clause an entity: `{update: T, where: it.id == 7, set: {…}}`",
     "relink": "write `update: TYPE`, `fields: [F]`, `where: it.F != null and new.F != null`",
     "weights": "remove it; the forbidden-effect rate weighs by reversibility, 1, 3 and 10",
+    "replayable": "write it in a disclosure file, and name that when you `sign`",
+    "disclose": "remove it; what a contract excludes is for auditors alone",
+    "rubric": "write `criteria` and `floor` in a file, and name that in `lab rubric --rubric`",
     "distinct": "tell the required changes apart by `where`, or ask for their number by `count`",
 }
 """Keys that were in the language once, and what to write."""

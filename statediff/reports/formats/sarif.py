@@ -86,7 +86,7 @@ def _written(result: Result, rule: int) -> dict[str, Json]:
 
 
 def sarif(problems: Sequence[Problem]) -> dict[str, Json]:
-    """One run of `statediff lint`; its rules say what to write instead."""
+    """One run of `statediff check`; its rules say what to write instead."""
     return log([_remark(problem) for problem in problems], _rule)
 
 

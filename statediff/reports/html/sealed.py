@@ -15,11 +15,10 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from statediff.evidence import verify as v
-from statediff.evidence.canonical import write
 from statediff.evidence.documents import fields_from, key_from
-from statediff.evidence.package import OPTIONAL
 from statediff.evidence.seal import Sealed
 from statediff.model.codes import meaning_of
+from statediff.reports.copies import change_lines, files_of_copy
 from statediff.reports.html import words
 from statediff.reports.html.cells import Cell, cell, cut, entity, first, name
 from statediff.reports.html.clauses import Comparison
@@ -87,6 +86,8 @@ class Copy:
     stages: tuple[Stage, ...]
     codes: tuple[tuple[str, str], ...]
     counterexample: Counterexample | None
+    changes: tuple[str, ...]
+    """The changes that a review shows, in lines."""
     withheld: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
     """Tier → (kind, number of leaves)."""
     facts: tuple[tuple[str, str], ...]
@@ -122,7 +123,8 @@ def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> Copy:
             ),
             stages=tuple(_stages(summary["clauses"])),
             codes=tuple((name(code), meaning_of(code)) for code in summary["codes"]),
-            counterexample=_counterexample(at) if v.COUNTEREXAMPLE in at else None,
+            counterexample=_counterexample(at, _first_found(at)),
+            changes=tuple(map(cut, change_lines(at.get(v.REVIEW)))),
             withheld=tuple(_withheld(verified.withheld)),
             facts=(
                 ("Trial", name(manifest["trial"])), ("Sealed", str(manifest["sealed_at"])),
@@ -150,18 +152,19 @@ def _stages(clauses: Sequence[Json]) -> Iterator[Stage]:
             yield Stage(title, meaning, tuple(own))
 
 
-def _files(at: Mapping[str, Json]) -> dict[str, bytes]:
-    """The contract, its recorded changes and the schema, as far as the copy discloses them."""
-    texts = {name: at.get(f"{name}#") for name in ("contract.yaml", *OPTIONAL)}
-    files = {name: leaf[0].encode() for name, leaf in texts.items() if leaf is not None}
-    schema = at.get("schema.json#")
-    return files if schema is None else {**files, "schema.json": write(schema[0])}
+def _first_found(at: Mapping[str, Json]) -> Json | None:
+    """The counterexample, or the first finding of a review, of which no evidence is named."""
+    if v.COUNTEREXAMPLE in at:
+        return at[v.COUNTEREXAMPLE]
+    found = at.get(v.REVIEW, {"findings": []})["findings"]
+    return {**found[0], "evidence": []} if found else None
 
 
-def _counterexample(at: Mapping[str, Json]) -> Counterexample:
-    """The counterexample; what its clause asks is known where the contract is disclosed too."""
-    recorded = at[v.COUNTEREXAMPLE]
-    asked = recorded.get("asked") or clause_sentence(_files(at), str(recorded["clause"]))
+def _counterexample(at: Mapping[str, Json], recorded: Json | None) -> Counterexample | None:
+    """The finding in words; what its clause asks is known where the contract is disclosed too."""
+    if recorded is None:
+        return None
+    asked = clause_sentence(files_of_copy(at), str(recorded["clause"]))
     found = worded_finding(recorded, asked)
     witness = found["witness"]
     return Counterexample(

@@ -251,6 +251,36 @@ class Trial:
     seal: Seal | None = None
     """The sealed copy that the page is made from and carries."""
 
+    @property
+    def menu(self) -> dict[str, str]:
+        """Anchor → title of the sections that say something; the page has these and no others."""
+        agent = self.beside.agent
+        is_known = agent.command or agent.exit or agent.ending or agent.outputs or self.duration
+        sections = (
+            ("task", "Task", True),
+            ("clauses", "Clauses", True),
+            ("unexplained", "Unexplained", self.changes.unexplained),
+            ("graph", "Graph", self.changes.picture),
+            ("changes", "All changes", True),
+            ("answer", "Answer", self.claims or not self.answer_missing),
+            ("agent", "Agent", is_known or self.turns),
+            ("actions", "Tool calls", self.actions or self.is_about_calls),
+            ("reads", "Read", self.reads),
+            ("excluded", "Excluded", self.outside.rules),
+            ("unknown", "Unknown", self.outside.doubts),
+            ("readings", "Captures", True),
+            ("numbers", "Numbers", True),
+            ("contract", "Contract", True),
+            ("verify", "Verify", self.seal),
+            ("replay", "Reproduce", True),
+        )
+        return {anchor: title for anchor, title, is_filled in sections if is_filled}
+
+    @property
+    def is_about_calls(self) -> bool:
+        """Whether a clause of the contract is about the calls."""
+        return any(title == words.CALLS for title, _, _ in self.results)
+
 
 def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -> Trial:
     """What the page of the bundle shows; `BundleError` if the bundle contradicts itself.
@@ -291,6 +321,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         results=tuple(
             (title, words.result(judged["results"][key]), meaning)
             for key, title, meaning in words.RESULTS
+            if judged["results"][key] is not None
         ),
         facts=tuple(_facts(manifest, trial, bundle)),
         intent="" if contract is None else cut(contract.contract.document.intent.strip(), 4000),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.reports.record import leading
+from statediff.reports.damage import leading
 
 Json = Any
 
@@ -41,10 +41,11 @@ TRUTHS: Final = {
     "FAILS": Sign("diverge", "✗", "fails"),
     "UNKNOWN": Sign("inconclusive", "?", "unknown"),
 }
+CALLS: Final = "Tool calls"
 RESULTS: Final = (
     ("outcome", "State", "the systems after the run"),
     ("task", "Answer", "what the agent said"),
-    ("tool", "Tool calls", "how the agent called its tools"),
+    ("tool", CALLS, "how the agent called its tools"),
 )
 STAGES: Final = (
     ("forbid", "Forbidden", "judged first: changes that nothing can excuse"),
@@ -102,7 +103,7 @@ class Reason:
 def reason(judgement: Json) -> Reason:
     """The first reason of the verdict; empty on MATCH."""
     asked = {c["clause"]: str(c["sentence"]) for c in judgement["clauses"]}
-    told = leading(judgement["findings"])
+    told = leading(judgement)
     if told is None:
         return Reason()
     failed = told["truth"] == "FAILS"

@@ -29,7 +29,7 @@ def _lines(moments: Sequence[Moment]) -> Iterator[str]:
         )
     lost = next((moment for moment in moments if moment.lost), None)
     if lost is not None:
-        yield f"Lost {_after(lost)}: no end of the run could make good {_names(lost.lost)}."
+        yield f"Lost {_after(lost)}: from there no end could satisfy {_names(lost.lost)}."
 
 
 def _after(moment: Moment) -> str:

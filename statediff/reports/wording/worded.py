@@ -1,8 +1,7 @@
 """A recorded judgement with its sentences, as reports and `--json` show it.
 
 Bundles hold explanations and no English. Here each finding gets its sentence, its causes and its
-comparisons in words, and each clause the sentence of its contract. A bundle of kernel 6 or older
-holds sentences already; they stay as they are.
+comparisons in words, and each clause the sentence of its contract.
 """
 
 from __future__ import annotations
@@ -36,16 +35,17 @@ def worded_judgement(bundle: Bundle) -> Json:
     judged = bundle.document("judgement.json")
     names = natural_names(bundle)
     judged = named(judged, names) if names else judged
-    asked = _asked(bundle.files) if _needs_words(judged) else {}
+    asked = _asked(bundle.files)
+    hidden = {entry["delta"]["id"]: entry["delta"] for entry in judged["hidden"]}
     whose = origins_in(bundle)
     return {
         **judged,
         "clauses": [
-            {"sentence": asked.get(c["clause"], c["clause"]), **c} for c in judged["clauses"]
+            {**c, "sentence": asked.get(c["clause"], c["clause"])} for c in judged["clauses"]
         ],
         "findings": [
             {
-                **worded_finding(f, asked.get(f["clause"], "")),
+                **worded_finding(_as_captured(f, hidden), asked.get(f["clause"], "")),
                 "component": component_of(f),
                 "origin": whose(f),
             }
@@ -56,8 +56,6 @@ def worded_judgement(bundle: Bundle) -> Json:
 
 def worded_finding(finding: Json, asked: str) -> Json:
     """A finding as a bundle holds it, worded; `asked` is the sentence of its clause."""
-    if "explanation" not in finding:
-        return finding
     explanation, witness = finding["explanation"], finding["witness"]
     is_clause = explanation["is"] == Reason.AS_ASKED and asked
     worded = {
@@ -74,6 +72,23 @@ def worded_finding(finding: Json, asked: str) -> Json:
     }
     del worded["explanation"]
     return worded
+
+
+def _as_captured(finding: Json, hidden: Mapping[str, Json]) -> Json:
+    """The finding, with what was captured of a first change whose sides a rule makes equal."""
+    explanation = finding.get("explanation", {})
+    first = explanation.get("first", {})
+    if first.get("is") != Reason.UPDATE or first["before"] != first["after"]:
+        return finding
+    about = (hidden[name] for name in finding["deltas"] if name in hidden)
+    delta = next((each for each in about if each["path"] == first["path"]), None)
+    if delta is None:
+        return finding
+    sides = {
+        side: Reason.VALUE(value=delta[f"raw_{side}"]["value"]).document()
+        for side in ("before", "after")
+    }
+    return {**finding, "explanation": {**explanation, "first": {**first, **sides}}}
 
 
 _BARE: Final = {Reason.WRITTEN, Reason.COMPARED, Reason.TEST}
@@ -114,10 +129,6 @@ def _entity(row: Json) -> Json:
 def clause_sentence(files: Mapping[str, bytes], clause: str) -> str:
     """What a clause asks; nothing where the contract or the schema is not among the files."""
     return _asked(files).get(clause, "")
-
-
-def _needs_words(judged: Json) -> bool:
-    return not all("sentence" in clause for clause in judged["clauses"])
 
 
 def _asked(files: Mapping[str, bytes]) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from statediff.contract.yaml.shape import closest, did_you_mean
 from statediff.entrypoints import PlugIn, plug_in_files, plug_ins
 from statediff.errors import UsageError
-from statediff.extras import brought
+from statediff.extras import brought, requirement_of
 from statediff.model.schema import EntityType
 from statediff.model.values import printable
 from statediff.packs import PackSource, SandboxPack
@@ -161,10 +161,13 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
 
 
 def missing_extra(pack: SandboxPack) -> str | None:
-    """What `pip install` gets the servers with that the sandbox lacks; None where all are there."""
+    """What `pip install` gets the systems with that the sandbox lacks; None where all are there."""
     kinds = _kinds()
     for source in pack.sources:
         kind = kinds.get(source.kind)
+        is_system = source.of is None  # another looks at a system of the same plug-in
+        if kind is None and is_system and (found := requirement_of(source.kind)) is not None:
+            return found
         if kind is not None and any(find_spec(program) is None for program in kind.programs):
             return kind.requirement
     return None

@@ -227,7 +227,14 @@ def _as(entity_type: EntityType, table: Table, store: ChunkStore) -> Table:
 
     try:
         rows = (renamed(row) for _, row in table.rows())
-        return build_table(entity_type, rows, store, enumeration=table.enumeration)
+        own, known = (
+            [t.by_name[n].source_column for n in t.key] for t in (entity_type, table.type)
+        )
+        # Under the key that it had, a table comes in its order, and is never held as a whole.
+        is_sorted = own == known and bool(own)
+        return build_table(
+            entity_type, rows, store, enumeration=table.enumeration, is_sorted=is_sorted
+        )
     except ValueError as error:
         raise InputError(
             f"{entity_type.name}: the key of the state schema is not one: {error}"

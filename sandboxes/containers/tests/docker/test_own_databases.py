@@ -319,3 +319,39 @@ def test_a_definition_names_the_copy_where_it_named_the_database() -> None:
     assert renamed(text, "own", "n") == (
         "SELECT `n`.`t`.`a`, 'own.t', \"own.t\", x.own.y FROM `n` . t -- own.t\n"
     )
+
+
+VERIFIER = """
+import sys
+from urllib.parse import urlsplit
+sys.path[:0] = {path!r}
+from sandboxes.containers.tests.docker.test_own_databases import Own
+state, host, database = sys.argv[1:]
+assert urlsplit(state).hostname == host
+assert urlsplit(state).path == "/" + database
+with Own({kind!r}, state).session(state) as execute:
+    found = execute("SELECT title FROM tasks WHERE id = 1")
+    assert {kind!r} == "mariadb" or found.fetchone() == ("Done",)
+    assert execute("SELECT * FROM tasks WHERE id = 1 AND title = 'Done'") != 0
+    execute("DELETE FROM people")  # what a verifier does is in its copy alone
+"""
+
+
+def test_a_verifier_is_audited_over_copies_of_a_database_that_runs(
+    own: Own, tmp_path: Path, statediff: Any
+) -> None:
+    """Harm is made by the database's own statements; nothing of the copies is left."""
+    script = tmp_path / "verify.py"
+    script.write_text(VERIFIER.format(path=sys.path, kind=own.kind))
+    with EmbeddedSandbox(read_pack(own.described(tmp_path)), tmp_path / "work") as sandbox:
+        after = sandbox.access().urls["db"]
+        with own.session(after) as execute:
+            execute("UPDATE tasks SET title = 'Done' WHERE id = 1")
+        words = f"{sys.executable} {script} {{state}} {{state.host}} {{state.database}}"
+        given = ("--before", own.url, "--after", after, "--each", "1", "--json")
+        said = statediff("lab", "audit", "--verifier", words, *given)
+    assert said.code == 1, said.err
+    [domain] = said.lines[0]["domains"]
+    found = {each["kind"]: (each["wrong"], each["of"]) for each in domain["classes"]}
+    assert found["right-run"] == found["null-run"] == found["state-removed"] == (0, 1)
+    assert found["collateral-damage"] == found["irreversible-change"] == (1, 1)

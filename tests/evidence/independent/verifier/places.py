@@ -14,12 +14,9 @@ BUNDLE = (
     "libraries.yaml manifest.json resolution.json roots.json schema.json timeline.json "
     "trace.json trial.json"
 ).split()
-ALONE = {"summary#", "counterexample#", "undisclosed.json#", *(name + "#" for name in BUNDLE)}
+ALONE = {"summary#", "counterexample#", "review#", "undisclosed.json#"}
+ALONE |= {name + "#" for name in BUNDLE}
 NUMBER = "(?:0|[1-9][0-9]{0,6})"
-PRIVATE = {
-    "fragments.json": f"/{NUMBER}/rows/{NUMBER}/fields|/{NUMBER}/scans/{NUMBER}/members/{NUMBER}/1",
-    "judgement.json": f"/(?:deltas|during)/{NUMBER}/(?:raw_)?(?:before|after)/entity",
-}
 PUBLISHED = {
     "captures.json": f"/before|/after|/enumerations/{NUMBER}",
     "fragments.json": f"/{NUMBER}/rows|/{NUMBER}/scans/{NUMBER}/members",
@@ -64,8 +61,8 @@ def cuts_of(name: str, document: Any, why: str) -> list[tuple[str, list[Any]]]:
 
 
 def _is_place(name: str, pointer: str) -> bool:
-    forms = (PUBLISHED.get(name), PRIVATE.get(name))
-    return any(form is not None and re.fullmatch(form, pointer) is not None for form in forms)
+    form = PUBLISHED.get(name)
+    return form is not None and re.fullmatch(form, pointer) is not None
 
 
 def _step(value: Any, token: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .basics import ZERO, Refused, canonical, is_hex, members, need, sha, texts
 from .places import check_scans, count_of
-from .sealed import Copy, rest
+from .sealed import Copy
 
 SIDES = ("before", "after")
 Piece = tuple[bytes, int, bytes]  # path, depth (256 for a leaf), hash
@@ -223,15 +223,6 @@ def _exempt(copy: Copy) -> tuple[set[tuple[str, str, str]], set[Pair]]:
     return dark, rekeyed
 
 
-def _row_fields(copy: Copy, path: str, row: dict[str, Any], cuts: dict[str, int]) -> Any:
-    pointer = path[len("fragments.json#") :] + "/fields"
-    if pointer not in cuts:
-        return row["fields"]
-    names = [f"fragments.json#{pointer}/{number}" for number in range(cuts[pointer])]
-    need(all(name in copy.leaves for name in names), "R-ROW-1")
-    return [copy.leaves[name] for name in names]
-
-
 def _check_row(roots: Roots, row: dict[str, Any], fields: Any) -> None:
     owners = roots.owners(row["type"])
     if row["presence"] == "UNOBSERVED" or len(owners) > 1:
@@ -254,8 +245,6 @@ def check_states(copy: Copy) -> dict[str, str]:
     """Check roots and rows of a whole copy, and return the roots of its states."""
     roots, states = read_roots(copy)
     dark, rekeyed = _exempt(copy)
-    _, cut_list = rest(copy.leaves["fragments.json#"])
-    cuts = dict(cut_list)
     seen: set[tuple[str, str, bytes, str]] = set()
     form = re.compile(r"fragments\.json#/([0-9]+)/rows/[0-9]+")
     for path, row in copy.leaves.items():
@@ -265,12 +254,11 @@ def check_states(copy: Copy) -> dict[str, str]:
         need(isinstance(row, dict) and "fields" in row, "R-ROW-1")
         need(isinstance(row.get("key"), list), "R-ROW-1")
         texts(row, "side type presence", "R-ROW-1")
-        fields = _row_fields(copy, path, row, cuts)
         side, kind = row["side"], row["type"]
         if side not in SIDES or (side == "after" and (found[1], kind) in rekeyed):
             continue
         seen.add((found[1], kind, canonical(row["key"]), side))
-        _check_row(roots, row, fields)
+        _check_row(roots, row, row["fields"])
     captures = copy.document("captures.json")
     matchings = captures["enumerations"]
     _check_changes(

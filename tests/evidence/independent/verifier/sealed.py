@@ -38,7 +38,7 @@ KINDS = (
     "answer captures contract fragments index judgement "
     "manifest resolution schema timeline trace trial"
 ).split()
-OTHERS = "counterexample libraries raw roots summary undisclosed".split()
+OTHERS = "counterexample libraries raw review roots summary undisclosed".split()
 MANY = "captures fragments judgement raw resolution trace".split()
 TAG = re.compile(r"(public|reviewer|auditor)/([a-z]+)")
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -137,6 +137,7 @@ def check_manifest(data: bytes) -> dict[str, Any]:
         tier, kind = tag.split("/")
         kinds[kind] = kinds.get(kind, 0) + count
         need(kind not in ("raw", "undisclosed") or tier == "auditor", "R-MAN-7")
+        need(kind != "review" or tier == "reviewer", "R-MAN-7")
     need(sum(tree["tags"].values()) == tree["leaves"], "R-MAN-4")
     need(set(KINDS) <= set(kinds), "R-MAN-5")
     need(kinds.get("summary") == 1 and tree["tags"].get("public/summary") == 1, "R-MAN-6")

@@ -1,0 +1,302 @@
+"""What several runs wrote at one place, as what every further right run has to write there.
+
+1. What an application chose is bound by what it was chosen for: a stamp is later than every one
+   before, the key of a new row is that of a new row, a token is of its kind and new.
+2. What is the same in every run is pinned. One run alone shows no difference: what it wrote is so.
+3. What differs is bound by the narrowest that holds in all runs: another field of the row, a shape
+   of texts, a number that rises, a time that follows another one. Else it is left open.
+
+Whatever differs is a `Difference`, about which a person may be asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+from statediff.contract.authoring.aligning import COME, Change, Member
+from statediff.contract.authoring.inferring import Choice, instant, shape
+from statediff.contract.authoring.literals import expression, expression_path, near_to, yaml_value
+from statediff.contract.language.written import has_words, name_text, says_something, type_text
+from statediff.model.delta import Op
+from statediff.model.json_values import as_nested
+from statediff.model.paths import Steps, leaves, render
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.values import ABSENT, Map, Observed, same, show
+
+APART: Final = timedelta(seconds=2)
+"""How much a time may come earlier or later after the one that it follows."""
+
+
+class Cell(NamedTuple):
+    """What one run wrote at a place."""
+
+    member: Member
+    value: Observed
+
+    @property
+    def row(self) -> dict[str, Observed]:
+        """The whole entity after the run."""
+        member = self.member
+        if member.op is not Op.UPDATE:
+            return member.row
+        return dict(member.of.run.after.tables[member.type].row(member.key) or {})
+
+    def was(self, name: str) -> Observed:
+        """The field before the run."""
+        row = self.member.of.run.before.tables[self.member.type].row(self.member.key)
+        return ABSENT if row is None else row.get(name, ABSENT)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A place where right runs differ, and how it is bound; empty where it is left open."""
+
+    place: str
+    values: tuple[str, ...]
+    bound: tuple[str, ...]
+
+
+@dataclass
+class Saying:
+    """What is said of a changed entity, as it is gathered."""
+
+    entity: EntityType
+    change: Change
+    pins: list[tuple[str, str]] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    """Conditions on whole fields that hold a text."""
+    inner: list[str] = field(default_factory=list)
+    """Conditions on what is inside a value; undefined where another row has no such part."""
+    open: list[Difference] = field(default_factory=list)
+
+    @property
+    def of(self) -> str:
+        """How expressions call the entity."""
+        return "new" if self.change.op is Op.UPDATE else "it"
+
+    def add(self, name: str, steps: Steps, cells: Sequence[Cell]) -> None:
+        """Says of the place what the next right run writes there again."""
+        path = render(name, steps)
+        self.places.append(path)
+        spec = None if steps else self.entity.by_name.get(name)
+        if spec is not None and spec.kind is Kind.BYTES:
+            return  # no literal says it
+        first, is_same = cells[0].value, all(same(cells[0].value, c.value) for c in cells[1:])
+        chosen = self._chosen(spec, name, steps, cells, is_same=is_same)
+        is_partial = len(cells) < len(self.change.members)
+        if chosen is None and is_same:
+            nested = as_nested(first) if self._is_json(name) else first
+            if isinstance(nested, Map | tuple) and self._is_kept_inside(cells[0], nested):
+                for inner, leaf in leaves(nested):
+                    self.add(name, (*steps, *inner), [Cell(c.member, leaf) for c in cells])
+                return
+            if not is_partial:
+                self._pin(path, spec, name, steps, first, nested)
+                return
+            read, said = expression_path(self.of, name, steps), expression(first)
+            chosen = [f"{read} == {said}"] if read and said and not steps else []
+        if chosen is None:
+            chosen = self._differing(spec, name, steps, cells)
+            values = tuple(show(cell.value) for cell in cells)
+            self.open.append(Difference(path, values, tuple(chosen)))
+        if is_partial and chosen:
+            own = name_text(name)
+            chosen = [] if steps else [f"(new.{own} == it.{own} or {' and '.join(chosen)})"]
+        (self.inner if steps else self.conditions).extend(chosen)
+
+    def _pin(
+        self,
+        path: str,
+        spec: Field | None,
+        name: str,
+        steps: Steps,
+        value: Observed,
+        nested: Observed,
+    ) -> None:
+        """Says that the value is there again; what cannot be written out, as far as it can."""
+        written = yaml_value(value, self._is_json(name) and not steps)
+        read = expression_path(self.of, name, steps)
+        if written is not None:
+            self.pins.append((path, written))
+            if isinstance(value, str) and not steps and not isinstance(nested, Map | tuple):
+                self.texts.append(f"{self.of}.{name_text(name)} == {expression(value)}")
+        elif has_words(value) and read is not None:
+            is_nullable = spec is None or spec.is_nullable
+            self.conditions.append(says_something(read, is_nullable=is_nullable))
+        elif isinstance(value, float) and (near := near_to(value)) and read is not None:
+            self.conditions.append(f"within({read}, {near})")
+
+    def _is_json(self, name: str) -> bool:
+        spec = self.entity.by_name.get(name)
+        return spec is not None and spec.kind is Kind.JSON
+
+    def _is_kept_inside(self, cell: Cell, value: Observed) -> bool:
+        """Whether the application chose something inside the value."""
+        return any(
+            cell.member.of.chosen(None, _last("", steps), leaf) is not None
+            for steps, leaf in leaves(value)
+            if steps
+        )
+
+    def _chosen(
+        self, spec: Field | None, name: str, steps: Steps, cells: Sequence[Cell], *, is_same: bool
+    ) -> list[str] | None:
+        """Conditions on values that the application chose; None where the task did, or both."""
+        read = expression_path(self.of, name, steps)
+        every = {cell.member.of.chosen(spec, _last(name, steps), cell.value) for cell in cells}
+        if read is None or None in every or len({c.kind for c in every if c}) != 1:
+            return None
+        choice = next(c for c in every if c)
+        if is_same and _is_again(choice, cells):
+            return None
+        if choice.kind != "stamp" and len(every) > 1:
+            return None
+        guard = f"{read} != null and " if spec is None or spec.is_nullable else ""
+        match choice.kind:
+            case "stamp":
+                return self._stamped(read, guard, name, steps, cells)
+            case "key":
+                key = name_text(cells[0].member.of.key_of(choice.said))
+                of = "c" if spec and spec.reference else f"c.{key}"
+                return [f"any({of} == {read} for c in created.{type_text(choice.said)})"]
+            case _:
+                said = f"{guard}matches({read}, {_quoted(choice.said)})"
+                return [said, *self._is_new(spec, choice, read)]
+
+    def _is_new(self, spec: Field | None, choice: Choice, read: str) -> Iterator[str]:
+        """The condition that no entity had the token before."""
+        if choice.kind == "random" and spec is not None and not self.entity.is_keyless:
+            own = f"b.{name_text(spec.name)}"
+            others = f"{own} == null or {own} != {read}" if spec.is_nullable else f"{own} != {read}"
+            yield f"all({others} for b in before.{type_text(self.entity.name)})"
+
+    def _stamped(
+        self, read: str, guard: str, name: str, steps: Steps, cells: Sequence[Cell]
+    ) -> list[str]:
+        """A stamp is of the run, where its hours are known; else later than every one before."""
+        if steps and any(isinstance(cell.value, str) for cell in cells):
+            return [f"{read} != null"]
+        if not steps and all(_is_within(cell) for cell in cells):
+            return [f"{guard}{read} - run.start >= -{SLACK} and {read} - run.end <= {SLACK}"]
+        lower = [cell.member.of.earlier(self.entity.name, name, cell.value) for cell in cells]
+        literals = [None if steps else expression(each) for each in lower]
+        if None in literals or len({type(each) for each in lower}) > 1:
+            return [f"{read} != null"]
+        return [f"{guard}{read} > {expression(min(lower))}"]  # type: ignore[type-var]  # of one kind
+
+    def _differing(
+        self, spec: Field | None, name: str, steps: Steps, cells: Sequence[Cell]
+    ) -> list[str]:
+        """The narrowest condition that holds in every run; none where nothing does."""
+        read = expression_path(self.of, name, steps)
+        if read is None:
+            return []
+        guard = f"{read} != null and " if spec is None or spec.is_nullable else ""
+        if not steps and (other := self._alike(name, cells)) is not None:
+            return [f"{read} == {self.of}.{name_text(other)}"]
+        values = [cell.value for cell in cells]
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) == len(values):
+            pattern = shape(texts)
+            if pattern is not None:
+                return [f"{guard}matches({read}, {_quoted(pattern)})"]
+            said = says_something(read, is_nullable=bool(guard))
+            return [said] if all(map(has_words, texts)) else []
+        if steps:
+            return []
+        if all(isinstance(value, datetime) for value in values):
+            return self._following(read, guard, name, cells)
+        if all(isinstance(v, int | Decimal) and not isinstance(v, bool) for v in values):
+            return self._counted(read, guard, name, cells)
+        return []
+
+    def _alike(self, name: str, cells: Sequence[Cell]) -> str | None:
+        """A field of the row before it, which has a bound of its own, and holds the same."""
+        rows = [cell.row for cell in cells]
+        for other in takewhile(lambda f: f.name != name, self.entity.fields):
+            values = [row.get(other.name, ABSENT) for row in rows]
+            is_it = all(same(cell.value, v) for cell, v in zip(cells, values, strict=True))
+            if is_it and None not in values:
+                return other.name
+        return None
+
+    def _following(self, read: str, guard: str, name: str, cells: Sequence[Cell]) -> list[str]:
+        """So long after another time of the row."""
+        for other in (f for f in self.entity.fields if f.name != name):
+            apart = sorted(_apart(cell.value, cell.row.get(other.name)) for cell in cells)
+            if apart[-1] - apart[0] <= APART and apart[0] > timedelta.min:
+                own = f"{self.of}.{name_text(other.name)}"
+                seconds, slack = round(apart[0].total_seconds()), 2 * round(APART.total_seconds())
+                return [f"{guard}{own} != null and within({read} - {own}, {seconds}, {slack})"]
+        return []
+
+    def _counted(self, read: str, guard: str, name: str, cells: Sequence[Cell]) -> list[str]:
+        """A number that rose, or that is above every one before."""
+        own, numbers = name_text(name), [_number(cell.value) for cell in cells]
+        if self.change.op is Op.UPDATE:
+            was = [_number(cell.was(name)) for cell in cells]
+            is_risen = all(w < n for w, n in zip(was, numbers, strict=True))
+            return [f"{guard}it.{own} != null and {read} > it.{own}"] if is_risen else []
+        of = cells[0].member.of
+        known = [row.get(name) for row in of.run.rows(of.run.before, self.entity.name)]
+        most = max((_number(value) for value in known), default=_MOST)
+        if self.change.op in COME and not self.entity.is_keyless and most < min(numbers):
+            before = f"before.{type_text(self.entity.name)}"
+            return [f"{guard}all(b.{own} == null or b.{own} < {read} for b in {before})"]
+        return []
+
+
+def _apart(one: Observed, other: Observed) -> timedelta:
+    """How far apart two times of one kind are; the least that there is of anything else."""
+    if not isinstance(one, datetime) or not isinstance(other, datetime):
+        return timedelta.min
+    return timedelta.min if (one.tzinfo is None) != (other.tzinfo is None) else one - other
+
+
+def _number(value: Observed) -> Decimal:
+    """The number, for comparison; less than every other one where it is none."""
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    return Decimal(value) if is_number else Decimal("-Infinity")  # type: ignore[arg-type]  # a number
+
+
+_MOST: Final = Decimal("Infinity")
+SLACK: Final = 2
+"""Seconds by which a clock of whole seconds, or of another machine, may be apart."""
+
+
+def _is_within(cell: Cell) -> bool:
+    """Whether the value is an instant between the run's begin and end, as they were noted."""
+    noted = cell.member.of.run.timeline
+    if noted is None or not isinstance(cell.value, datetime) or cell.value.tzinfo is None:
+        return False
+    start, end = noted.agent_started_at, noted.agent_finished_at
+    slack = timedelta(seconds=SLACK)
+    return start is not None and end is not None and start - slack <= cell.value <= end + slack
+
+
+def _is_again(choice: Choice, cells: Sequence[Cell]) -> bool:
+    """Whether a further run, at another moment, shows that nothing was chosen anew."""
+    runs = {id(cell.member.of): cell.member.of for cell in cells}
+    if choice.kind == "random":
+        return len(runs) > 1
+    at, moments = instant(cells[0].value), [of.moment for of in runs.values()]
+    if choice.kind != "stamp" or at is None or None in moments:
+        return False
+    coarse = timedelta() if at.second else timedelta(minutes=1)
+    return max(moments) - min(moments) > coarse  # type: ignore[operator,type-var]  # none is None
+
+
+def _last(name: str, steps: Steps) -> str:
+    return next((step for step in reversed(steps) if isinstance(step, str)), name)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
