@@ -25,7 +25,7 @@ _TABLE: Final = re.compile(
 _TYPE: Final = re.compile(r'\[((?:"(?:[^"]|"")*"|[^"\[\]]|\[\])*)\]:')
 _COLUMN: Final = re.compile(rf" ({_NAME})")
 _QUOTED: Final = re.compile(r"B?'((?:[^']|'')*)'", re.DOTALL)
-_BARE: Final = re.compile(r"\S+")
+_BARE: Final = re.compile(r"[^\s'\"]\S*")
 _ENDS: Final = re.compile(
     r"(PREPARE TRANSACTION|COMMIT PREPARED|ROLLBACK PREPARED) '((?:[^']|'')*)'"
 )

@@ -75,7 +75,8 @@ class Server:
         while not all(map(_is_dead, (first, *map(int, children)))):
             time.sleep(0.01)
         # Where nobody takes the dead away, their numbers look as if a server ran.
-        (self._data / "postmaster.pid").unlink()
+        for lock in (self._data / "postmaster.pid", *self._home.glob(".s.PGSQL.*")):
+            lock.unlink()
 
 
 def _is_dead(pid: int) -> bool:

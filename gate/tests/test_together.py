@@ -1,0 +1,132 @@
+"""Several systems behind one gate, the tutorial page, and what the log of a server may say."""
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from statediff_gate import Decision, Gate
+from statediff_gate.decoding import UNCHANGED, Ended, Logged, Unreadable, rows_of, transactions
+
+from gate.tests.conftest import rows
+from gate.tests.servers import programs, server
+from tests.test_docs import CHECKOUT
+
+BOTH = """
+contract: gate/both
+version: 1.0.0
+owner: us
+intent: A payment and its receipt are written together, and nothing else.
+noop: true
+allow:
+  - {id: paid, create: payment, where: any(r.id == it.id for r in created.receipt)}
+  - {id: receipt, create: receipt, where: any(p.id == it.id for p in created.payment)}
+"""
+needs_server = pytest.mark.skipif(programs() is None, reason="no PostgreSQL with test_decoding")
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with server() as url:
+        yield url
+
+
+@needs_server
+def test_two_systems_commit_together_or_not_at_all(url: str, keys: Path) -> None:
+    import psycopg  # noqa: PLC0415 - of servers alone
+
+    file = keys / "receipts.sqlite"
+    with sqlite3.connect(file) as made:
+        made.execute("CREATE TABLE receipt (id INTEGER PRIMARY KEY)")
+    made.close()
+    with psycopg.connect(url, autocommit=True) as server_:
+        server_.execute("CREATE TABLE payment (id int PRIMARY KEY)")
+    pay, receive = ("pg", "INSERT INTO payment VALUES (1)", ()), (
+        "file", "INSERT INTO receipt VALUES (1)", ()
+    )  # fmt: skip
+    broken = ("file", "INSERT INTO receipt VALUES ('x')", ())
+    made_table = ("file", "CREATE TABLE more (id INTEGER)", ())
+    systems = {"pg": url, "file": str(file)}
+    with Gate(BOTH, systems, folder=keys / "records", key=keys / "gate.pem") as gate:
+        alone = [gate.execute([each]) for each in (pay, receive)]
+        failed, structure = gate.execute([pay, broken]), gate.execute([made_table])
+        assert [each.decision for each in (*alone, failed)] == [Decision.DENY] * 3
+        assert structure.decision is not Decision.ALLOW
+        assert rows(file, "SELECT * FROM receipt") == []
+        both = gate.execute([pay, receive])
+    assert both.is_committed
+    assert rows(file, "SELECT * FROM receipt") == [(1,)]
+    with psycopg.connect(url, autocommit=True) as server_:
+        assert server_.execute("SELECT id FROM payment").fetchall() == [(1,)]
+        assert server_.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
+    assert not any((keys / "records" / "decided").iterdir())
+
+
+@needs_server
+@pytest.mark.slow
+def test_every_command_of_the_tutorial_runs_on_a_real_server(tmp_path: Path) -> None:
+    page = (CHECKOUT / "docs" / "gate-postgres.md").read_text("utf-8")
+    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", page)
+    with server() as url:
+        env = {
+            **os.environ, "URL": url, "AGENT_URL": url.replace("owner@", "agent@"),
+            "PATH": f"{Path(sys.executable).parent}:{programs()}:{os.environ['PATH']}",
+        }  # fmt: skip
+        said = [
+            subprocess.run(
+                ["bash", "-ec", each], cwd=tmp_path, env=env, check=True, capture_output=True,
+                text=True,
+            ).stdout
+            for each in blocks
+        ]  # fmt: skip
+    assert len(blocks) == 5
+    lines = said[3].splitlines()
+    assert lines[0].startswith("allow True")
+    assert [line.split()[:2] for line in lines[1:]] == [["deny", "False"]] * 3
+    assert said[4].count("deny ") >= 3
+
+
+# ---------------------------------------------------------------- the log
+
+LINES = [
+    "BEGIN 7",
+    "table public.t: INSERT: id[integer]:1 v[text]:'it''s' \"odd \"\"[\"[character varying]:null",
+    'table "S 1"."T.x": UPDATE: old-key: id[integer]:1 new-tuple: id[integer]:2 b[boolean]:true',
+    "table public.t: DELETE: (no-tuple-data)",
+    "table public.t: TRUNCATE: (no-flags)",
+    "table public.t: UPDATE: id[integer]:1 v[text]:unchanged-toast-datum a[text[]]:'{\"a\",NULL}'",
+    "PREPARE TRANSACTION 'it''s', txid 7",
+    "BEGIN 8",
+    "COMMIT 8",
+    "COMMIT PREPARED 'it''s', txid 7",
+    "ROLLBACK PREPARED 'x', txid 9",
+]
+
+
+def test_lines_of_the_log_are_read_as_the_server_writes_them() -> None:
+    found = list(transactions(LINES))
+    assert [type(each) for each in found] == [Logged, Logged, Ended, Ended]
+    first: Any = found[0]
+    assert (first.xid, first.prepared) == (7, "it's")
+    insert, update, gone, all_gone, large = first.rows
+    assert insert.new == {"id": "1", "v": "it's", 'odd "[': None}
+    assert (update.schema, update.table) == ("S 1", "T.x")
+    assert (update.old, update.new) == ({"id": "1"}, {"id": "2", "b": "t"})
+    assert (gone.op, gone.old, gone.new) == ("DELETE", None, None)
+    assert all_gone.op == "TRUNCATE"
+    assert large.new == {"id": "1", "v": UNCHANGED, "a": '{"a",NULL}'}
+    assert found[2:] == [Ended("it's", is_committed=True), Ended("x", is_committed=False)]
+
+
+@pytest.mark.parametrize("line", [
+    "table public.t: MERGE: id[integer]:1", "nonsense", "table public.t: INSERT: id[integer]",
+    "table public.t: INSERT: id[integer]:'1", "message: transactional: 1",
+])  # fmt: skip
+def test_a_line_of_another_form_is_never_skipped(line: str) -> None:
+    with pytest.raises(Unreadable):
+        rows_of(line)
