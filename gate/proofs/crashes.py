@@ -26,7 +26,7 @@ from typing import Any
 import psycopg
 from statediff_gate import Gate
 
-from gate.tests.servers import Server, running
+from gate.tests.servers import Server, agent_of, running
 from statediff.errors import StatediffError
 from statediff.evidence.keys import generate
 
@@ -58,7 +58,8 @@ def work(url: str, home: Path, first: int, said: Any) -> None:
 
 def opened(url: str, home: Path) -> Gate:
     systems = {"pg": url, "file": str(home / "here.sqlite")}
-    return Gate(CONTRACT, systems, folder=home / "records", key=home / "key")
+    accounts = {"pg": url.replace("owner@", "agent@")}
+    return Gate(CONTRACT, systems, accounts=accounts, folder=home / "records", key=home / "key")
 
 
 def killed_gate(url: str, home: Path, first: int, seconds: float) -> list[int]:
@@ -191,6 +192,7 @@ def main(moments: int = 200, seed: int = 7) -> None:
         with psycopg.connect(server.url, autocommit=True) as made:
             made.execute("CREATE TABLE there (n int)")
             made.execute("ALTER TABLE there REPLICA IDENTITY FULL")
+        agent_of(server.url)
         with sqlite3.connect(home / "here.sqlite") as made_here:
             made_here.execute("CREATE TABLE here (n INTEGER)")
         made_here.close()

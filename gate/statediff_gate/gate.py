@@ -41,10 +41,11 @@ from statediff_gate.journal import Journal
 from statediff_gate.outcome import Outcome, Statement, changed
 from statediff_gate.participant import Answer, Participant, Prepared, Refused
 from statediff_gate.records import Records
+from statediff_gate.sqlite import SqliteGate
 from statediff_gate.systems import open_participants
 
 _LOOKS: Final = 3
-"""How often what others commit in between is judged again; then it is a hold."""
+"""How often what others commit in between is judged again, where they do not stop."""
 
 
 class Gate:
@@ -83,6 +84,8 @@ class Gate:
 
     def _check(self) -> None:
         """The contract fits the world, and no run that does nothing would match unasked."""
+        for system in self._systems.values():
+            system.require_account()
         before = self._before({})
         known = self._over(before)
         error = kernel.binding_error(self.contract, before) or known.null_run
@@ -192,7 +195,8 @@ class Gate:
             for each in last:
                 found = prepared[each.name]
                 schema = found.after.state.schema
-                self._journal.propose(begun.name, each.name, found.changes, schema)
+                assert isinstance(each, SqliteGate)  # noqa: S101 - the one that is not durable
+                self._journal.propose(begun.name, each.name, found.changes, schema, each)
                 each.commit()
             self._journal.decide(begun.name)
             begun.is_over = True  # from here on nothing may be taken back
@@ -214,7 +218,12 @@ class Gate:
         self.records.spend(approval)
         return True
 
-    def _settled(self, systems: Mapping[str, Participant], outcome: Outcome) -> Outcome:
+    def _settled(
+        self,
+        systems: Mapping[str, Participant],
+        prepared: Mapping[str, Prepared],
+        outcome: Outcome,
+    ) -> Outcome:
         """What others commit until just before the commit is judged too."""
         for _ in range(_LOOKS):
             again = {
@@ -222,10 +231,10 @@ class Gate:
             }
             if not again:
                 return outcome
-            decision, why = self._decide(again)
+            decision, why = self._decide({**prepared, **again})
             if decision is not Decision.ALLOW:
                 return changed(outcome, decision=decision, why=why)
-        return changed(outcome, decision=Decision.HOLD, why="others keep writing what it rests on")
+        return outcome
 
     # ------------------------------------------------------------ the judgement
 
@@ -296,7 +305,7 @@ class Gate:
             changes=found,
         )
         if decision is Decision.ALLOW:
-            outcome = self._settled(systems, outcome)
+            outcome = self._settled(systems, prepared, outcome)
         if outcome.decision is Decision.ALLOW and begun.at_most is not None:
             outcome = changed(outcome, decision=begun.at_most[0], why=begun.at_most[1])
         return outcome, prepared

@@ -73,6 +73,9 @@ class Participant(Protocol):
     counters: ClassVar[tuple[str, ...]]
     """What an aborted transaction may leave moved."""
 
+    def require_account(self) -> None:
+        """The agent's account is one that a gate can stand before. `UsageError`."""
+
     def begin_run(self) -> None:
         """What the agent did so far belongs to the world: another run of it begins."""
 

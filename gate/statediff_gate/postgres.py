@@ -62,16 +62,21 @@ SELECT c.oid::pg_catalog.int8, n.count FROM pg_catalog.pg_class c,
   LATERAL (SELECT pg_catalog.pg_stat_get_xact_tuples_inserted(c.oid)
     OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_updated(c.oid)
     OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_deleted(c.oid) AS count) n
-WHERE n.count OPERATOR(pg_catalog.>) 0 AND c.relkind IN ('r', 't', 'm')
+WHERE n.count OPERATOR(pg_catalog.>) 0
+  AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,t,m}'::pg_catalog."char"[])
 """
 """What this session's transaction wrote so far, by table. Every name is the server's own: the agent
 may have set a path to functions of its own."""
 _HAS_WRITTEN: Final = "SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL"
 _FILES: Final = """
 SELECT oid::pg_catalog.int8, relfilenode::pg_catalog.int8 FROM pg_catalog.pg_class
-WHERE relkind IN ('r', 't', 'm')
+WHERE relkind OPERATOR(pg_catalog.=) ANY ('{r,t,m}'::pg_catalog."char"[])
 """
 """Where each table lies: `TRUNCATE`, and what rewrites a table, gives it another place."""
+_MAY_ALL: Final = """
+SELECT rolsuper OR rolreplication OR rolbypassrls FROM pg_catalog.pg_roles
+WHERE rolname OPERATOR(pg_catalog.=) current_user
+"""
 _END_OF_LOG: Final = "SELECT pg_current_wal_insert_lsn()::text"
 _NEEDS: Final = (
     ("wal_level", "logical", "ALTER SYSTEM SET wal_level = logical"),
@@ -213,6 +218,14 @@ class PostgresGate:
         return self._course.world(moment)
 
     # ------------------------------------------------------------ the transaction
+
+    def require_account(self) -> None:
+        row: Any = self._agent.execute(_MAY_ALL.encode()).fetchone()
+        if row is None or row[0]:
+            raise UsageError(
+                f"{self.name}: the agent's account may do everything on the server, and what it "
+                "does past its transaction is seen by nobody; name another one as its account"
+            )
 
     def begin_run(self) -> None:
         self._course.begin_run()

@@ -40,7 +40,7 @@ def open_participants(
                 found[name] = postgres.participant(name, url, account, refine, journal)
             else:
                 file = found[name] = sqlite.participant(name, url, refine)
-                journal.settle(name, file.row)
+                journal.settle(name, file)
     except BaseException:
         for each in found.values():
             each.close()

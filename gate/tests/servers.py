@@ -85,6 +85,16 @@ def _is_dead(pid: int) -> bool:
     return True
 
 
+def agent_of(url: str) -> str:
+    """The URL with an account of the agent's, which may write to the tables that are there."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        found = admin.execute("SELECT 1 FROM pg_roles WHERE rolname = 'agent'").fetchone()
+        if found is None:
+            admin.execute("CREATE ROLE agent LOGIN")
+        admin.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO agent")
+    return url.replace("owner@", "agent@")
+
+
 @contextmanager
 def running(**settings: str) -> Iterator[Server]:
     """A server for as long as the block."""

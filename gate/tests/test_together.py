@@ -1,7 +1,9 @@
 """Several systems behind one gate, the tutorial page, and what the log of a server may say."""
 
+import multiprocessing
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -12,9 +14,13 @@ from typing import Any
 import pytest
 from statediff_gate import Decision, Gate
 from statediff_gate.decoding import UNCHANGED, Ended, Logged, Unreadable, rows_of, transactions
+from statediff_gate.journal import Journal
+from statediff_gate.postgres import PostgresGate
+from statediff_gate.sqlite import SqliteGate
 
 from gate.tests.conftest import rows
-from gate.tests.servers import programs, server
+from gate.tests.servers import agent_of, programs, server
+from statediff.errors import UsageError
 from tests.test_docs import CHECKOUT
 
 BOTH = """
@@ -26,6 +32,14 @@ noop: true
 allow:
   - {id: paid, create: payment, where: any(r.id == it.id for r in created.receipt)}
   - {id: receipt, create: receipt, where: any(p.id == it.id for p in created.payment)}
+"""
+OPEN = """
+contract: gate/open
+version: 1.0.0
+owner: us
+intent: Numbers are written to both systems, and nothing else.
+noop: true
+allow: [{id: here, create: here}, {id: there, create: there}]
 """
 needs_server = pytest.mark.skipif(programs() is None, reason="no PostgreSQL with test_decoding")
 
@@ -52,7 +66,12 @@ def test_two_systems_commit_together_or_not_at_all(url: str, keys: Path) -> None
     broken = ("file", "INSERT INTO receipt VALUES ('x')", ())
     made_table = ("file", "CREATE TABLE more (id INTEGER)", ())
     systems = {"pg": url, "file": str(file)}
-    with Gate(BOTH, systems, folder=keys / "records", key=keys / "gate.pem") as gate:
+    accounts = {"pg": agent_of(url)}
+    with pytest.raises(UsageError, match="everything on the server"):
+        Gate(BOTH, systems, folder=keys / "records", key=keys / "gate.pem")
+    with Gate(
+        BOTH, systems, accounts=accounts, folder=keys / "records", key=keys / "gate.pem"
+    ) as gate:
         alone = [gate.execute([each]) for each in (pay, receive)]
         failed, structure = gate.execute([pay, broken]), gate.execute([made_table])
         assert [each.decision for each in (*alone, failed)] == [Decision.DENY] * 3
@@ -65,6 +84,57 @@ def test_two_systems_commit_together_or_not_at_all(url: str, keys: Path) -> None
         assert server_.execute("SELECT id FROM payment").fetchall() == [(1,)]
         assert server_.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
     assert not any((keys / "records" / "decided").iterdir())
+
+
+def killed(url: str, file: Path, keys: Path, moment: str) -> None:
+    """A gate's process that dies at this moment of a commit of two systems."""
+
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    systems, accounts = {"pg": url, "file": str(file)}, {"pg": url.replace("owner@", "agent@")}
+    gate = Gate(OPEN, systems, accounts=accounts, folder=keys / "records", key=keys / "gate.pem")
+    if moment == "before the file's commit":
+        SqliteGate.commit = die  # type: ignore[method-assign]  # in a process that dies of it
+    elif moment == "after the file's commit":
+        Journal.decide = die  # type: ignore[method-assign]  # as above
+    else:
+        PostgresGate.commit = die  # type: ignore[method-assign]  # as above
+    gate.execute([("pg", "INSERT INTO there VALUES (7)", ()),
+                  ("file", "INSERT INTO here VALUES (7)", ())])  # fmt: skip
+
+
+@needs_server
+@pytest.mark.parametrize("moment", [
+    "before the file's commit", "after the file's commit", "after the decision",
+])  # fmt: skip
+def test_a_gate_that_dies_in_a_commit_of_two_systems_leaves_no_half(
+    url: str, keys: Path, moment: str
+) -> None:
+    import psycopg  # noqa: PLC0415 - of servers alone
+
+    file = keys / "here.sqlite"
+    with sqlite3.connect(file) as made:
+        made.execute("CREATE TABLE here (n INTEGER)")
+        made.execute("INSERT INTO here VALUES (7)")
+    made.close()
+    with psycopg.connect(url, autocommit=True) as server_:
+        server_.execute("DROP TABLE IF EXISTS there")
+        server_.execute("CREATE TABLE there (n int)")
+    accounts = {"pg": agent_of(url)}
+    process = multiprocessing.get_context("fork").Process(
+        target=killed, args=(url, file, keys, moment)
+    )
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    systems = {"pg": url, "file": str(file)}
+    Gate(OPEN, systems, accounts=accounts, folder=keys / "records", key=keys / "gate.pem").close()
+    with psycopg.connect(url, autocommit=True) as server_:
+        there = server_.execute("SELECT n FROM there").fetchall()
+        assert server_.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
+    assert len(there) == len(rows(file, "SELECT n FROM here")) - 1
+    assert len(there) == (moment != "before the file's commit")
 
 
 @needs_server
