@@ -62,19 +62,26 @@ class Shadowed:
 def run_on_shadow(
     contract: ContractFile,
     systems: Mapping[str, str],
+    accounts: Mapping[str, str],
     program: Sequence[str],
     refined: Refinements,
-    answer: Path | None = None,
 ) -> Shadowed:
-    """The program's run on copies of the systems. `UsageError` where it cannot be begun."""
+    """The program's run on copies of the systems. `UsageError` where it cannot be begun.
+
+    The program gets the accounts of `accounts`, and never the evaluator's.
+    """
+    for name, place in systems.items():
+        if is_server(place) and accounts.get(name, place) == place:
+            raise UsageError(f"{name}: name an account of the agent's, and not the evaluator's own")
     with ExitStack() as left:
         home = Path(left.enter_context(tempfile.TemporaryDirectory(prefix="statediff-shadow-")))
         urls = {n: left.enter_context(_copied(n, place, home)) for n, place in systems.items()}
         sources = {name: _source(name, url, refined) for name, url in urls.items()}
         store = MemoryChunks()
         first = {n: each.read(store, _now, None) for n, each in sources.items()}
-        said = answer or home / "answer"
-        _run(program, contract, urls, said)
+        said = home / "answer"
+        given = {n: _as(accounts[n], url) if is_server(url) else url for n, url in urls.items()}
+        _run(program, contract, given, said)
         last = {n: each.read(store, _now, first[n].state) for n, each in sources.items()}
         before, after = _capture("before", first), _capture("after", last)
         done = kernel.evaluate(
@@ -129,6 +136,11 @@ def _run(
         subprocess.run(program, check=False, env=environment)  # its verdict says how it went
     except OSError as error:
         raise UsageError(f"the agent cannot be started: {program[0]}: {error.strerror}") from error
+
+
+def _as(account: str, url: str) -> str:
+    """The database of the URL, with the account of another URL."""
+    return urlunsplit(urlsplit(account)._replace(path=urlsplit(url).path))
 
 
 def _capture(moment: str, parts: Mapping[str, SourceCapture]) -> Capture:

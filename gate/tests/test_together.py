@@ -18,8 +18,9 @@ from statediff_gate.journal import Journal
 from statediff_gate.postgres import PostgresGate
 from statediff_gate.sqlite import SqliteGate
 
-from gate.tests.conftest import rows
+from gate.tests.conftest import CONTRACT, MADE, rows
 from gate.tests.servers import agent_of, programs, server
+from statediff.cli.main import run
 from statediff.errors import UsageError
 from tests.test_docs import CHECKOUT
 
@@ -135,6 +136,44 @@ def test_a_gate_that_dies_in_a_commit_of_two_systems_leaves_no_half(
         assert server_.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
     assert len(there) == len(rows(file, "SELECT n FROM here")) - 1
     assert len(there) == (moment != "before the file's commit")
+
+
+ON_COPY = """
+import os, sys, psycopg
+assert "owner" not in os.environ["STATEDIFF_PG_URL"]
+with psycopg.connect(os.environ["STATEDIFF_PG_URL"]) as db:
+    for statement in sys.argv[1:]:
+        db.execute(statement)
+"""
+
+
+@needs_server
+def test_a_run_on_a_copy_of_a_server_is_done_to_it_where_it_is_a_match(
+    url: str, keys: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import psycopg  # noqa: PLC0415 - of servers alone
+
+    with psycopg.connect(url, autocommit=True) as made:
+        for each in MADE:
+            made.execute(each)
+    (keys / "agent.py").write_text(ON_COPY)
+    (keys / "contract.yaml").write_text(CONTRACT)
+    monkeypatch.chdir(keys)
+    given = ("--state", f"pg={url}", "--account", f"pg={agent_of(url)}", "--key", "gate.pem")
+    agent = ("--", sys.executable, "agent.py")
+    right = "UPDATE orders SET status = 'refunded', note = 'it''s' WHERE id = 7"
+    codes = [run(["gate", "contract.yaml", *given[:2], *given[4:], *agent, right])]
+    codes += [
+        run(["gate", "contract.yaml", *given, *agent, each])
+        for each in ("DELETE FROM customer", "UPDATE orders SET cents = 1 WHERE id = 7", right)
+    ]
+    assert codes == [2, 1, 1, 0], capsys.readouterr()
+    with psycopg.connect(url) as reading:
+        found = reading.execute("SELECT status, cents, note FROM orders WHERE id = 7").fetchall()
+        assert found == [("refunded", 70, "it's")]
+        assert reading.execute("SELECT count(*) FROM customer").fetchall() == [(3,)]
+        left = "SELECT count(*) FROM pg_database WHERE datname LIKE 'statediff%'"
+        assert reading.execute(left).fetchall() == [(0,)]
 
 
 @needs_server
