@@ -1,4 +1,4 @@
-"""What the agent did since a gate was opened, apart from what others did in the same system.
+"""The agent's own part of a run, apart from the work of others in the same system.
 
 `base` is the world without the agent: as it was found, moved on by what others committed. The
 agent's own part is kept by key, from the row that it first found to the row that it last left; both
@@ -38,7 +38,7 @@ def key_of(entity: EntityType, row: Row) -> Key:
 
 
 def alike(one: Row | None, other: Row | None) -> bool:
-    """Whether two rows are the same, value by value; a missing one is like none but another."""
+    """True where two rows are the same, value by value, or both are missing."""
     if one is None or other is None:
         return one is other
     return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
@@ -53,7 +53,7 @@ class Course:
         self.own: Own = {}
         self.conflict: str | None = None
         self.is_restructured = False
-        """Whether the agent changed the structure: then only whole readings tell its part."""
+        """The agent changed the structure: only a whole reading shows its part then."""
         self._after: State | None = None
         self._captures: dict[str, tuple[State, SourceCapture]] = {}
 
@@ -63,7 +63,7 @@ class Course:
         return self.base.tables[entity.name].row(key) if known is None else known[1]
 
     def others(self, changes: Changes) -> None:
-        """What somebody else committed is part of the world."""
+        """Add a commit of somebody else's to the world."""
         tables: dict[str, Table] = {}
         for name, edits in changes.items():
             table = self.base.tables[name]
@@ -87,13 +87,13 @@ class Course:
         return State(self.base.schema, {**self.base.tables, **tables}), own
 
     def accept(self, state: State, own: Own, is_restructured: bool) -> None:
-        """What was prepared has been committed; it may have changed the structure."""
+        """Take what was prepared as committed."""
         self.own = own
         self.is_restructured |= is_restructured
         self._after = state
 
     def begin_run(self) -> None:
-        """What the agent did so far belongs to the world; its part begins anew.
+        """Begin the agent's part anew: its work so far belongs to the world.
 
         A conflict stays: what others did to the agent's rows is in neither.
         """
@@ -138,7 +138,7 @@ class Course:
 
 
 _COUNTING = ("db.sequence", "db.storage")
-"""What an engine counts by itself, and how much room a file takes."""
+"""Types of what an engine counts by itself, and of the room that a file takes."""
 
 
 def structural(changes: Changes) -> list[str]:

@@ -147,7 +147,7 @@ class Gate:
                 system.begin_run()
 
     def query(self, statement: str, source: str | None = None) -> Answer:
-        """What a statement gives, in a transaction that is rolled back. Raises `Refused`."""
+        """The answer to a statement, in a transaction that is rolled back. Raises `Refused`."""
         system = self._systems[self._named(source)]
         with self._turn:
             system.begin()
@@ -212,7 +212,7 @@ class Gate:
         self._journal.forget(begun.name)
 
     def _is_approved(self, approval: Approval, outcome: Outcome) -> bool:
-        """Whether the approval opens this, and is spent by it. Raises `Refused`."""
+        """Spend the approval where it opens this transaction. Raises `Refused`."""
         if outcome.decision is not Decision.HOLD or approval.digest != outcome.digest:
             return False
         self.records.spend(approval)
@@ -224,7 +224,7 @@ class Gate:
         prepared: Mapping[str, Prepared],
         outcome: Outcome,
     ) -> Outcome:
-        """What others commit until just before the commit is judged too."""
+        """Judge again with what others committed until just before the commit."""
         for _ in range(_LOOKS):
             again = {
                 name: found for name, s in systems.items() if (found := s.look_again()) is not None
@@ -292,7 +292,7 @@ class Gate:
         return changed(outcome, record=name)
 
     def _judged(self, begun: Transaction) -> tuple[Outcome, Mapping[str, Prepared]]:
-        """What becomes of the transaction, all of whose systems have prepared. Raises `Refused`."""
+        """Prepare every system, and decide. Raises `Refused`."""
         systems = begun.systems
         prepared = {name: each.prepare(begun.name) for name, each in systems.items()}
         decision, why = self._decide(prepared)
@@ -316,7 +316,7 @@ class Gate:
         return self.execute(hold.statements, approval=approval, at_most=held)
 
     def product(self, source: str) -> tuple[str, str]:
-        """What a system is, for people and for `classify`."""
+        """The product behind a source: its name for people, and its dialect."""
         is_durable = self._systems[source].is_durable
         return ("PostgreSQL", "postgres") if is_durable else ("SQLite", "sqlite")
 
@@ -338,7 +338,7 @@ class Transaction:
     def run(
         self, statement: str, values: Sequence[Scalar] = (), source: str | None = None
     ) -> Answer:
-        """What the statement gives. Raises `Refused`: then nothing of the transaction can hold."""
+        """Run a statement. Raises `Refused`: then nothing of the transaction can hold."""
         name = self._gate._named(source)  # noqa: SLF001 - of this module
         self.statements.append((name, statement, tuple(values)))
         if self._refused is not None:

@@ -1,4 +1,4 @@
-"""Which prepared transactions were decided: what a gate that starts again has to know.
+"""The journal of decided transactions, which a gate that starts again has to know.
 
 A prepared transaction survives its gate. Its name says which gate made it: a number under which
 that gate holds an advisory lock of the server as long as it lives. Another that gets the lock knows
@@ -40,7 +40,7 @@ _THERE, _NOT_THERE = "after", "before"
 
 
 class Look(Protocol):
-    """What is there now."""
+    """The present content of a system."""
 
     def row(self, name: str, key: Key) -> Row | None:
         """The row, of a type with a key."""
@@ -64,7 +64,7 @@ class Journal:
     def propose(
         self, transaction: str, source: str, changes: Changes, schema: Schema, look: Look
     ) -> None:
-        """What the commit of this system will write, which decides over the others. Durable."""
+        """Note what the commit of this system will write: it decides over the others. Durable."""
         rows: list[Any] = []
         for name, edits in changes.items():
             entity = schema.by_name[name]
@@ -89,7 +89,7 @@ class Journal:
         self._release(transaction)
 
     def is_decided(self, transaction: str) -> bool:
-        """Whether it is to be committed."""
+        """True where the transaction is to be committed."""
         return self._path(transaction).exists()
 
     def forget(self, transaction: str) -> None:
@@ -99,7 +99,7 @@ class Journal:
             self._path(transaction).unlink()
 
     def settle(self, source: str, look: Look) -> None:
-        """What gates that are gone had proposed is decided, or never will be. `StorageError`."""
+        """Decide what gates that are gone had proposed. `StorageError` where nobody can know."""
         for path in sorted(self._folder.glob(f"*{_PENDING}")):
             descriptor = os.open(path, os.O_RDONLY)
             try:
@@ -149,7 +149,7 @@ class Journal:
 
 
 def _counts(name: str, edits: Edits, look: Look) -> Iterator[list[Any]]:
-    """Of each content how many rows there are before and after."""
+    """Each content with its number of rows before and after."""
     moved = Counter(row_digest(row) for row in edits.come)
     moved.subtract(row_digest(row) for row in edits.gone)
     for digest, change in moved.items():

@@ -54,7 +54,7 @@ class Shadowed:
     bundle: Bundle
     verdict: Verdict
     statements: tuple[Statement, ...]
-    """What it did, on the systems."""
+    """The statements that do to the systems what it did to the copies."""
     refused: str | None
     """Why that cannot be done to the systems row by row."""
 
@@ -101,7 +101,7 @@ def run_on_shadow(
 
 
 def pass_on(gate: Gate, shadowed: Shadowed) -> Outcome:
-    """What the run did is done to the systems where it is a MATCH; else it is held."""
+    """Do to the systems what the run did, where it is a MATCH; else hold it."""
     if shadowed.verdict is Verdict.MATCH and shadowed.refused is None:
         return gate.execute(shadowed.statements)
     why = shadowed.refused or f"{shadowed.verdict.value}: {trial_line(shadowed.bundle)}"

@@ -53,7 +53,7 @@ _REFUSED: Final = (
     apsw.SQLITE_CREATE_TEMP_TABLE, apsw.SQLITE_CREATE_TEMP_VIEW, apsw.SQLITE_CREATE_TEMP_TRIGGER,
     apsw.SQLITE_CREATE_TEMP_INDEX,
 )  # fmt: skip
-"""What ends a transaction half, or stays with the connection when it is over."""
+"""Actions that end a transaction half, or that outlive it in the connection."""
 
 
 class SqliteGate:
@@ -261,7 +261,7 @@ class SqliteGate:
     # ------------------------------------------------------------ the world
 
     def _follow(self) -> None:
-        """What others committed since, before this transaction began."""
+        """Take over what others committed before this transaction began."""
         course = self._course
         state = self._read(course.base)
         if course.own and course.is_restructured:
@@ -312,7 +312,7 @@ class _PlainTable:
         self._query, self._names, self._places, self._keys = query, names, places, keys
 
     def key(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """What tells the rows of a table without row ids."""
+        """The key of a row of a table without row ids."""
         return tuple(row[at] for at in self._keys)
 
     def row(self, stored: Sequence[Any]) -> Any:

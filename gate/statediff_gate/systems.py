@@ -1,4 +1,4 @@
-"""Which systems a gate can stand before, by their paths and URLs."""
+"""The systems that a gate can stand before, by their paths and URLs."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def open_participants(
 
 
 def is_server(place: str | Path) -> bool:
-    """Whether it is the URL of a server that prepares durably."""
+    """True for the URL of a server that prepares durably."""
     return str(place).startswith(_SERVERS)

@@ -138,6 +138,41 @@ def test_a_gate_that_dies_in_a_commit_of_two_systems_leaves_no_half(
     assert len(there) == (moment != "before the file's commit")
 
 
+@needs_server
+def test_operators_of_the_agents_own_hide_nothing(url: str, keys: Path) -> None:
+    import psycopg  # noqa: PLC0415 - of servers alone
+
+    with psycopg.connect(url, autocommit=True) as made:
+        made.execute("DROP TABLE IF EXISTS customer, orders, log")
+        for each in MADE:
+            made.execute(each)
+        account = agent_of(url)
+        made.execute("CREATE SCHEMA evil AUTHORIZATION agent")
+        for kind, name in (('"char"', "="), ("int8", ">"), ("int8", "<>"), ("name", "=")):
+            function = f"evil.never_{kind.strip(chr(34))}"
+            made.execute(
+                f"CREATE OR REPLACE FUNCTION {function}({kind}, {kind}) RETURNS boolean"
+                " LANGUAGE sql AS 'SELECT false'"
+            )
+            made.execute(
+                f"CREATE OPERATOR evil.{name} (FUNCTION = {function}, LEFTARG = {kind},"
+                f" RIGHTARG = {kind})"
+            )
+    with Gate(
+        CONTRACT, {"db": url}, accounts={"db": account}, folder=keys / "records",
+        key=keys / "gate.pem",
+    ) as gate:  # fmt: skip
+        path = "SET search_path TO evil, pg_catalog, public"
+        assert gate.execute([path]).is_committed
+        for statements in (
+            ["CREATE TABLE evil.more (id int)"], [path, "CREATE TABLE evil.more (id int)"],
+            [path, "TRUNCATE public.customer"], [path, "DELETE FROM public.customer"],
+            ["CREATE FUNCTION evil.f() RETURNS int LANGUAGE sql AS 'SELECT 1'"],
+        ):  # fmt: skip
+            assert gate.execute(statements).decision is Decision.DENY, statements
+        assert gate.execute([path, "UPDATE orders SET note = 'x' WHERE id = 7"]).is_committed
+
+
 ON_COPY = """
 import os, sys, psycopg
 assert "owner" not in os.environ["STATEDIFF_PG_URL"]
