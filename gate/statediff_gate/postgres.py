@@ -64,10 +64,10 @@ SELECT c.oid::pg_catalog.int8, n.count FROM pg_catalog.pg_class c,
     OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_deleted(c.oid) AS count) n
 WHERE n.count OPERATOR(pg_catalog.>) 0
   AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,t,m}'::pg_catalog."char"[])
+UNION ALL SELECT 0, 1 WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
 """
-"""Rows that this session's transaction wrote so far, by table. Every name and operator is the
-server's own: the agent may have set a path to others."""
-_HAS_WRITTEN: Final = "SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL"
+"""Rows that this session's transaction wrote so far, by table; by the table 0 that it has a number.
+Every name and operator is the server's own: the agent may have set a path to others."""
 _FILES: Final = """
 SELECT oid::pg_catalog.int8, relfilenode::pg_catalog.int8 FROM pg_catalog.pg_class
 WHERE relkind OPERATOR(pg_catalog.=) ANY ('{r,t,m}'::pg_catalog."char"[])
@@ -338,11 +338,11 @@ class PostgresGate:
 
     def _written(self) -> frozenset[int]:
         """The tables that this transaction wrote, by the server's own counts of it."""
-        with self._agent.pipeline():
-            counts = self._agent.execute(_COUNTS.encode(), prepare=True)
-            writes = self._agent.execute(_HAS_WRITTEN.encode(), prepare=True)
-        self._has_written = bool((writes.fetchone() or (True,))[0])
-        return frozenset(int(oid) for oid, n in counts.fetchall() if n != self._counts.get(oid, 0))
+        counts: dict[int, int] = dict(
+            self._agent.execute(_COUNTS.encode(), prepare=True).fetchall()
+        )
+        self._has_written = counts.pop(0, 0) > 0
+        return frozenset(oid for oid, n in counts.items() if n != self._counts.get(oid, 0))
 
     def _read_catalogue(self) -> tuple[Catalogue, dict[int, int]]:
         """The catalogue as the agent's account sees it, and the place of each table."""

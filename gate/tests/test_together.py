@@ -138,14 +138,17 @@ def test_a_gate_that_dies_in_a_commit_of_two_systems_leaves_no_half(
     assert len(there) == (moment != "before the file's commit")
 
 
+def make_shop(server_: Any) -> None:
+    for each in ("DROP TABLE IF EXISTS customer, orders, log", *MADE):
+        server_.execute(each)
+
+
 @needs_server
 def test_operators_of_the_agents_own_hide_nothing(url: str, keys: Path) -> None:
     import psycopg  # noqa: PLC0415 - of servers alone
 
     with psycopg.connect(url, autocommit=True) as made:
-        made.execute("DROP TABLE IF EXISTS customer, orders, log")
-        for each in MADE:
-            made.execute(each)
+        make_shop(made)
         account = agent_of(url)
         made.execute("CREATE SCHEMA evil AUTHORIZATION agent")
         for kind, name in (('"char"', "="), ("int8", ">"), ("int8", "<>"), ("name", "=")):
@@ -189,8 +192,7 @@ def test_a_run_on_a_copy_of_a_server_is_done_to_it_where_it_is_a_match(
     import psycopg  # noqa: PLC0415 - of servers alone
 
     with psycopg.connect(url, autocommit=True) as made:
-        for each in MADE:
-            made.execute(each)
+        make_shop(made)
     (keys / "agent.py").write_text(ON_COPY)
     (keys / "contract.yaml").write_text(CONTRACT)
     monkeypatch.chdir(keys)
