@@ -14,6 +14,7 @@ from typing import Final
 from statediff.errors import UsageError
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "agents": ("mcp", "mcp-proxy"),
     "chat": ("synapse",),
     "cloud": ("aws",),
     "erp": ("tryton",),
@@ -27,7 +28,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "postgres": ("postgres", "postgresql"),
     "trackers": ("roundup", "roundup-api", "redmine", "redmine-api"),
 }
-"""Extra → the kinds and schemes that it brings, or its group of commands."""
+"""Extra → the kinds and schemes, or the commands, that it brings."""
 PACKS: Final[Mapping[str, str]] = {
     "chat": "chat",
     "cloud": "cloud",

@@ -68,7 +68,7 @@ def write_run(
     else the run rests on, are JSON without floats. Raises `StorageError` if the folder already
     holds a run.
     """
-    make_folder(folder)
+    make_folder(folder, mode=0o700)  # traces, answers and states are nobody else's to read
     save_document(
         folder / "run.json",
         {
@@ -391,10 +391,10 @@ class TrialFiles:
         in_any_case(step, give_up)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, mode: int = 0o777) -> None:
     """A folder that was not there; `StorageError` where it was, or cannot be made."""
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, mode=mode)
     except FileExistsError as error:
         raise StorageError(
             f"{folder} exists already; nothing in it is overwritten. Choose another name"

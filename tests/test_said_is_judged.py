@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from statediff_hosts.protocols.chat import Endpoint
+from statediff_hosts.protocols.loop import LoopAgent
+from statediff_hosts.protocols.mcp_agent import McpAgent
+from statediff_hosts.protocols.native import NativeAgent
+from tests.agents.test_native import Setting
 
-from statediff.agents.chat import Endpoint
 from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
-from statediff.agents.loop import LoopAgent
-from statediff.agents.mcp_agent import McpAgent
-from statediff.agents.native import NativeAgent
 from statediff.agents.recorder import Recorder, log_value
 from statediff.agents.tracefile import read_trace_file
 from statediff.agents.trial import Agent, Budget, Prices, Trial
@@ -38,7 +39,6 @@ from statediff.model.verdict import Verdict
 from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.chat_server import Step, speaking
-from tests.agents.test_native import Setting
 from tests.judging import item, run
 
 SAID = (

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hosts.tests.protocols.two_ways.by_mcp import Tooled
+from hosts.tests.protocols.two_ways.steps import TASKS, text
 from statediff.contract.file import load_contract, parse_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.kernel import evaluate, replay
@@ -17,8 +19,6 @@ from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folders
 from tests.agents.by_tools import Toolsmith
-from tests.agents.two_ways.by_mcp import Tooled
-from tests.agents.two_ways.steps import TASKS, text
 from tests.tasks import packs_of_the_core, sandboxes, try_agent
 
 TRANSIENT = [

@@ -93,14 +93,16 @@ def _gate(
 
 
 def _serve(opened: Gate) -> None:
-    from statediff.agents.mcp_server import mcp_server, serve_stdio
     from statediff.agents.recorder import Recorder
     from statediff.agents.tools import ToolTable
     from statediff.extras import require_extra
     from statediff.workspace.trials import clock
     from statediff_gate.serving import gated_tools
 
-    require_extra("agents", "mcp", "statediff gate --mcp")
+    for package in ("statediff_hosts", "mcp"):
+        require_extra("agents", package, "statediff gate --mcp")
+    from statediff_hosts.protocols.mcp_server import mcp_server, serve_stdio
+
     with Recorder(None, clock) as recorder:
         table = ToolTable(gated_tools(opened), recorder)
         try:

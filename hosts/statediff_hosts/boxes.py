@@ -26,12 +26,12 @@ from typing import Final, Protocol
 
 from anyio import to_thread
 
-from statediff.agents.loop import reply_text
 from statediff.contract.file import ContractFile
 from statediff.errors import AdapterError, InputError, UsageError
 from statediff.scores import Score
 from statediff.scoring import NOT_GIVEN, Judge, Judged, contract_of
 from statediff.workspace.inputs import StateFile
+from statediff_hosts.protocols.loop import reply_text
 
 MAX_BYTES: Final = 1024 * 1024 * 1024
 """How much of one state is copied."""

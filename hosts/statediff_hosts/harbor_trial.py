@@ -108,7 +108,7 @@ def hold(folder: Path, case: str | None) -> int:
 def _offer(opened: OpenTrial) -> None:
     """The tools are served where the environment has what that takes."""
     try:
-        from statediff.agents.mcp_server import mcp_server, serving_http  # noqa: PLC0415 - extra
+        from statediff_hosts.protocols.mcp_server import mcp_server, serving_http  # noqa: PLC0415 - extra
     except ModuleNotFoundError:
         return
     opened.held.tools.recorder.miss(PAST_THE_TOOLS)

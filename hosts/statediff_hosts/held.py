@@ -10,7 +10,6 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from statediff.agents.loop import as_reply
 from statediff.errors import UsageError
 from statediff.model.values import ABSENT
 from statediff.packs import sandbox_of
@@ -18,6 +17,7 @@ from statediff.scores import Score, score_of
 from statediff.scoring import Judged, load_contract
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.trials import HeldTrial, lend, open_sandbox
+from statediff_hosts.protocols.loop import as_reply
 
 
 class OpenTrial:

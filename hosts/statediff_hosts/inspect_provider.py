@@ -36,12 +36,12 @@ from typing_extensions import override
 from statediff import api
 from statediff.agents.command import CommandAgent
 from statediff.agents.commandline import resolved
-from statediff.agents.loop import SYSTEM
 from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError, UsageError
 from statediff.workspace.contracts import tasks_of
 from statediff.workspace.trials import clock
 from statediff_hosts.held import OpenTrial
+from statediff_hosts.protocols.loop import SYSTEM
 
 VERDICTS: Final = ("match", "diverge", "inconclusive")
 SECONDS: Final = 600

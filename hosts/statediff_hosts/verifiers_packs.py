@@ -29,13 +29,13 @@ from verifiers.v1.mcp import Toolset, ToolsetConfig
 from verifiers.v1.utils.loaders import harness_class
 
 from statediff.agents.handover import PAST_THE_TOOLS
-from statediff.agents.loop import SYSTEM
-from statediff.agents.mcp_server import mcp_server, serving_http
 from statediff.errors import UsageError
 from statediff.integrations.verdicts import decided
 from statediff.scores import Score
 from statediff.workspace.contracts import tasks_of
 from statediff_hosts.held import OpenTrial
+from statediff_hosts.protocols.loop import SYSTEM
+from statediff_hosts.protocols.mcp_server import mcp_server, serving_http
 
 _OPEN: Final[dict[str, OpenTrial]] = {}
 _SCORES: Final[dict[str, Score]] = {}

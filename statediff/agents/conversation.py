@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from statediff.agents.own_secrets import OwnSecrets
 from statediff.agents.trial import AgentRun
@@ -32,30 +31,17 @@ from statediff.contract.clauses.conduct import ReplyRule
 from statediff.contract.clauses.conduct import Turn as WrittenTurn
 from statediff.contract.file import ContractFile
 from statediff.contract.parts import PLACEHOLDER
-from statediff.errors import AdapterError
 from statediff.kernel import TrialFacts, gates_now
 from statediff.model.readings import Capture, History, ReadingKind, Timeline, Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.model.trace import NO_REPLY, NoAnswer, Trace, Turn
-from statediff.model.values import Value, printable, show
+from statediff.model.values import Value, show
 from statediff.model.verdict import Truth
 from statediff.systems.base.protocol import Sandbox
 
-if TYPE_CHECKING:
-    from statediff.agents.chat import Endpoint
-
 SETTLE_SECONDS: Final = 2.0
-MAX_MESSAGE: Final = 20_000
-"""Characters of a message of the user, and of what a simulated one is shown of a reply."""
 MOST_SIMULATED: Final = 5
 """Messages of a simulated user in one turn of the contract."""
-DONE: Final = "DONE"
-PLAYED: Final = (
-    "You play a user who talks with an assistant. In this part of the conversation the user wants "
-    "this and nothing else:\n\n{aim}\n\nAnswer the assistant's questions from that alone. Make "
-    "nothing up, and do no work of the assistant's. Write the user's next message and nothing "
-    "else. Where the assistant asks for nothing, write the single word DONE."
-)
 BETWEEN: Final = "no feed tells of it; its state was read after each turn only"
 
 
@@ -68,34 +54,6 @@ class Simulated(Protocol):
         `said` has each message of the user and the reply to it, from the first turn on. None: the
         user has nothing more to say in this turn. `AdapterError` where nobody can say.
         """
-
-
-@dataclass(frozen=True)
-class ModelUser:
-    """A model that plays the user: it answers what the agent asks, and knows of no gate."""
-
-    endpoint: Endpoint
-    seconds: float = 120.0
-
-    def answer(self, aim: str, said: Sequence[tuple[str, Value | NoAnswer]]) -> str | None:
-        """The model's next message; None where it says that there is none."""
-        from statediff.agents.chat import RequestRefused  # noqa: PLC0415 - few trials have one
-
-        messages = [{"role": "system", "content": PLAYED.format(aim=aim)}]
-        for message, reply in said:
-            heard = reply if isinstance(reply, str) else _text(reply)
-            messages.append({"role": "assistant", "content": message})
-            messages.append({"role": "user", "content": heard[:MAX_MESSAGE]})
-        try:
-            found = self.endpoint.ask(messages, (), time.monotonic() + self.seconds).text.strip()
-        except RequestRefused as refused:
-            raise AdapterError(f"the simulated user's server refuses it: {refused}") from refused
-        is_over = not found or found.strip(".!\"' ").upper() == DONE
-        return None if is_over else printable(found[:MAX_MESSAGE])
-
-
-def _text(reply: Value | NoAnswer) -> str:
-    return "(nothing)" if isinstance(reply, NoAnswer) else show(reply, limit=MAX_MESSAGE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,8 +84,6 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("run", "suites.running", "run"),
     ("retry", "suites.retrying", "retry"),
     ("record", "contracts.drafting", "record"),
-    ("mcp", "systems.serving", "mcp"),
-    ("mcp-proxy", "systems.serving", "mcp_proxy"),
     ("watch", "states", "watch"),
     ("judge", "judging", "judge"),
     ("capture", "states", "capture"),
@@ -201,7 +199,7 @@ class _Sections(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except ParserError as error:
-            if args[0] in (*EXTRAS["lab"], *EXTRAS["gate"]):  # distributions that bring commands
+            if any(args[0] in EXTRAS[extra] for extra in ("agents", "gate", "lab")):
                 told = str(error.message).rstrip(".")  # type: ignore[attr-defined]  # it has one
                 error.message = told + brought(args[0])  # type: ignore[attr-defined]  # as above
             raise

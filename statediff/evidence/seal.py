@@ -197,18 +197,22 @@ def opened(verified: v.Verified) -> Bundle:
     return bundle
 
 
-def save(sealed: Sealed, path: Path) -> None:
-    """The copy at `path`: a zip where it ends in `.zip`, else a new folder; nothing overwritten."""
+def save(sealed: Sealed, path: Path, *, is_private: bool = False) -> None:
+    """The copy at `path`: a zip where it ends in `.zip`, else a new folder; nothing overwritten.
+
+    A private one, such as an auditor's, nobody else on this machine can read.
+    """
     try:
         if path.suffix == ".zip":
-            write_atomically(path, sealed.archive(), exclusive=True, durable=True)
+            mode = 0o600 if is_private else None
+            write_atomically(path, sealed.archive(), exclusive=True, durable=True, mode=mode)
             return
         if os.path.lexists(path):
             raise FileExistsError(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{os.urandom(8).hex()}.part")
         try:
-            part.mkdir()
+            part.mkdir(mode=0o700 if is_private else 0o777)
             for name, data in sealed.files.items():
                 (part / name).write_bytes(data)
             sync_below(part)

@@ -5,7 +5,6 @@ Exactly one way in is named. An option that only another way understands is refu
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -16,10 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statediff.agents.commandline import CommandLine, named_apart
 from statediff.errors import UsageError
-from statediff.extras import require_extra
 
 if TYPE_CHECKING:
-    from statediff.agents.chat import Endpoint
     from statediff.agents.command import CommandAgent
     from statediff.agents.conversation import Simulated
     from statediff.agents.trial import Agent, Budget
@@ -108,10 +105,10 @@ class AgentOptions:
             raise UsageError("--user-url and --user-model go together")
         if self.max_cost is not None:
             raise UsageError("--max-cost counts the agent's tokens, and not those of --user-model")
-        endpoint = endpoint_of(self.user_url, self.user_model, self.user_key_env)
-        from statediff.agents.conversation import ModelUser
-
-        return ModelUser(endpoint)
+        made: Simulated = _plugged("user", "--user-url")(
+            self.user_url, self.user_model, self.user_key_env
+        )
+        return made
 
     def agent(self, contract: Path) -> Agent:
         """The agent for the contract; `UsageError` if the options name none, two, or no such."""
@@ -154,10 +151,8 @@ class AgentOptions:
         own = self._own(contract)
         if not self.record_http:
             return own
-        require_extra("http", "h11", "--record-http")
-        from statediff.agents.native import NativeAgent
-
-        return NativeAgent(own)
+        made: Agent = _plugged("http", "--record-http", "http")(own)
+        return made
 
     def _own(self, contract: Path) -> Agent:
         """A program, one in an image, a function, or one that the contract's folder has."""
@@ -193,7 +188,10 @@ class AgentOptions:
             raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
         try:
             words = tuple(shlex.split(self.command or ""))
-            return _image_agent()(image, words, limit, self.title or "")
+            made: Agent = _plugged("image", "--agent-image", "docker")(
+                image, words, limit, self.title or ""
+            )
+            return made
         except ValueError as error:
             raise UsageError(
                 f"the agent command {self.command!r} cannot be split: {error}"
@@ -202,32 +200,26 @@ class AgentOptions:
     def _mcp(self) -> Agent:
         from statediff.agents.command import CommandAgent
 
-        require_extra("agents", "mcp", "--agent-mcp")
-        from statediff.agents.mcp_agent import McpAgent
-
+        mcp = _plugged("mcp", "--agent-mcp")
         limit = self.timeout_seconds or SECONDS
         program = CommandAgent.parse(self.mcp or "", limit, self.title or "")
-        program = self._apart(program)
-        if self.mcp_config is not None:
-            from statediff.agents.mcp_proxy import servers_by_name
-
-            servers_by_name(
-                self.mcp_config
-            )  # what is wrong with it is said before a sandbox starts
-        return McpAgent(program, self.mcp_config, is_isolation_chosen=True)
+        made: Agent = mcp(self._apart(program), self.mcp_config)
+        return made
 
     def _model(self) -> Agent:
         if self.base_url is None or self.model is None:
             raise UsageError("--base-url and --model go together")
-        endpoint = endpoint_of(self.base_url, self.model, self.key_env, streams=self.stream)
-        from statediff.agents.loop import LoopAgent
-
-        return LoopAgent(
-            endpoint,
-            budget_of(self.price_in, self.price_out, self.max_cost),
-            self.max_turns or 50,
-            self.timeout_seconds or SECONDS,
+        budget = budget_of(self.price_in, self.price_out, self.max_cost)
+        made: Agent = _plugged("model", "--base-url")(
+            self.base_url,
+            self.model,
+            self.key_env,
+            streams=self.stream,
+            budget=budget,
+            max_turns=self.max_turns or 50,
+            timeout_seconds=self.timeout_seconds or SECONDS,
         )
+        return made
 
 
 def packed_agent(folder: Path, named: str, timeout_seconds: float = SECONDS) -> CommandAgent:
@@ -270,23 +262,6 @@ def each_agent(
     return found or [options]
 
 
-def endpoint_of(
-    base_url: str, model: str, key_env: str | None, *, streams: bool = False
-) -> Endpoint:
-    """The model at the address, with the key that the environment holds; else `UsageError`."""
-    if not base_url.startswith(("http://", "https://")):
-        raise UsageError(f"--base-url {base_url!r}: expected http:// or https://")
-    require_extra("agents", "openai", "--base-url")
-    from statediff.agents.chat import Endpoint
-
-    variable = key_env or "OPENAI_API_KEY"
-    key = os.environ.get(variable, "")
-    if not key and key_env is not None:
-        raise UsageError(f"--key-env {variable}: the environment has no such variable")
-    # Servers of one's own want no key; the library wants some text.
-    return Endpoint(base_url, model, key or "none", streams=streams)
-
-
 def budget_of(
     price_in: str | None, price_out: str | None, max_cost: str | None, left_undone: str = ""
 ) -> Budget:
@@ -298,19 +273,19 @@ def budget_of(
     return Budget(prices, most, left_undone) if left_undone else Budget(prices, most)
 
 
-def _image_agent() -> Callable[[str, tuple[str, ...], float, str], Agent]:
-    """What runs an agent that is an image; `UsageError` says what brings it."""
+def _plugged(name: str, option: str, extra: str = "agents") -> Callable[..., Any]:
+    """What makes such agents; `UsageError` says what brings it."""
     from statediff.entrypoints import plug_ins
 
-    get = "get it with `pip install statediff[docker]`"
-    found = plug_ins("statediff.agents").get("image")
+    get = f"get it with `pip install statediff[{extra}]`"
+    found = plug_ins("statediff.agents").get(name)
     if found is None:
-        raise UsageError(f"--agent-image needs containers; {get}")
+        raise UsageError(f"{option} is not installed; {get}")
     try:
-        made: Callable[[str, tuple[str, ...], float, str], Agent] = found.load()  # type: ignore[assignment]  # as the group says
+        made: Callable[..., Any] = found.load()  # type: ignore[assignment]  # as the group says
     except UsageError as error:
         if isinstance(lacking := error.__cause__, ModuleNotFoundError):
-            raise UsageError(f"--agent-image needs {lacking.name}; {get}") from error
+            raise UsageError(f"{option} needs {lacking.name}; {get}") from error
         raise
     return made
 

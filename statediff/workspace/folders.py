@@ -146,11 +146,11 @@ def new_run(base: Path, name: str) -> Path:
 
 
 def make_own(folder: Path) -> None:
-    """The folder is there; a new one is ours, and git leaves what is in it alone."""
+    """The folder is there; a new one is ours: others keep out, and git leaves it alone."""
     if folder.is_dir():
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_file(folder / ".gitignore", b"*\n")
     except OSError as error:
         raise StorageError(f"{printable(str(folder))}: cannot be made: {error.strerror}") from error

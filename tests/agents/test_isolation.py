@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_hosts.protocols.mcp_agent import McpAgent
 
 from statediff.agents.command import CommandAgent
 from statediff.agents.handover import TrustedAgent
 from statediff.agents.isolation import KINDS, NONE, VARIABLE, Order, Supervised, isolation
-from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.trial import Agent, AgentRun, Trial
 from statediff.contract.file import parse_contract
 from statediff.errors import UsageError

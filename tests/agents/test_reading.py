@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_hosts.protocols.mcp_agent import McpAgent
 
 from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent, NamedFunctionAgent
 from statediff.agents.isolation import NONE, isolation
-from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.trial import Agent, Trial
 from statediff.contract.file import parse_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial

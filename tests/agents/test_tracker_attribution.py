@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from statediff_trackers.roundup.sandbox import EmbeddedTracker
 
+from hosts.tests.protocols.two_ways.by_mcp import Tooled
+from hosts.tests.protocols.two_ways.native import CLIENTS, native
+from hosts.tests.protocols.two_ways.steps import Hands
 from statediff.agents.trial import Agent
 from statediff.contract.file import load_contract
 from statediff.harness import TrialPlan, run_trial
@@ -21,9 +24,6 @@ from statediff.model.trace import Action, ActionClass
 from statediff.packs import contract_folder
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.by_tools import Toolsmith
-from tests.agents.two_ways.by_mcp import Tooled
-from tests.agents.two_ways.native import CLIENTS, native
-from tests.agents.two_ways.steps import Hands
 from tests.tasks import sandboxes
 
 TASK = "helpdesk/reassign-with-comment"

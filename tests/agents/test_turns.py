@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statediff_hosts.protocols.chat import Endpoint
+from statediff_hosts.protocols.loop import LoopAgent
+from statediff_hosts.protocols.mcp_agent import McpAgent
+from statediff_hosts.protocols.player import ModelUser
 
-from statediff.agents.chat import Endpoint
 from statediff.agents.command import CommandAgent
-from statediff.agents.conversation import ModelUser
 from statediff.agents.function import FunctionAgent
-from statediff.agents.loop import LoopAgent
-from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.tracefile import read_trace_file
 from statediff.agents.trial import Agent, Budget, Prices, Trial
 from statediff.agents.turns import serving_turns

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_hosts.protocols.chat import Endpoint
+from statediff_hosts.protocols.loop import LoopAgent
 
-from statediff.agents.chat import Endpoint
-from statediff.agents.loop import LoopAgent
 from statediff.agents.trial import Budget, Prices
 from statediff.contract.file import parse_contract
 from statediff.errors import ContractError

@@ -8,11 +8,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from statediff_hosts.protocols.chat import Endpoint
+from statediff_hosts.protocols.loop import LoopAgent
+from statediff_hosts.protocols.mcp_agent import McpAgent
 
-from statediff.agents.chat import Endpoint
 from statediff.agents.command import CommandAgent
-from statediff.agents.loop import LoopAgent
-from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.trial import Budget, Prices
 from statediff.capture.looks import Looks
 from statediff.capture.take import take

@@ -99,6 +99,9 @@ def test_a_missing_extra_is_named(
 ) -> None:
     real = extras.find_spec
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else real(name))
+    for loaded in [name for name in sys.modules if name.startswith("statediff_hosts.protocols")]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, package, None)
     said = statediff(*arguments)
     assert said.code == 2
     assert f"needs {package}; get it with `pip install statediff[agents]`" in said.err + said.out

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -260,3 +261,18 @@ def test_a_label_by_a_stranger_is_not_recorded(statediff: Call, kept: Path) -> N
     said = statediff("log", "add", "log", f"labels/{label.name}", "--trust", "trust.json")
     assert (said.code, "not trusted" in said.err) == (4, True)
     assert statediff("log", "check", "log", *SEEN, "--json").json["more"] == 0
+
+
+def test_an_entry_before_what_is_there_is_refused(
+    statediff: Call, kept: Path, files: Files
+) -> None:
+    """As with a clock that was set back: the log stays as it was."""
+    lines = (kept / "log").read_bytes().splitlines(keepends=True)
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0).isoformat()
+    last = re.sub(rb'"at":"[^"]*"', f'"at":"{tomorrow}"'.encode(), lines[-1])
+    (kept / "log").write_bytes(b"".join([*lines[:-1], last]))
+    before = (kept / "log").read_bytes()
+    said = statediff("log", "add", "log", judged(statediff, files, 4))
+    assert said.code == 2
+    assert f"its last entry was made at {tomorrow}" in said.err
+    assert (kept / "log").read_bytes() == before

@@ -108,6 +108,19 @@ def test_only_whoever_made_the_key_can_read_it(sealed: Path) -> None:
     assert "PRIVATE" not in (sealed / "trust.json").read_text()
 
 
+def test_an_auditors_copy_is_nobody_elses_to_read_and_a_public_one_is(
+    sealed: Path, statediff: Any
+) -> None:
+    keys = ("--key", "key", "--out")
+    assert statediff("sign", "kept", *keys, "copy.zip").code == 0
+    for tier in ("auditor", "public"):
+        given = ("--tier", tier, "--trust", "trust.json", "--out", f"{tier}.zip")
+        assert statediff("redact", "sealed", *given).code == 0
+    modes = {each.name: each.stat().st_mode & 0o077 for each in sealed.iterdir()}
+    assert modes["sealed"] == modes["copy.zip"] == modes["auditor.zip"] == 0
+    assert modes["public.zip"] & 0o044 == 0o044
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("sealed")
 def test_a_copy_replays_byte_for_byte_in_another_zone_locale_and_hash_seed(statediff: Any) -> None:

@@ -38,6 +38,14 @@ def test_the_demo_shows_an_agent_on_every_system_and_their_verdicts(statediff: C
     assert statediff("replay", next_step).code == 1
 
 
+def test_a_run_is_nobody_elses_to_read(statediff: Call, tmp_path: Path) -> None:
+    """Its traces, answers and states say what no other account of the machine was told."""
+    assert statediff("run", "shop/refuse-late-refund", "--agent", "careful").code == 0
+    [folder] = (tmp_path / "runs").glob("run-*")
+    for private in (tmp_path / "runs", folder, tmp_path / ".statediff"):
+        assert private.stat().st_mode & 0o077 == 0
+
+
 @pytest.mark.slow
 def test_the_demo_in_json_is_one_object_a_trial_and_a_summary(statediff: Call) -> None:
     said = statediff("demo", "--json")

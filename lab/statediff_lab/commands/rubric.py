@@ -12,12 +12,14 @@ import typer
 from statediff.cli.options import BundleOrRunArgument, JsonFlag, ModelCosts
 from statediff.cli.output import print_result
 from statediff.errors import UsageError
+from statediff.extras import require_extra
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from statediff.agents.chat import Endpoint, Reply
+    from statediff_hosts.protocols.chat import Endpoint, Reply
+
     from statediff.agents.trial import Budget, Usage
     from statediff.suite.labels import Label
     from statediff.suite.opinions import RubricOpinion
@@ -63,9 +65,13 @@ def rubric(
     Each opinion is kept as `rubric.json` beside the bundle; a trial that was asked the same
     already is not asked again. Ends with 0 whatever the model says.
     """
+    for package in ("statediff_hosts", "openai"):
+        require_extra("agents", package, "lab rubric")
+    from statediff_hosts.protocols.chat import endpoint_of
+
     from statediff.evidence.keys import load_trust
     from statediff.suite.labels import labels_in, settled_label
-    from statediff.workspace.agents import budget_of, endpoint_of
+    from statediff.workspace.agents import budget_of
     from statediff.workspace.bundles import draw_trials
     from statediff_lab.rubrics import read_rubric
 
@@ -113,7 +119,7 @@ class _Asking:
 
     def replies(self, talk: list[dict[str, str]]) -> Iterator[Reply]:
         """The replies, counted."""
-        from statediff.agents.chat import replies
+        from statediff_hosts.protocols.chat import replies
 
         for reply in replies(self.endpoint, talk, self.times, self.seed, self.budget):
             self.used = reply.usage if self.used is None else self.used + reply.usage

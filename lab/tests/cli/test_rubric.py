@@ -8,8 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from statediff_hosts.protocols.chat import MAX_RETRIES
 
-from statediff.agents.chat import MAX_RETRIES
 from statediff.evidence.canonical import write
 from tests.agents.chat_server import ChatServer, Step, speaking
 from tests.cli.conftest import CONTRACT, JUDGE, Call, Files, after

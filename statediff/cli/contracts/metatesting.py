@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -103,16 +103,12 @@ def metatest(
     installed.
     """
     from statediff.meta.metatest import tally
-    from statediff.workspace.installed import Installed, installed, missing_servers
     from statediff.workspace.references import Run, Wanted
 
     seed = _seed(seeding)
     states = tuple(recorded.before or ()), tuple(recorded.after or ())
     run = Run(*states, recorded.answer, seeding.captures, trace, schema)
-    found = Installed(_paths(contracts, seeding, run, pieces), {})
-    if seeding.corpus is None and not any(run):
-        found = installed(found.paths, seeding.sandbox)
-    paths, absent = found.paths, found.absent if contracts else missing_servers()
+    paths, absent = _here(_paths(contracts, seeding, run, pieces), contracts, seeding, run)
 
     def tell(text: str) -> None:
         # One contract is soon done: its JSON comes with no other word.
@@ -120,7 +116,7 @@ def metatest(
             progress().print(text, soft_wrap=True)
 
     tell(f"seed {seed}, {len(paths)} {'files of the corpus' if seeding.corpus else 'contracts'}")
-    is_left = left_out({} if seeding.corpus else absent, forgiven=seeding.installed_only)
+    is_left = left_out(absent, forgiven=seeding.installed_only)
     wanted = Wanted(
         seed,
         seeding.sample,
@@ -138,6 +134,18 @@ def metatest(
     else:
         _print(counted, seed)
     return Failed.show(failed) or int(not counted.is_good) or is_left
+
+
+def _here(
+    paths: tuple[Path, ...], contracts: list[str] | None, seeding: Seeding, run: Run
+) -> tuple[tuple[Path, ...], Mapping[str, str]]:
+    """What can be tried of it, and what is not installed of what was asked for."""
+    from statediff.workspace.installed import installed, missing_servers
+
+    if seeding.corpus is not None or any(run):
+        return paths, {}
+    found = installed(paths, seeding.sandbox)
+    return found.paths, found.absent if contracts else missing_servers()
 
 
 def _seed(seeding: Seeding) -> int:

@@ -107,14 +107,8 @@ def mutate(
     from statediff.suite.campaign import SandboxPool
     from statediff.workspace.campaigns import Entry, forget_bases
     from statediff.workspace.cases import load_cases
-    from statediff.workspace.contracts import contract_paths
-    from statediff.workspace.installed import installed
 
-    paths = contract_paths(contracts)
-    is_left = 0
-    if right.captures is None and not right.recorded.before:
-        found = installed(paths)
-        paths, is_left = found.paths, left_out(found.absent, forgiven=installed_only)
+    paths, is_left = _here(contracts, right, installed_only)
     tried = [(path, file) for path in paths for file in load_cases(path, cases.chosen)]
     run = _recorded(right, len(paths), len(tried))
     reports: list[MutationReport] = []
@@ -145,6 +139,20 @@ def mutate(
     if as_json:
         emit({"summary": {**_summary(reports), **Failed.documents(failed)}})
     return Failed.show(failed) or int(not all(map(_is_good, reports))) or is_left
+
+
+def _here(
+    contracts: Sequence[str], right: RightRuns, installed_only: bool
+) -> tuple[tuple[Path, ...], int]:
+    """The files of the contracts that can be tried here, and the exit code for the others."""
+    from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.installed import installed
+
+    paths = contract_paths(contracts)
+    if right.captures is not None or right.recorded.before:
+        return paths, 0  # nothing is started
+    found = installed(paths)
+    return found.paths, left_out(found.absent, forgiven=installed_only)
 
 
 def _show(report: MutationReport, path: Path, *, as_json: bool) -> None:

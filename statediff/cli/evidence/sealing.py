@@ -181,7 +181,7 @@ def sign(
         raise UsageError("--trust and --identity are for signing a sealed copy too; this is none")
     sealed = _seal(bundle, signing, beside)
     if vault is None:
-        save(sealed, out)
+        save(sealed, out, is_private=True)
     else:
         _keep(sealed, signing, vault, out)
     _print_copy(sealed, out, "auditor", as_json=as_json)
@@ -243,7 +243,7 @@ def _cosign(bundle: Path, signing: SigningKey, options: CosignOptions, out: Path
     except Rejected as error:
         raise BundleError(printable(f"INVALID: {shown(bundle)}: {error}")) from error
     copy = cosigned(sealed, signing.public, signing.sign)
-    save(copy, out)
+    save(copy, out, is_private=True)
     return copy
 
 
@@ -432,7 +432,7 @@ def redact(
     except Rejected as error:
         raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
     copy = without(whole, found, at_tier(tier.value))
-    save(copy, out)
+    save(copy, out, is_private=tier.value == "auditor")
     _print_copy(copy, out, tier.value, as_json=as_json)
 
 

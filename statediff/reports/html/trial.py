@@ -336,9 +336,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         outside=_outside(judged, standings, rule_of),
         readings=tuple(record.readings()),
         steps=tuple(_steps(timeline)),
-        unsettled=tuple(
-            (name(s), cut(c)) for s, c in (timeline["unsettled"] if timeline else ())
-        ),
+        unsettled=tuple((name(s), cut(c)) for s, c in timeline["unsettled"]) if timeline else (),
         receipt=_receipt(trial),
         trace_note=_trace_note(trace, captures),
         actions=tuple(action_view(d) for d in first(doings, MAX_ACTIONS)),

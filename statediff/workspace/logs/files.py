@@ -14,10 +14,10 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from statediff.atomic import write_atomically
 from statediff.entrypoints import plug_ins
@@ -26,6 +26,9 @@ from statediff.errors import BundleError, StorageError, UsageError
 if TYPE_CHECKING:
     from statediff.evidence.log import Log, Record
     from statediff.evidence.verify import Signer, Verified
+
+CLOCK_SLACK: Final = timedelta(minutes=1)
+"""How far a clock that is set right may go back between two entries."""
 
 
 def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
@@ -38,11 +41,33 @@ def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
         whole = content[: content.rfind(b"\n") + 1]
         kept = read_log(whole)
         line = make(kept)
+        _require_later(log, kept, line)
         os.ftruncate(descriptor, len(whole))
         os.lseek(descriptor, len(whole), os.SEEK_SET)
         _write(descriptor, line + b"\n")
         os.fsync(descriptor)
     return len(kept.entries), line
+
+
+def _require_later(log: Path, kept: Log, line: bytes) -> None:
+    """`UsageError` for an entry that says it was made before the one before it."""
+    from statediff.evidence.canonical import read
+
+    if not kept.entries:
+        return
+    try:
+        last, now = (
+            datetime.fromisoformat(entry["at"])
+            for entry in (kept.entries[-1], read(line, "the entry"))
+        )
+        is_backdated = last - now > CLOCK_SLACK
+    except (ValueError, TypeError):  # another program's entries may say any text
+        return
+    if is_backdated:
+        raise UsageError(
+            f"{log}: the clock says {now.isoformat()}, and its last entry was made at "
+            f"{last.isoformat()}; nothing is entered before what is there: set the clock right"
+        )
 
 
 def secret_of(log: Path) -> bytes:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_hosts.protocols.chat import Endpoint
+from statediff_hosts.protocols.loop import LoopAgent
+from statediff_hosts.protocols.mcp_agent import McpAgent
 
-from statediff.agents.chat import Endpoint
 from statediff.agents.command import CommandAgent
-from statediff.agents.loop import LoopAgent
-from statediff.agents.mcp_agent import McpAgent
 from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import Budget, Prices

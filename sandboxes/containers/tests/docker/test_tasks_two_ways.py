@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hosts.tests.protocols.two_ways.compare import both_ways
+from hosts.tests.protocols.two_ways.steps import TASKS
 from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
-from tests.agents.two_ways.compare import both_ways
-from tests.agents.two_ways.steps import TASKS
 
 WHERE = {
     "accounts": (("postgres", "psql"), ("mariadb", "docker")),

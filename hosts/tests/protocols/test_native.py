@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from statediff_hosts.protocols.native import NativeAgent, RecordingProxy
 
 from statediff.agents.command import CommandAgent
-from statediff.agents.native import NativeAgent, RecordingProxy
 from statediff.agents.recorder import Recorder
 from statediff.contract.file import load_contract
 from statediff.evidence.disclosure.rules import Disclosure

@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from statediff_hosts.protocols.chat import MAX_ANSWER_CHARACTERS, MAX_RETRIES, Endpoint
+from statediff_hosts.protocols.loop import LoopAgent, as_reply
 
-from statediff.agents.chat import MAX_ANSWER_CHARACTERS, MAX_RETRIES, Endpoint
-from statediff.agents.loop import LoopAgent, as_reply
 from statediff.agents.trial import AgentRun, Budget, Prices, Trial
 from statediff.errors import AdapterError, UsageError
 from statediff.model.trace import ActionClass, NoAnswer

@@ -43,7 +43,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statediff._version import __version__
 from statediff.agents.commandline import resolved
-from statediff.agents.mcp_server import record_malformed
 from statediff.agents.recorder import Recorder
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
@@ -51,6 +50,7 @@ from statediff.model.trace import ActionClass
 from statediff.model.values import printable
 from statediff.systems.base.rows import plain
 from statediff.systems.base.tool import ToolError
+from statediff_hosts.protocols.mcp_server import record_malformed
 
 MAX_CONFIG_BYTES: Final = 256 * 1024
 MAX_SERVERS: Final = 50

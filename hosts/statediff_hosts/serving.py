@@ -78,13 +78,13 @@ def mcp(
     """Serve a sandbox's tools to any MCP client, and record every call, until the client goes."""
     server.require_http(as_json=as_json)
     require_extra("agents", "mcp", "statediff mcp")
-    from statediff.agents.mcp_server import mcp_server
     from statediff.agents.own_secrets import OwnSecrets
     from statediff.agents.tools import tool_table
     from statediff.contract.file import load_contract
     from statediff.kernel import library_of
     from statediff.packs import find_sandbox, sandbox_pack
     from statediff.workspace.trials import base_state, open_sandbox
+    from statediff_hosts.protocols.mcp_server import mcp_server
 
     file = None if contract is None else load_contract(contract)
     if file is not None and file.content.access is None:
@@ -118,8 +118,8 @@ def mcp_proxy(
     """Stand in front of MCP servers, pass on what they offer, and record every call."""
     server.require_http(as_json=as_json)
     require_extra("agents", "mcp", "statediff mcp-proxy")
-    from statediff.agents.mcp_proxy import Proxy, read_mcp_config
     from statediff.agents.own_secrets import OwnSecrets, entrusted_in
+    from statediff_hosts.protocols.mcp_proxy import Proxy, read_mcp_config
 
     entries = read_mcp_config(config, os.environ)
     given = entrusted_in(pair for entry in entries for pair in entry.environment)
@@ -157,7 +157,7 @@ def _serve(
     as_json: bool,
 ) -> None:
     """Returns when the client on standard input has gone; over HTTP, never."""
-    from statediff.agents.mcp_server import serve_stdio, serving_http
+    from statediff_hosts.protocols.mcp_server import serve_stdio, serving_http
 
     if port is None:
         serve_stdio(server, around)

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from statediff_hosts.protocols.mcp_agent import McpAgent
+from statediff_hosts.protocols.native import NativeAgent
 
 from statediff.agents.command import CommandAgent
-from statediff.agents.mcp_agent import McpAgent
-from statediff.agents.native import NativeAgent
 from statediff.agents.trial import Haltable
 from statediff.contract.file import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial

@@ -10,14 +10,14 @@ from typing import Any
 
 from anyio.from_thread import start_blocking_portal
 from mcp import Client
+from statediff_hosts.protocols.mcp_server import mcp_server, serving_http
 
+from hosts.tests.protocols.two_ways.steps import Files, Given, Hands
 from statediff.agents.function import as_answer
-from statediff.agents.mcp_server import mcp_server, serving_http
 from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
-from tests.agents.two_ways.steps import Files, Given, Hands
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ to blame for it. What the server says is wrong with the request is the run's own
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from typing import Any, Final
 import openai
 
 from statediff.agents.trial import Budget, Usage
-from statediff.errors import AdapterError
+from statediff.errors import AdapterError, UsageError
 from statediff.model.values import printable
 
 MAX_RETRIES: Final = 5
@@ -278,3 +279,17 @@ def replies(
         else:
             budget.spend(said.usage)
             yield Reply(each, said.text, "", said.usage)
+
+
+def endpoint_of(
+    base_url: str, model: str, key_env: str | None, *, streams: bool = False
+) -> Endpoint:
+    """The model at the address, with the key that the environment holds; else `UsageError`."""
+    if not base_url.startswith(("http://", "https://")):
+        raise UsageError(f"--base-url {base_url!r}: expected http:// or https://")
+    variable = key_env or "OPENAI_API_KEY"
+    key = os.environ.get(variable, "")
+    if not key and key_env is not None:
+        raise UsageError(f"--key-env {variable}: the environment has no such variable")
+    # Servers of one's own want no key; the library wants some text.
+    return Endpoint(base_url, model, key or "none", streams=streams)

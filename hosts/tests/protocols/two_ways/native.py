@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from statediff_hosts.protocols.native import NativeAgent
+
+from hosts.tests.protocols.two_ways.steps import Files, Given, Hands
 from statediff.agents.function import FunctionAgent
-from statediff.agents.native import NativeAgent
 from statediff.agents.trial import Trial
-from tests.agents.two_ways.steps import Files, Given, Hands
 
 CLIENTS = ("sqlite3", "curl", "git")
 """What the embedded systems ask for."""

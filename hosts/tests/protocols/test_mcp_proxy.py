@@ -12,14 +12,14 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from statediff_hosts.protocols.mcp_proxy import Proxy, read_mcp_config
+from statediff_hosts.protocols.mcp_server import serving_http
 
-from statediff.agents.mcp_proxy import Proxy, read_mcp_config
-from statediff.agents.mcp_server import serving_http
+from hosts.tests.protocols import upstream_server
 from statediff.agents.recorder import Recorder
 from statediff.errors import InputError
 from statediff.model.trace import ActionClass, Trace
 from statediff.model.values import Map
-from tests.agents import upstream_server
 
 TINY = str(Path(upstream_server.__file__).with_name("tiny_server.py"))
 

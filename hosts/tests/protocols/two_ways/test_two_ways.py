@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from hosts.tests.protocols.two_ways.compare import both_ways
+from hosts.tests.protocols.two_ways.native import CLIENTS
+from hosts.tests.protocols.two_ways.steps import TASKS
 from statediff.packs import contract_folders
-from tests.agents.two_ways.compare import both_ways
-from tests.agents.two_ways.native import CLIENTS
-from tests.agents.two_ways.steps import TASKS
 from tests.tasks import Sandboxes, packs_of_the_core, sandboxes
 
 

@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from statediff.agents.chat import Endpoint, ModelAnswer, RequestRefused
 from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH
 from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import ToolTable, tool_table
@@ -25,6 +24,7 @@ from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import ENDED_BY_ITSELF, ENDED_BY_TIMEOUT, ENDED_IN_CRASH, NoAnswer
 from statediff.model.values import Value, printable
+from statediff_hosts.protocols.chat import Endpoint, ModelAnswer, RequestRefused, endpoint_of
 
 SYSTEM: Final = (
     "You work on the systems of a company through tools. Do the task, then answer in a message "
@@ -186,3 +186,18 @@ def _read(text: str) -> Value:
 def _reply(recorder: Recorder, answer: Value | NoAnswer) -> None:
     if not isinstance(answer, NoAnswer):
         recorder.reply(answer)
+
+
+def model_agent(
+    base_url: str,
+    model: str,
+    key_env: str | None,
+    *,
+    streams: bool,
+    budget: Budget,
+    max_turns: int,
+    timeout_seconds: float,
+) -> LoopAgent:
+    """The model at the address, as an agent; `UsageError` as of `endpoint_of`."""
+    endpoint = endpoint_of(base_url, model, key_env, streams=streams)
+    return LoopAgent(endpoint, budget, max_turns, timeout_seconds)

@@ -7,6 +7,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hosts.tests.protocols.two_ways.by_mcp import ByMcp
+from hosts.tests.protocols.two_ways.native import native
+from hosts.tests.protocols.two_ways.steps import TASKS
 from statediff.contract.file import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.delta import Delta
@@ -16,9 +19,6 @@ from statediff.model.values import Map
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder
 from statediff.systems.base.sandbox import EmbeddedSandbox
-from tests.agents.two_ways.by_mcp import ByMcp
-from tests.agents.two_ways.native import native
-from tests.agents.two_ways.steps import TASKS
 
 _OWN = re.compile(
     r"[0-9a-f]{40,64}|datetime\.datetime\([^)]*\)|\d{4}-\d\d-\d\d[ T.][\d:.]+"

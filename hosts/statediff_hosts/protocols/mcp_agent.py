@@ -18,8 +18,6 @@ from threading import Event
 from statediff.agents.command import CommandAgent
 from statediff.agents.handover import PAST_THE_TOOLS
 from statediff.agents.isolation import NONE, isolation
-from statediff.agents.mcp_proxy import Proxy, read_mcp_config
-from statediff.agents.mcp_server import mcp_server, serving_http
 from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
@@ -27,6 +25,8 @@ from statediff.agents.turns import heard, reply_tool
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError
 from statediff.systems.base.tool import url_variable
+from statediff_hosts.protocols.mcp_proxy import Proxy, read_mcp_config, servers_by_name
+from statediff_hosts.protocols.mcp_server import mcp_server, serving_http
 
 
 @dataclass(frozen=True)
@@ -99,3 +99,10 @@ class McpAgent:
         variables = (("STATEDIFF_MCP_URL", url), ("STATEDIFF_MCP_CONFIG", str(config)))
         program = replace(self.program, environment=variables, isolation=self.isolation)
         return program.run(replace(trial, urls={}), clock)
+
+
+def mcp_agent(program: CommandAgent, config: Path | None) -> McpAgent:
+    """The program as an agent; `UsageError` says what is wrong with its servers' file."""
+    if config is not None:
+        servers_by_name(config)  # said before a sandbox starts
+    return McpAgent(program, config, is_isolation_chosen=True)

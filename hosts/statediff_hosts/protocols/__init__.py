@@ -1,0 +1,1 @@
+"""Agents reached by protocols: MCP, a model behind an endpoint, requests over HTTP."""
