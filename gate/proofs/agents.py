@@ -205,7 +205,7 @@ def _through(
         **{url_variable(name): url for name, url in access.urls.items()},
     }
     words = [str(agent), str(work / "contract.yaml"), place, str(work), source]
-    subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-m", "gate.proofs.agents", "--agent", *words],
         cwd=ROOT,
         check=False,
@@ -220,7 +220,7 @@ def _through(
     )
     if how == "no gate":
         counts["not run through the gate"] += 1
-        return "could not be run"
+        return f"could not be run: {ran.stderr.decode().strip()[-300:]}"
     after = judge.so_far(f"{source}={place}")
     refused = [each for each in outcomes if not each[1]]
     if how.startswith("Refused"):  # a statement, before anything could be judged
