@@ -30,7 +30,9 @@ from statediff.workspace.trials import open_sandbox
 ROOT = Path(__file__).parents[2]
 DATABASES = {"shop": "shop-db", "accounts": "accounts-db"}
 SECTIONS = ("forbid", "require", "allow", "derive", "effects", "exclude", "canonicalize")
-ELSEWHERE = re.compile(r"\bmessage|\bfile\b|\bfiles\b|\banswer\.|outbox|\brun\.|exports?\b")
+ELSEWHERE = re.compile(
+    r"\bmessage|\bfile\b|\bfiles\b|\banswer\.|outbox|\brun\.|exports?\b|\breport\b(?!-)"
+)
 
 
 def of_the_database(text: str) -> str:
@@ -146,7 +148,6 @@ def gated_agent(agent: str, contract: str, place: str, folder: str, source: str)
 
 def main(tasks: list[str]) -> None:
     counts: Counter[str] = Counter()
-    listed: list[str] = []
     for pack, source in DATABASES.items():
         with open_sandbox(find_sandbox(pack), "embedded") as sandbox:
             for contract in sorted((ROOT / "contracts" / pack).glob("*/contract.yaml")):
@@ -156,9 +157,8 @@ def main(tasks: list[str]) -> None:
                 for agent in sorted((contract.parent / "agents").glob("*.py")):
                     line = both(sandbox, contract, agent, source, counts)
                     if line:
-                        listed.append(f"{task} {agent.stem}: {line}")
-                        print(listed[-1], flush=True)
-    print(json.dumps(dict(sorted(counts.items())), indent=1))
+                        print(f"{task} {agent.stem}: {line}", flush=True)
+                print(task, json.dumps(dict(sorted(counts.items()))), flush=True)
 
 
 def both(sandbox: Any, contract: Path, agent: Path, source: str, counts: Counter[str]) -> str:
