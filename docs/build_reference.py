@@ -14,7 +14,6 @@ from ruamel.yaml import YAML
 
 from statediff.contract.document.jsonschema import (
     contract_schema,
-    library_schema,
     sandbox_schema,
     state_schema_schema,
 )
@@ -115,7 +114,6 @@ def reference() -> str:
     ]
     for heading, schema in (
         ("Contract", contract_schema()),
-        ("Library", library_schema()),
         ("State schema file", state_schema_schema()),
         ("Sandbox file", sandbox_schema()),
     ):

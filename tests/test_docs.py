@@ -27,6 +27,7 @@ PAGES = (
     "audit",
     "bfcl",
     "cli",
+    "drafting",
     "first-contract",
     "graph",
     "hosts/index",

@@ -1,4 +1,4 @@
-"""JSON that is too long or deep to be read, or binary: it changed; nobody knows what it says."""
+"""JSON that is too long or deep to be read, or binary: it changed; what it says is on the run."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def test_it_is_a_change_that_a_clause_about_a_part_does_not_explain(
     ["set: {cfg.a.b: 2}", "set: {cfg: {a: {b: 2}}}", "from: {cfg.a.b: 1}, set: {cfg.a.b: 2}",
      "where: new.cfg.a.b == 2"],
 )  # fmt: skip
-def test_whether_it_says_what_is_forbidden_is_unknown(
+def test_what_is_forbidden_may_not_be_made_unreadable(
     forbidden: str, run: str, tmp_path: Path
 ) -> None:
     clause = f"forbid:\n  - {{id: f, update: emp, {forbidden}}}\n"
-    assert verdict(tmp_path, WHOLE + clause, run) == "INCONCLUSIVE"
+    assert verdict(tmp_path, WHOLE + clause, run) == "DIVERGE"
 
 
 def test_where_nothing_tells_it_apart_a_clause_about_a_part_explains_nothing(
@@ -83,3 +83,22 @@ def test_what_could_not_be_read_before_may_say_the_same(run: str, tmp_path: Path
     raw = "canonicalize:\n  - {use: raw@1, on: [emp.cfg], because: the text}\n"
     kept = raw + "forbid:\n  - {id: kept, delete: emp}\n"
     assert judged(tmp_path, kept, before, after).verdict.value == "DIVERGE"
+
+
+@pytest.mark.parametrize(("kept", "found"), [(0, "INCONCLUSIVE"), (3, "DIVERGE")])
+def test_what_the_schema_keeps_out_of_captures_is_not_on_the_run(
+    kept: int, found: str, tmp_path: Path
+) -> None:
+    """A run chose to write a text longer than is kept; of a field kept out, it had no choice."""
+    schema = (
+        "schema: notes\nversion: 1.0.0\nentities:\n"
+        f"  note: {{fields: {{body: {{digest_above_bytes: {kept}}}}}}}\n"
+    )
+    seed = (
+        "CREATE TABLE note (id INTEGER PRIMARY KEY, body TEXT)",
+        "INSERT INTO note VALUES (1, 'a')",
+    )
+    before = database(tmp_path / "a.db", *seed)
+    after = database(tmp_path / "b.db", *seed, "UPDATE note SET body = 'abcd' WHERE id = 1")
+    body = "allow: [{any: note}]\nforbid: [{update: note, where: 'contains(new.body, \"q\")'}]\n"
+    assert judged(tmp_path, body, before, after, schema).verdict.value == found

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import add, gt
 from typing import Final
 
 import blake3
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statediff.model.batches import TAGGED, Row, batch_rows, encode_rows, form_of
-from statediff.model.columns import table_changes
+from statediff.model.columns import volumes
 from statediff.model.explanation import BY_AGENT
 from statediff.model.readings import Capture, History
 from statediff.model.schema import Kind
@@ -34,6 +35,7 @@ from statediff.model.state import (
     Enumeration,
     LayeredChunks,
     MemoryChunks,
+    Origin,
     State,
     Table,
     build_table,
@@ -131,7 +133,8 @@ def bound_states(before: State, after: State, bounds: Bounds) -> tuple[State, St
             continue
         if first is None:  # the run made the type: every row of it is new
             first = build_table(last.type, (), MemoryChunks(), like=last)
-        if not _are_known_few(first, last, bounds) and not _is_within(first, last, bounds):
+        is_known = last.origin is not None and _are_known_few(first, last, last.origin, bounds)
+        if not is_known and not _is_within(first, last, bounds):
             wide.append((name, first, last))
     if not wide:
         return before, after
@@ -156,10 +159,9 @@ def _pairs(before: Table, after: Table) -> Iterator[tuple[ChunkRef, ChunkRef]]:
     return zip(before.chunks, after.chunks, strict=True)
 
 
-def _are_known_few(before: Table, after: Table, bounds: Bounds) -> bool:
+def _are_known_few(before: Table, after: Table, origin: Origin, bounds: Bounds) -> bool:
     """Whether the rows are within the bounds by what is known of how the table was made."""
-    origin = after.origin
-    if origin is None or not origin.leads(before, after):
+    if not origin.leads(before, after):
         return False
     if sum(before.chunks[at].rows for at in origin.touched) + len(origin.changes) > bounds.rows:
         return False
@@ -207,11 +209,11 @@ def _are_few(before: Table, after: Table, bounds: Bounds) -> bool:
     )
     if any(map(_may_hold_nan, batches)):
         return False  # row by row, such a cell counts as changed
-    key_bytes = size = 0
-    for number, change in enumerate(table_changes(before, after), start=1):
-        key_bytes += sum(map(_size, change.key))
-        size += sum(_size(cell) for row in change[1:] if row for cell in row.values())
-        if number > bounds.rows or key_bytes > bounds.key_bytes or size > bounds.bytes:
+    most = (bounds.rows, bounds.key_bytes, bounds.bytes)
+    found = (0, 0, 0)
+    for volume in volumes(before, after):
+        found = tuple(map(add, found, volume))
+        if any(map(gt, found, most)):
             return False
     return True
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from statediff.contract.document.contract import ContractDocument
-from statediff.contract.document.libraries import libraries_of
-from statediff.contract.document.load import besides, parse_document, read_bytes
+from statediff.contract.document.load import parse_document, read_bytes
 from statediff.contract.yaml.reader import Document
 
 
@@ -21,8 +19,6 @@ class ContractFile:
     data: bytes
     source: Document
     content: ContractDocument
-    libraries: tuple[tuple[str, bytes], ...] = ()
-    """The libraries whose clauses it uses: name and text, as read, by name."""
 
     @cached_property
     def digest(self) -> str:
@@ -32,16 +28,9 @@ class ContractFile:
 
 def load_contract(path: Path) -> ContractFile:
     """The contract in a file; `UsageError` or `ContractError` with places."""
-    return parse_contract(read_bytes(path), str(path), besides(path))
+    return parse_contract(read_bytes(path), str(path))
 
 
-def parse_contract(
-    data: bytes, file: str, beside: Callable[[str], bytes] | None = None
-) -> ContractFile:
-    """The contract in `data`; `file` is the name used in messages.
-
-    `beside` reads a file of the contract's folder: a library that it uses.
-    """
-    source, content = parse_document(data, file, beside)
-    libraries = tuple(sorted(libraries_of(source).items()))
-    return ContractFile(data, source, content, libraries)
+def parse_contract(data: bytes, file: str) -> ContractFile:
+    """The contract in `data`; `file` is the name used in messages."""
+    return ContractFile(data, *parse_document(data, file))

@@ -418,7 +418,6 @@ DOCUMENTS: Final = {
     "fragments.json": Document(many(FRAGMENTS)),
     "index.json": Document(many(INDEX)),
     "judgement.json": Document(JUDGEMENT),
-    "libraries.yaml": Document(plain(dict[Text, Text], "{name: text}")),
     "manifest.json": Document(MANIFEST),
     "resolution.json": Document(RESOLUTION),
     "roots.json": Document(ROOTS),

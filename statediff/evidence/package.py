@@ -15,15 +15,12 @@ import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError
 from statediff.evidence.canonical import MAX_BYTES, read, write
-from statediff.evidence.verify import BOUND, LIBRARIES, PARTS, STATE_ROOTS, UNBOUND
-
-if TYPE_CHECKING:
-    from statediff.contract.file import ContractFile
+from statediff.evidence.verify import BOUND, PARTS, STATE_ROOTS, UNBOUND
 
 RUN_FORM: Final = "statediff.run/1"
 """The form of the record of a run, which holds bundles."""
@@ -32,11 +29,6 @@ UNDISCLOSED: Final = "undisclosed"
 """The member of a manifest that says how much a bundle does not show."""
 BESIDE: Final = ".undisclosed.json"
 """The end of the name of the file that has it, after the name of the bundle's folder."""
-OPTIONAL: Final = (LIBRARIES,)
-"""Files that a bundle has where its contract names them: clauses."""
-
-
-NOTHING_BESIDE: Final[Mapping[str, bytes | None]] = {}
 
 
 @dataclass(frozen=True)
@@ -73,19 +65,14 @@ def make(
     documents: Mapping[str, Any],
     contract: bytes,
     facts: Mapping[str, Any],
-    beside: Mapping[str, bytes | None] = NOTHING_BESIDE,
     undisclosed: bytes | None = None,
 ) -> Bundle:
-    """A bundle of the given documents, or their bytes; `facts` go into the manifest.
-
-    `beside` are those of the `OPTIONAL` files that the contract names.
-    """
+    """A bundle of the given documents, or their bytes; `facts` go into the manifest."""
     files = {
         name: document if isinstance(document, bytes) else write(document)
         for name, document in documents.items()
     }
     files["contract.yaml"] = contract
-    files |= {name: data for name, data in beside.items() if data is not None}
     if not _is_complete(files, BOUND):
         raise ValueError(f"a bundle has exactly the files {', '.join(FILES)} and {STATE_ROOTS}")
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
@@ -164,7 +151,7 @@ def files_of(manifest: Any, where: str) -> Mapping[str, Any]:
 
 def _is_complete(names: Iterable[str], form: str) -> bool:
     expected = {*FILES, STATE_ROOTS} if form == BOUND else {*FILES}
-    return set(names) - set(OPTIONAL) == expected
+    return set(names) == expected
 
 
 def _bytes(folder: Path, name: str) -> bytes:
@@ -180,9 +167,3 @@ def _bytes(folder: Path, name: str) -> bytes:
         raise BundleError(f"{path}: missing; a bundle has {', '.join(FILES)}") from None
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def beside_contract(file: ContractFile) -> dict[str, bytes | None]:
-    """What a bundle holds beside the contract, by name; None of what the contract does not name."""
-    texts = {name: text.decode() for name, text in file.libraries}
-    return {LIBRARIES: write(texts) if texts else None}

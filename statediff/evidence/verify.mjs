@@ -8,7 +8,6 @@
 //                                    4 INVALID, 2 nothing was verified
 
 const FORMAT = "statediff/sealed/1.1";
-const OLDER = "statediff/sealed/1"; // its statement has an empty predicate
 const TRUST = "statediff/trust/1";
 const TRUST_OF_SEVERAL = "statediff/trust/1.1"; // with a threshold
 const FILES = ["envelope.json", "leaves.json", "manifest.json"];
@@ -17,7 +16,6 @@ const STAMP = "stamp.tsr";
 const MORE = [PROOF, STAMP]; // may be there; made after the signature
 const STATEMENT = "https://in-toto.io/Statement/v1";
 const PREDICATE = "https://in-toto.io/attestation/test-result/v0.1";
-const OLDER_PREDICATE = "urn:statediff:sealed:1";
 const CONTRACT = "contract.yaml#";
 const PAYLOAD = "application/vnd.in-toto+json";
 const BOUND = "statediff/bundle/1.1"; // bundles of this format have state roots
@@ -37,7 +35,6 @@ const PIECES = {
   "fragments.json": ["/*/rows", "/*/scans/*/members"],
   "index.json": [],
   "judgement.json": ["/clauses", "/findings", "/deltas", "/hidden", "/doubts"],
-  "libraries.yaml": [],
   "manifest.json": [],
   "resolution.json": ["/mappings/*", "/doubts"],
   "roots.json": [],
@@ -46,9 +43,8 @@ const PIECES = {
   "trace.json": ["/actions"],
   "trial.json": [],
 };
-const LIBRARIES = "libraries.yaml"; // only of a bundle whose contract uses libraries
 const STATE_ROOTS = "roots.json"; // only of a bundle with state roots
-const PARTS = Object.keys(PIECES).filter((name) => ![LIBRARIES, STATE_ROOTS].includes(name));
+const PARTS = Object.keys(PIECES).filter((name) => name !== STATE_ROOTS);
 const LONE = [
   SUMMARY, "counterexample#", "review#", "undisclosed.json#", ...Object.keys(PIECES).map((name) => `${name}#`),
 ]; // the places of leaves that are no element of an array
@@ -196,7 +192,7 @@ function readManifest(bytes) {
   shape(manifest, { ...keys, tree: "object" }, "manifest.json");
   const tree = manifest.tree;
   shape(tree, { leaves: "integer", root: "string", tags: "object" }, "manifest.json: tree");
-  if (![FORMAT, OLDER].includes(manifest.format)) reject(`manifest.json: not of format ${FORMAT}`);
+  if (manifest.format !== FORMAT) reject(`manifest.json: not of format ${FORMAT}`);
   if (!VERDICTS.includes(manifest.verdict)) {
     reject("manifest.json: no verdict");
   }
@@ -326,10 +322,8 @@ async function signedBy(envelope, manifest, known) {
   const payload = unbase64(document.payload, "payload");
   const subject = [{ digest: { sha256: hex(await sha256(manifest)) }, name: "manifest.json" }];
   const said = parse(payload, "envelope.json: payload", MAX_HEAD_BYTES);
-  const isNow = isObject(said) && said.predicateType === PREDICATE;
-  const predicate = isNow ? said.predicate : {};
-  const predicateType = isNow ? PREDICATE : OLDER_PREDICATE;
-  if (!isSame(said, { _type: STATEMENT, predicate: predicate ?? null, predicateType, subject })) {
+  const predicate = isObject(said) ? (said.predicate ?? null) : null;
+  if (!isSame(said, { _type: STATEMENT, predicate, predicateType: PREDICATE, subject })) {
     reject("envelope.json: another manifest was signed");
   }
   const needed = Math.max(1, ...[...known.values()].map((signer) => signer.needed));
@@ -349,7 +343,7 @@ async function signedBy(envelope, manifest, known) {
     await requireFit(signer, unbase64(sig, "sig"), signed, "envelope.json");
     signers.push(signer);
   }
-  return [signers, isNow ? { predicate } : null];
+  return [signers, predicate];
 }
 
 async function requireFit(signer, signature, message, where) {
@@ -708,11 +702,11 @@ function checkFiles(places, tags) {
   }
   const kinds = kindsOf(tags);
   const expected = [...PARTS, ...(format === BOUND ? [STATE_ROOTS] : [])];
-  const found = [...Object.keys(files).filter((name) => name !== LIBRARIES), "manifest.json"];
-  const isThere = (name) => Object.hasOwn(files, name) === kinds.has(kindOf(name));
+  const found = [...Object.keys(files), "manifest.json"];
+  const hasRoots = Object.hasOwn(files, STATE_ROOTS);
   if (
     Object.hasOwn(files, "manifest.json") || !isSame(found.sort(), expected.sort()) ||
-    ![LIBRARIES, STATE_ROOTS].every(isThere)
+    hasRoots !== kinds.has(kindOf(STATE_ROOTS))
   ) {
     reject("manifest.json: its files are not those that there are leaves of");
   }
@@ -1149,9 +1143,6 @@ export async function verify(files, known) {
   checkNames(Object.keys(files));
   const [signers, told] = await signedBy(files["envelope.json"], files["manifest.json"], known);
   const manifest = readManifest(files["manifest.json"]);
-  if ((manifest.format === OLDER) !== (told === null)) {
-    reject("envelope.json: the predicate is that of another format");
-  }
   const sealedAt = instant(manifest.sealed_at, "manifest.json: sealed_at");
   for (const signer of signers) checkTime(signer, sealedAt, "envelope.json");
   const document = parse(files["leaves.json"], "leaves.json");
@@ -1189,7 +1180,7 @@ export async function verify(files, known) {
   checkAgreement(manifest, places);
   checkFiles(places, manifest.tree.tags);
   const named = contract === null ? document.withheld : [contract];
-  if (told !== null) checkPredicate(told.predicate, manifest, places, named);
+  checkPredicate(told, manifest, places, named);
   const status = isPartial ? "NOT_REPLAYABLE_AT_TIER" : "VALID";
   const states = isPartial ? null : await boundStates(places);
   const found = { logged: null, stamp: null };

@@ -8,7 +8,7 @@ A sealed bundle is three files of canonical JSON:
   of the tree over all of them
 * `leaves.json`: the leaves this copy discloses, and the bare hashes of those it withholds
 * `envelope.json`: a DSSE envelope with an in-toto Statement over the manifest's digest, whose
-  predicate is in-toto's test-result (format `statediff/sealed/1.1`; before that it was empty)
+  predicate is in-toto's test-result
 
 Two more files may be there, made after the signature and about it:
 
@@ -81,8 +81,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 FORMAT: Final = "statediff/sealed/1.1"
-OLDER: Final = "statediff/sealed/1"
-"""The format of copies whose statement has an empty predicate."""
 TRUST: Final = "statediff/trust/1"
 TRUST_OF_SEVERAL: Final = "statediff/trust/1.1"
 """The format of trust files with a threshold."""
@@ -93,7 +91,6 @@ MORE: Final = (PROOF, STAMP)
 """What may be in a copy beside `FILES`."""
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
-OLDER_PREDICATE: Final = "urn:statediff:sealed:1"
 CONTRACT: Final = "contract.yaml#"
 """The place of the contract; the predicate names the hash of this leaf, which is salted."""
 CONTRACT_DIGEST: Final = "statediffLeaf"
@@ -117,7 +114,6 @@ PIECES: Final[Mapping[str, tuple[str, ...]]] = {
     "fragments.json": ("/*/rows", "/*/scans/*/members"),
     "index.json": (),
     "judgement.json": ("/clauses", "/findings", "/deltas", "/hidden", "/doubts"),
-    "libraries.yaml": (),
     "manifest.json": (),
     "resolution.json": ("/mappings/*", "/doubts"),
     "roots.json": (),
@@ -130,11 +126,9 @@ PIECES: Final[Mapping[str, tuple[str, ...]]] = {
 
 The arrays are empty in the rest of the file, at `name#`; `*` stands for each element of an array.
 """
-LIBRARIES: Final = "libraries.yaml"
-"""The file of a bundle whose contract uses libraries."""
 STATE_ROOTS: Final = "roots.json"
 """The file of a bundle with state roots."""
-PARTS: Final = tuple(name for name in PIECES if name not in (LIBRARIES, STATE_ROOTS))
+PARTS: Final = tuple(name for name in PIECES if name != STATE_ROOTS)
 """The files that every bundle has."""
 COUNTEREXAMPLE: Final = "counterexample#"
 """The place of the finding that shows why a run was not right."""
@@ -292,8 +286,6 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     check_names(files)
     signers, predicate = _signed(files["envelope.json"], files["manifest.json"], trust)
     manifest = _manifest(parse(files["manifest.json"], "manifest.json", MAX_HEAD_BYTES))
-    if (manifest["format"] == OLDER) != (predicate is None):
-        _reject("envelope.json: the predicate is that of another format than the manifest's")
     sealed_at = datetime.fromisoformat(manifest["sealed_at"])
     for signer in signers:
         check_time(signer, sealed_at, "envelope.json")
@@ -316,8 +308,7 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
         _check_whole(seen, cuts)
     _check_agreement(manifest, seen.said)
     _check_files(seen.said, tree["tags"])
-    if predicate is not None:
-        _check_predicate(predicate, manifest, seen, hidden)
+    _check_predicate(predicate, manifest, seen, hidden)
     states = bound_states({**seen.binding, **seen.said}) if is_whole else None
     status = "VALID" if is_whole else "NOT_REPLAYABLE_AT_TIER"
     names = tuple(signer.name for signer in signers)
@@ -464,13 +455,12 @@ def signed_bytes(payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
-def statement(manifest: bytes, predicate: Any = None, kind: str = OLDER_PREDICATE) -> bytes:
-    """The in-toto Statement over a manifest's bytes; without a predicate, of that `kind`."""
+def statement(manifest: bytes, predicate: Any, kind: str = PREDICATE) -> bytes:
+    """The in-toto Statement over a manifest's bytes: the predicate, and of which kind it is."""
     digest = hashlib.sha256(manifest).hexdigest()
     subject = [{"digest": {"sha256": digest}, "name": "manifest.json"}]
-    kind, said = (kind, {}) if predicate is None else (PREDICATE, predicate)
     return canonical(
-        {"_type": STATEMENT, "predicate": said, "predicateType": kind, "subject": subject}
+        {"_type": STATEMENT, "predicate": predicate, "predicateType": kind, "subject": subject}
     )
 
 
@@ -836,7 +826,7 @@ def _manifest(document: Any) -> Mapping[str, Any]:
     )  # fmt: skip
     tree = document["tree"]
     _shape(tree, {"leaves": int, "root": str, "tags": dict}, "manifest.json: tree")
-    if document["format"] not in (FORMAT, OLDER):
+    if document["format"] != FORMAT:
         _reject(f"manifest.json: expected format {FORMAT}, found {document['format']!r}")
     if document["verdict"] not in VERDICTS:
         _reject(f"manifest.json: {document['verdict']!r} is no verdict")
@@ -868,18 +858,14 @@ def _manifest(document: Any) -> Mapping[str, Any]:
 
 
 def _signed(envelope: bytes, manifest: bytes, trust: Sequence[Signer]) -> tuple[list[Signer], Any]:
-    """The trusted keys that signed this manifest, and the predicate; None of the older format."""
+    """The trusted keys that signed this manifest, and the predicate."""
     if len(manifest) > MAX_HEAD_BYTES:
         _reject(f"manifest.json: more than {MAX_HEAD_BYTES} bytes")
     payload, signatures = _enveloped(envelope)
-    predicate = None
-    if payload != statement(manifest):
-        match parse(payload, "envelope.json: payload", MAX_HEAD_BYTES):
-            case {"predicate": found, "predicateType": str(kind)} if kind == PREDICATE:
-                predicate = found
-            case _:
-                pass
-        if predicate is None or payload != statement(manifest, predicate):
+    match parse(payload, "envelope.json: payload", MAX_HEAD_BYTES):
+        case {"predicate": predicate} if payload == statement(manifest, predicate):
+            pass
+        case _:
             _reject("envelope.json: what was signed is another manifest")
     return _signers(signatures, payload, trust), predicate
 
@@ -1455,9 +1441,7 @@ def _check_files(said: Mapping[str, Any], tags: Mapping[str, int]) -> None:
         _reject(f"manifest.json: not of format {BOUND}, with its files")
     expected = {*PARTS, *([STATE_ROOTS] if form == BOUND else [])} - {"manifest.json"}
     kinds = kinds_of(tags)
-    if set(files) - {LIBRARIES} != expected or any(
-        (name in files) != bool(kinds[_kind(name)]) for name in (LIBRARIES, STATE_ROOTS)
-    ):
+    if set(files) != expected or (STATE_ROOTS in files) != bool(kinds[_kind(STATE_ROOTS)]):
         _reject("manifest.json: its files are not those that there are leaves of")
 
 

@@ -11,15 +11,12 @@ from statediff.contract.binding.bind import Policy, bind
 from statediff.contract.binding.bound import Contract
 from statediff.contract.document.contract import Canonicalize, ContractDocument
 from statediff.contract.file import ContractFile, parse_contract
-from statediff.errors import BundleError, ContractError, InputError, UsageError
-from statediff.evidence.canonical import read
-from statediff.evidence.package import beside_contract
-from statediff.evidence.verify import LIBRARIES, TIERS
+from statediff.errors import ContractError
 from statediff.kernel.canonicalize.book import RuleBook
 from statediff.kernel.canonicalize.rules import rule_book
 from statediff.kernel.diff import Scope
 from statediff.kernel.resolve import IdentityRule, resolve
-from statediff.model.boundary import Boundary, RuleError, included, locate
+from statediff.model.boundary import Boundary, RuleError, included
 from statediff.model.delta import Diff
 from statediff.model.paths import Selection, may_meet, render, selects
 from statediff.model.readings import Capture
@@ -31,28 +28,8 @@ from statediff.model.view import Scoped
 
 
 def contract_in(files: Mapping[str, bytes]) -> ContractFile:
-    """The contract among the files of a bundle, with what it names beside it.
-
-    `ContractError` where it is none; `BundleError` where a file beside it is one that it does not
-    name, or none at all.
-    """
-    try:
-        held = read(files[LIBRARIES], LIBRARIES) if LIBRARIES in files else {}
-    except InputError as error:
-        raise BundleError(f"{LIBRARIES}: {error}") from error
-    if not isinstance(held, dict) or not all(isinstance(text, str) for text in held.values()):
-        raise BundleError(f"{LIBRARIES}: expected the texts of libraries by their names")
-
-    def beside(name: str) -> bytes:
-        if name not in held:
-            raise UsageError(f"{name}: the bundle does not hold it")
-        return str(held[name]).encode("utf-8", errors="replace")
-
-    file = parse_contract(files["contract.yaml"], "contract.yaml", beside)
-    for name, own in beside_contract(file).items():
-        if own != files.get(name):
-            raise BundleError(f"{name}: the contract names no such file")
-    return file
+    """The contract among the files of a bundle; `ContractError` where it is none."""
+    return parse_contract(files["contract.yaml"], "contract.yaml")
 
 
 @dataclass(frozen=True)
@@ -110,7 +87,6 @@ class _Case:
     """One contract over one schema, distinguished by what was read and by its place."""
 
     digest: str
-    libraries: tuple[tuple[str, bytes], ...]
     name: str
     schema: Schema = field(hash=False)  # a contract has few, and each hash goes through all types
     file: ContractFile = field(compare=False)
@@ -118,14 +94,7 @@ class _Case:
 
 def compile_contract(file: ContractFile, schema: Schema) -> Compiled:
     """The contract over a schema. `ContractError` with every problem found in one stage."""
-    return _compiled(_Case(file.digest, file.libraries, file.source.file, schema, file))
-
-
-def opened_to(file: ContractFile, schema: Schema, source: str) -> str:
-    """The tier that sees all of a source: what the contract excludes is for auditors alone."""
-    types = {name for each, names in schema.sources if each == source for name in names}
-    excluded = {locate(schema, each.what, 0)[0].name for each in file.content.exclude}
-    return TIERS[-1] if types & excluded else file.content.evidence[source].disclose
+    return _compiled(_Case(file.digest, file.source.file, schema, file))
 
 
 @lru_cache(maxsize=64)  # the trials of a task share both

@@ -71,6 +71,8 @@ _Sides: TypeAlias = tuple[Observed, Observed, Observed, Observed]
 """A field of an entity: canonical before and after, captured before and after."""
 
 _STAGE: Final = "capture"
+_PLAIN: Final = frozenset({int, str, bool, bytes, type(None)})
+"""Kinds whose values are the same where Python finds two of one kind equal."""
 MAX_PLACES_OF_TYPE: Final = 100_000
 """Places inside values that a type is compared in; beyond, a field that differs is one change, so
 that no run makes the comparison larger than its own rows."""
@@ -240,6 +242,7 @@ class _Comparison:
         self._trust_digests = scope.trust_digests
         ids = scope.evidence.get(self._name, ((), ()))
         self._evidence = tuple(dict.fromkeys((*ids[0], *ids[1])))
+        self._purpose = after.type.purpose
         self._immutable = before.type.immutable | after.type.immutable
         self._deleted_when = after.type.deleted_when or before.type.deleted_when
         self._places_left = MAX_PLACES_OF_TYPE
@@ -369,12 +372,12 @@ class _Comparison:
         raw = view.whole(before), view.whole(after)
         canonical = view.canonical(raw[0]), view.canonical(raw[1])
         fields: dict[str, _Sides] = {}
-        unknown: list[str] = []
-        differing: list[str] = []
+        unknown, differing = list[str](), list[str]()
         for name in view.fields:
             sides = canonical[0][name], canonical[1][name], raw[0][name], raw[1][name]
-            is_unread = isinstance(sides[2], Unobserved) or isinstance(sides[3], Unobserved)
-            is_same = sides[2] is sides[3] or same(sides[2], sides[3])
+            is_plain = type(sides[2]) is type(sides[3]) and type(sides[2]) in _PLAIN
+            is_same = sides[2] == sides[3] if is_plain else same(sides[2], sides[3])
+            is_unread = not is_plain and any(isinstance(s, Unobserved) for s in sides[2:])
             if is_same and name not in view.ruled and not is_unread:
                 continue  # what is the same as captured is the same
             fields[name] = sides
@@ -553,7 +556,6 @@ class _Comparison:
         *,
         steps: Steps = (),
     ) -> Delta:
-        label = default_label(op, self._after.type.purpose)
         return Delta(
             op,
             self._name,
@@ -565,7 +567,7 @@ class _Comparison:
             raw_before=raw_before,
             raw_after=raw_after,
             evidence=self._evidence,
-            label=label,
+            label=default_label(op, self._purpose),
         )
 
     def _doubt(self, key: Key, path: str | None, cause: str) -> Doubt:

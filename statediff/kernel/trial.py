@@ -21,14 +21,15 @@ from statediff.contract.binding.bound import Contract
 from statediff.contract.file import ContractFile
 from statediff.errors import AdapterError, ContractError
 from statediff.evidence.canonical import write
+from statediff.evidence.disclosure.settings import opened_to
 from statediff.evidence.disclosure.undisclosed import Shown, withheld
 from statediff.evidence.documents import delta_document, ending_document
 from statediff.evidence.pack import Decided, Heard, documents
-from statediff.evidence.package import NO_BUNDLE, UNDISCLOSED, Bundle, beside_contract, make
+from statediff.evidence.package import NO_BUNDLE, UNDISCLOSED, Bundle, make
 from statediff.evidence.roots import NO_SECRET, Roots
 from statediff.kernel.along import TO_COME, Whole, moments_of, touched
 from statediff.kernel.canonicalize.book import BoundRule
-from statediff.kernel.contracts import Compiled, compile_contract, opened_to, schema_of
+from statediff.kernel.contracts import Compiled, compile_contract, schema_of
 from statediff.kernel.judging_modules import modules_digest
 from statediff.kernel.policy.admission import Refusal, admit, read_answer
 from statediff.kernel.policy.findings import combine
@@ -165,9 +166,9 @@ def _packed(
     other = shown.documents(as_shown(tried.judgement, shown))
     hidden = withheld(content, other, facts.id, facts.secret)
     if hidden is None:
-        return make(content, file.data, manifest, beside_contract(file))
+        return make(content, file.data, manifest)
     manifest[UNDISCLOSED], undisclosed = hidden
-    return make(content | other, file.data, manifest, beside_contract(file), undisclosed)
+    return make(content | other, file.data, manifest, undisclosed)
 
 
 def judgement_of(

@@ -27,6 +27,8 @@ class ContractOpinion:
     clauses: tuple[str, ...]
     """Those that do not hold, in report order."""
     error: str = ""
+    changes: int = 0
+    """How much the run changed."""
 
     @property
     def said(self) -> str:
@@ -59,8 +61,9 @@ class ContractAgreement:
 
     @property
     def differing(self) -> tuple[ComparedRun, ...]:
-        """The runs on which they differ."""
-        return tuple(case for case in self.cases if not case.agrees)
+        """The runs on which they differ, those that changed least first."""
+        found = (case for case in self.cases if not case.agrees)
+        return tuple(sorted(found, key=lambda c: max(c.a.changes, c.b.changes)))
 
     def deciding(self, of_a: bool) -> tuple[tuple[str, int], ...]:
         """The clauses of one contract that do not hold in differing runs, the most frequent first.
@@ -111,4 +114,4 @@ def _opinion_of(file: ContractFile, run: Reference) -> ContractOpinion:
         judgement = replace(run, contract=file).judged()
     except ContractError as error:
         return ContractOpinion(None, (), str(error))
-    return ContractOpinion(judgement.verdict, judgement.failed)
+    return ContractOpinion(judgement.verdict, judgement.failed, changes=len(judgement.deltas))

@@ -57,7 +57,7 @@ def as_yaml(chosen: Sequence[Proposal], taken: Iterable[str] = ()) -> str:
 def with_proposal(file: ContractFile, text: str) -> ContractFile:
     """The contract with the clauses of a proposal in their sections. Raises `ContractError`."""
     added = read_document(text.encode(), "the proposal").value
-    value = {name: held for name, held in file.source.value.items() if name != "libraries"}
+    value = dict(file.source.value)
     for section, clauses in added.items():
         value[section] = [*(value.get(section) or ()), *clauses]
     return parse_contract(_written(value).encode(), file.source.file)

@@ -20,7 +20,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +108,41 @@ def are_known_equal(before: Table, after: Table) -> bool:
         if left.rows and not (left.is_fully_observed or right.is_fully_observed):
             return False
     return True
+
+
+class Volume(NamedTuple):
+    """How much changed rows hold, at most: rows, bytes of their keys, bytes of all their texts."""
+
+    rows: int
+    key_bytes: int
+    bytes: int
+
+
+def volumes(before: Table, after: Table) -> Iterator[Volume]:
+    """What `table_changes` would yield, chunk by chunk, by the columns alone."""
+    key = before.type.key or (KEYLESS_KEY,)
+    for left, right in _chunk_pairs(before, after, trust_digests=True):
+        matched = match_keys(before.type, left, right)
+        if matched is None:
+            gone = new = np.zeros(0, dtype=np.int64)
+            one = two = _candidates(left, right).nonzero()[0]
+        else:
+            differing = _candidates_of_pairs(left, right, matched)
+            gone, new = matched.only_before, matched.only_after
+            one, two = matched.before[differing], matched.after[differing]
+        cells = [_bytes_of(left, (one, gone)), _bytes_of(right, (two, new))]
+        keys = _bytes_of(left.select(key), (one, gone)) + _bytes_of(right.select(key), (new,))
+        yield Volume(len(one) + len(gone) + len(new), keys, sum(cells))
+
+
+def _bytes_of(batch: pa.RecordBatch, places: tuple[Indexes, ...]) -> int:
+    """The bytes of the texts in these rows; a number counts for nothing."""
+    names = [
+        name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
+    ]
+    return int(batch.select(names).take(pa.array(np.concatenate(places))).nbytes) if names else 0
 
 
 def batch_changes(

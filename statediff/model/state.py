@@ -275,8 +275,13 @@ class Table(Later):
         known = self._rows_seen.get(order)
         if known is not None:
             return dict(known)
-        if self.is_later("chunks") and (change := self._own_change(key)) is not None:
-            return self._row_of(change)
+        if self.is_later("chunks"):
+            if (change := self._own_change(key)) is not None:
+                return self._row_of(change)
+        else:
+            for places, columns in self._columns_seen.values():
+                if (at := places.get(order)) is not None:
+                    return {name: column[at] for name, column in columns.items()}
         ref = self._chunks_with(key)[bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
         if self._asked.get(ref.digest, 0) < FEW_ASKED:
@@ -300,17 +305,19 @@ class Table(Later):
 
     def _row_at(self, ref: ChunkRef, batch: pa.RecordBatch, at: int) -> Row:
         """A row of a chunk. Where many of its rows are asked for, all are decoded at once."""
-        columns = self._columns_seen.get(ref.digest)
-        if columns is None:
+        known = self._columns_seen.get(ref.digest)
+        if known is None:
             asked = self._cells_asked.get(ref.digest, 0) + 1
             self._cells_asked[ref.digest] = asked % DECODED_AT
             if asked < DECODED_AT:
                 return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
             names = tuple(field.name for field in self.type.fields)
             columns = dict(zip(names, batch_columns(batch, names), strict=True))
+            places = {order: at for at, order in enumerate(self._orders(ref, batch))}
             if len(self._columns_seen) >= DECODED_KEPT:
                 self._columns_seen.clear()
-            self._columns_seen[ref.digest] = columns
+            known = self._columns_seen[ref.digest] = places, columns
+        columns = known[1]
         return {name: column[at] for name, column in columns.items()}
 
     def lone_row(self, key: Key) -> Row | None:
@@ -392,7 +399,8 @@ class Table(Later):
         return {}
 
     @cached_property
-    def _columns_seen(self) -> dict[str, dict[str, list[Any]]]:
+    def _columns_seen(self) -> dict[str, tuple[dict[tuple[Any, ...], int], dict[str, list[Any]]]]:
+        """By the digest of a chunk: where each key is in it, and its cells."""
         return {}
 
     @cached_property

@@ -7,15 +7,20 @@ plain JSON or a migration note in Markdown. All of it is escaped.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from statediff.contract.authoring.changes import Comparison, Touches
-from statediff.contract.authoring.explain import Explanation, Role, TypeBox
+from statediff.contract.authoring.explain import Explanation, Line, Role, Section, TypeBox
+from statediff.evidence.disclosure.settings import Settings, Why
+from statediff.model.schema import NESTED, Kind, Schema
 from statediff.model.values import printable
 from statediff.suite.affected import Affected
 
 WIDTH: Final = 100
+MAX_NAMED: Final = 8
+"""Fields that are named of those that a reader sees, or does not."""
+_SHOWN_KINDS: Final = frozenset(Kind) - NESTED - {Kind.TEXT, Kind.BYTES}
 _MARKS: Final = {
     Role.FORBIDDEN: "✘",
     Role.REQUIRED: "!",
@@ -29,6 +34,33 @@ _MARKS: Final = {
 def roles_line(box: TypeBox) -> str:
     """The roles of a type in words, gravest first."""
     return ", ".join(role.value for role in box.roles) or "shown, not judged"
+
+
+def copies_section(schema: Schema, settings: Settings) -> Section:
+    """What the readers of a public and of a reviewer's copy would learn of a run."""
+    fields: dict[str, list[str]] = {}
+    for entity in schema.types:
+        for field in () if entity.name.startswith("db.") else entity.fields:
+            is_open = settings.is_shown(entity.name, field.name) or field.kind in _SHOWN_KINDS
+            why = settings.why(entity.name, field.name)
+            kind = str(why or ("shown" if is_open else Why.TEXT))
+            fields.setdefault(kind, []).append(f"{entity.name}.{field.name}")
+    withheld = [f"{why}: {_some(fields[why])}" for why in Why if why in fields]
+    return Section("Who sees what of a run", (
+        Line("public", "A public copy has the verdict, each clause with its truth, and the codes "
+             "of findings; no value and no key.", ""),
+        Line("reviewer", "A reviewer's copy has this contract too, what was found, and every "
+             f"change, with the values of {_some(fields.get('shown', ['no field']))}, and texts "
+             "that stand in the contract.", ""),
+        Line("auditor", "An auditor's copy alone has keys that the contract does not name, and "
+             f"{'; '.join(withheld) or 'nothing else'}.", ""),
+    ))  # fmt: skip
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many others there are."""
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"{', '.join(names[:MAX_NAMED])}{more}"
 
 
 def _exclusions(box: TypeBox) -> Iterator[str]:

@@ -17,7 +17,6 @@ from statediff.errors import InputError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import key_from
-from statediff.evidence.package import OPTIONAL
 from statediff.model.explanation import Reason
 from statediff.model.values import Observed, decode, is_value, show, show_key
 from statediff.reports.record import reading, said
@@ -43,14 +42,9 @@ class Decided:
 
 
 def files_of_copy(at: Mapping[str, Json]) -> dict[str, bytes]:
-    """The contract, its libraries and the schema, as far as the copy discloses them."""
-    texts = {name: at.get(f"{name}#") for name in ("contract.yaml", *OPTIONAL)}
-    files = {
-        name: leaf[0].encode() if isinstance(leaf[0], str) else write(leaf[0])
-        for name, leaf in texts.items()
-        if leaf is not None
-    }
-    schema = at.get("schema.json#")
+    """The contract and the schema, as far as the copy discloses them."""
+    contract, schema = at.get("contract.yaml#"), at.get("schema.json#")
+    files = {} if contract is None else {"contract.yaml": contract[0].encode()}
     return files if schema is None else {**files, "schema.json": write(schema[0])}
 
 

@@ -32,7 +32,7 @@ from statediff.evidence.disclosure.undisclosed import whole, withheld
 from statediff.evidence.documents import answer_document
 from statediff.evidence.keys import load_key
 from statediff.evidence.merkle import log_root
-from statediff.evidence.package import UNDISCLOSED, Bundle, beside_contract, load
+from statediff.evidence.package import UNDISCLOSED, Bundle, load
 from statediff.evidence.roots import Roots
 from statediff.evidence.verify import Signer
 from statediff.kernel import (
@@ -467,10 +467,7 @@ def open_batch(folder: Path, trust: Sequence[Signer]) -> Opener:
 
 
 def _contract_files(file: ContractFile) -> dict[str, bytes]:
-    return {
-        "contract.yaml": file.data,
-        **{name: data for name, data in beside_contract(file).items() if data is not None},
-    }
+    return {"contract.yaml": file.data}
 
 
 def _trial(number: int) -> str:

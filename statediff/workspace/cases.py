@@ -19,9 +19,9 @@ from statediff.contract.authoring.cases import (
     case_texts,
     input_of_text,
 )
-from statediff.contract.document.load import besides, read_beside, read_bytes
+from statediff.contract.document.load import read_beside, read_bytes
 from statediff.contract.file import ContractFile, load_contract, parse_contract
-from statediff.contract.yaml.reader import Document, read_document
+from statediff.contract.yaml.reader import Document
 from statediff.errors import InputError, UsageError
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.values import printable
@@ -105,7 +105,7 @@ def load_case(path: Path, chosen: Chosen) -> ContractFile:
         shown = ", ".join(case.name for case in found[:_SHOWN])
         raise UsageError(f"{len(found)} cases are meant; name one with --case: {shown}")
     ((_, data),) = texts_of(file, found)
-    return parse_contract(data, str(path), besides(path))
+    return parse_contract(data, str(path))
 
 
 def load_cases(path: Path, chosen: Chosen) -> tuple[ContractFile, ...]:
@@ -115,11 +115,9 @@ def load_cases(path: Path, chosen: Chosen) -> tuple[ContractFile, ...]:
 
 def load_named_cases(path: Path, chosen: Chosen) -> dict[str, ContractFile]:
     """The chosen cases by name, each with its contract; empty where the contract has no cases."""
-    file, read = load_contract(path), besides(path)
+    file = load_contract(path)
     found = cases_of(path, file, chosen)
-    return {
-        case.name: parse_contract(data, str(path), read) for case, data in texts_of(file, found)
-    }
+    return {case.name: parse_contract(data, str(path)) for case, data in texts_of(file, found)}
 
 
 def texts_of(file: ContractFile, cases: Sequence[Case]) -> Iterator[tuple[Case, bytes]]:
@@ -127,7 +125,7 @@ def texts_of(file: ContractFile, cases: Sequence[Case]) -> Iterator[tuple[Case, 
 
     `parse_contract` makes the contract of one.
     """
-    yield from case_texts(read_document(file.data, file.source.file), cases)
+    yield from case_texts(file.source, cases)
 
 
 def _given(document: Document, given: Sequence[str]) -> Iterator[tuple[str, Any]]:

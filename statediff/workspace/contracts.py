@@ -32,6 +32,7 @@ from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff.model.readings import Capture
+    from statediff.model.schema import Schema
 
 
 def contract_path(named: str) -> Path:
@@ -204,6 +205,7 @@ def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
     from statediff.contract.lint import in_order
     from statediff.kernel import lint as linted
+    from statediff.kernel import schema_of
 
     name, against = "", "shape"
     try:
@@ -216,10 +218,33 @@ def check(path: Path, states: States) -> Checked:
         found = linted(file, schema, base, feeds, states.tools(file))
         cases = _wrong_cases(path, file)
         later = states.remarks(file)
-        problems = in_order((*found, *cases, *later, *review_remarks(path, file)))
+        told = _wrong_disclosure(path, file, schema if base is None else schema_of(base))
+        problems = in_order((*found, *cases, *later, *review_remarks(path, file), *told))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)
+
+
+def _wrong_disclosure(path: Path, file: ContractFile, schema: Schema | None) -> Iterator[Problem]:
+    """What `sign` would refuse of the disclosure file beside, and names in it that mean nothing."""
+    from statediff.contract.lint.catalogue import CATALOGUE
+    from statediff.evidence.disclosure.settings import FILE as DISCLOSURE
+    from statediff.evidence.disclosure.settings import opened_to, settings_beside
+
+    settings = settings_beside(path)
+    if schema is None:
+        return
+    fields = {f"{each.name}.{field.name}" for each in schema.types for field in each.fields}
+    fields |= {field.name for each in schema.types for field in each.fields}
+    for place in sorted((settings.shown | settings.personal | settings.secret) - fields):
+        entry = CATALOGUE["unknown-name"]
+        yield Problem(DISCLOSURE, 1, 1, f"`{place}` is no field", "unknown-name", entry.instead)
+    closed = [name for name, _ in schema.sources if opened_to(file, schema, name) == "auditor"]
+    for verdict, tier in settings.replayable.items():
+        if tier == "reviewer" and closed:
+            entry = CATALOGUE["not-replayable"]
+            said = f"a reviewer's copy must suffice for {verdict}; {', '.join(closed)} is closed"
+            yield Problem(DISCLOSURE, 1, 1, said, "not-replayable", entry.instead)
 
 
 def _wrong_cases(path: Path, file: ContractFile) -> Iterator[Problem]:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ from statediff.meta.another import another_run
 from statediff.meta.proposals import proposals, proven
 from statediff.meta.reference import Reference
 from statediff.model.readings import Capture, Timeline
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
 from statediff.model.state import Coverage, State
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import printable
@@ -159,7 +160,13 @@ def draft_of(
 ) -> Drafted:
     """The draft of runs as they are read, or of a base state where there is none."""
     found = draft_contract(name, _seen_in(seen, sandbox, base))
-    return _approved(Drafted(schema_text, found, seen), seen)
+    return _approved(Drafted(schema_text, found, seen))
+
+
+def redraft(drafted: Drafted, free: Container[str], closing: Iterable[str] = ()) -> Drafted:
+    """The draft of the same runs, in which places are free, and further clauses hold."""
+    found = draft_contract(drafted.draft.name, drafted.draft.seen, free)
+    return _approved(replace(drafted, draft=_closed(found, closing)))
 
 
 def draft_of_states(
@@ -210,23 +217,28 @@ def _run(seen: SeenRun) -> Run:
 
 
 def _unseen(*captures: Capture) -> dict[str, str]:
-    """Each type of which some capture saw nothing, and why: no run can be decided by it."""
+    """Each type by which no run can be decided, and why.
+
+    Some capture saw nothing of it; or of schema objects, which an account may see in part, not all.
+    """
     found: dict[str, str] = {}
     for part in (part for capture in captures for part in capture.parts):
         for name, table in part.state.tables.items():
-            if table.enumeration.coverage is Coverage.UNOBSERVED:
-                found.setdefault(name, printable(table.enumeration.cause or "unread")[:200])
+            listed = table.enumeration
+            is_partial = name.startswith(SCHEMA_OBJECT_PREFIXES) and not listed.is_complete
+            if is_partial or listed.coverage is Coverage.UNOBSERVED:
+                found.setdefault(name, printable(listed.cause or "unread")[:200])
     return found
 
 
 # ---------------------------------------------------------------- judged before it is written
 
 
-def _approved(drafted: Drafted, seen: Examples) -> Drafted:
+def _approved(drafted: Drafted) -> Drafted:
     """The draft, with what tells wrong runs from right ones; `UsageError` where nothing does."""
     if not drafted.draft.clauses:
         return drafted
-    text = drafted.draft.text
+    text, seen = drafted.draft.text, drafted.examples
     right, wrong, idle = (
         [_reference(f"{kind} run {n}", text, run) for n, run in enumerate(runs, 1)]
         for kind, runs in zip(("right", "wrong", "idle"), seen, strict=True)
@@ -248,11 +260,7 @@ def _approved(drafted: Drafted, seen: Examples) -> Drafted:
                 f"{passing[0].name} would MATCH as the right ones do, and no clause tells it from "
                 "them; nothing was written. Is it wrong for something that the states do not show?"
             )
-        added = {
-            section: (*drafted.draft.added.get(section, ()), *lines)
-            for section, lines in _sections(closing).items()
-        }
-        drafted = replace(drafted, draft=replace(drafted.draft, added=added))
+        drafted = replace(drafted, draft=_closed(drafted.draft, [closing]))
         file = parse_contract(drafted.draft.text.encode(), "the draft")
         right = [replace(run, contract=file) for run in right]
     return replace(drafted, right=tuple(right), remarks=tuple(_remarks(drafted.draft)))
@@ -281,15 +289,16 @@ def _require_match(name: str, judgement: Judgement) -> None:
     )
 
 
-def _sections(closing: str) -> dict[str, tuple[str, ...]]:
-    """The lines of YAML by its sections."""
-    found: dict[str, list[str]] = {}
+def _closed(found: Draft, closing: Iterable[str]) -> Draft:
+    """The draft with the clauses of each text, YAML by section."""
+    added = dict(found.added)
     section = ""
-    for line in closing.splitlines():
-        section = section if line.startswith(" ") else line.rstrip(":")
-        held = found.setdefault(section, [])
-        held += [line] if line.startswith(" ") else []
-    return {name: tuple(lines) for name, lines in found.items()}
+    for line in (line for text in closing for line in text.splitlines()):
+        if line.startswith(" "):
+            added[section] = (*added.get(section, ()), line)
+        else:
+            section = line.rstrip(":")
+    return replace(found, added=added)
 
 
 def _remarks(draft: Draft) -> Iterator[str]:

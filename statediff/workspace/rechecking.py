@@ -32,9 +32,7 @@ def unbound(found: Verified) -> list[str]:
     Sorted; empty where all that its clauses can have read of states is bound.
     """
     from statediff.errors import StatediffError
-    from statediff.evidence.canonical import write
     from statediff.evidence.documents import schema_from
-    from statediff.evidence.verify import LIBRARIES
     from statediff.kernel import compile_contract, contract_in
 
     if found.states is None:
@@ -42,8 +40,6 @@ def unbound(found: Verified) -> list[str]:
     at = {leaf.path: leaf.value for leaf in found.leaves}
     try:
         files = {"contract.yaml": at["contract.yaml#"][0].encode()}
-        if (libraries := at.get(f"{LIBRARIES}#")) is not None:
-            files[LIBRARIES] = write(libraries[0])
         contract = compile_contract(contract_in(files), schema_from(at["schema.json#"][0])).contract
         sources = Counter(name for _source, name, *_heads in at["roots.json#"][0]["types"])
     except (StatediffError, LookupError, TypeError, ValueError, AttributeError):

@@ -20,13 +20,15 @@ from typing import Final
 from statediff.errors import InputError, SandboxError, UsageError
 from statediff.model.values import printable
 from statediff.packs import SANDBOX_FILE, SandboxPack
-from statediff.systems.base.urls import url_without_password
+from statediff.systems.base.urls import password_variable, url_without_password
 from statediff.workspace import folders
 from statediff.workspace.drafts import require_new
 from statediff.workspace.inputs import StateFile, utc_now
 
 _DATABASES: Final = (".db", ".sqlite", ".sqlite3")
 _DUMP: Final = ".sql"
+_VARIABLES: Final = {"postgres": "PGPASSWORD", "mariadb": "MYSQL_PWD"}
+"""Where servers' own clients look for a password."""
 MOST_FOUND: Final = 20
 
 
@@ -75,11 +77,8 @@ def write_sandbox(
     """The sandbox file and what it copies are in the folder; their paths as messages show them."""
     copies = {source.name: _copy_name(source) for source in sources if source.is_copied}
     require_new(out, [SANDBOX_FILE, *copies.values()])
-    out.mkdir(parents=True, exist_ok=True)
     lines = ["# Every trial begins with this, proven anew. Commit it with its files.", "sources:"]
     for number, source in enumerate(sources):
-        if source.name in copies:
-            _copy(Path(source.place), out / copies[source.name])
         lines += [f"  {source.name}:", f"    kind: {source.kind}"]
         lines += [f"    {source.key}: {_written(source, copies, out)}"]
         lines += [f"    types: {source.types}"] if source.types else []
@@ -88,6 +87,9 @@ def write_sandbox(
         elif commands:
             lines += [f"    {key}: {json.dumps(text)}" for key, text in commands.items()]
         lines += ["    schema: schema.yaml"] if has_schema else []
+    out.mkdir(parents=True, exist_ok=True)
+    for source in (each for each in sources if each.name in copies):
+        _copy(Path(source.place), out / copies[source.name])
     folders.write_file(out / SANDBOX_FILE, ("\n".join(lines) + "\n").encode())
     return [folders.shown(out / name) for name in sorted((SANDBOX_FILE, *copies.values()))]
 
@@ -133,12 +135,12 @@ def _written(source: OwnSource, copies: Mapping[str, str], out: Path) -> str:
         place = Path(source.place.removeprefix("tables://")).absolute()
         return json.dumps(f"tables://{os.path.relpath(place, out.absolute())}")
     if "://" in source.place:
-        if url_without_password(source.place) != source.place.partition("?")[0]:
-            raise UsageError(
-                f"{source.name}: the URL holds a password, and the file is to be committed; leave "
-                "it out and set PGPASSWORD or MYSQL_PWD"
-            )
-        return json.dumps(source.place)
+        plain = url_without_password(source.place)
+        if plain == source.place.partition("?")[0]:
+            return json.dumps(source.place)
+        variable = _VARIABLES.get(source.kind, password_variable(source.name))
+        asked = "".join(source.place.partition("?")[1:])
+        return f"{json.dumps(plain + asked)}  # its password is taken from {variable}"
     return json.dumps(os.path.relpath(Path(source.place).absolute(), out.absolute()))
 
 

@@ -29,7 +29,6 @@ from statediff.agents.turns import say_to
 from statediff.capture.guard import NO_SCANS, Scans
 from statediff.capture.source import Clock
 from statediff.capture.take import take
-from statediff.contract.document.load import besides
 from statediff.contract.file import ContractFile, load_contract, parse_contract
 from statediff.errors import AdapterError, UsageError
 from statediff.evidence.package import Bundle
@@ -113,7 +112,7 @@ def read_contract(request: TrialRequest) -> ContractFile:
 
 def contract_as_read(path: Path, text: bytes | None, file: ContractFile) -> ContractFile:
     """The contract of a file, or that of its case where there is a text."""
-    return file if text is None else parse_contract(text, str(path), besides(path))
+    return file if text is None else parse_contract(text, str(path))
 
 
 def halt() -> None:
@@ -137,7 +136,7 @@ _LOCK: Final = threading.Lock()
 
 @lru_cache(maxsize=64)
 def _load(path: Path, text: bytes | None) -> ContractFile:
-    return load_contract(path) if text is None else parse_contract(text, str(path), besides(path))
+    return load_contract(path) if text is None else parse_contract(text, str(path))
 
 
 def _agent(request: TrialRequest) -> Agent:

@@ -1,5 +1,6 @@
 """`init` drafts what a person then finishes; whatever the data holds, the draft can be read."""
 
+import io
 import json
 import sqlite3
 from pathlib import Path
@@ -251,3 +252,44 @@ def test_whatever_names_and_values_a_state_holds_the_draft_is_a_valid_one(
     text = draft_contract("drafts/x", Seen(schema, ("db",), (run,))).text
     _, content = parse_document(text.encode(), "contract.yaml")
     assert content.reviewed is False
+
+
+def test_init_asks_and_keeps_the_answers(
+    statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, one, two = (
+        database(tmp_path / f"{name}.db", *scripts)
+        for name, scripts in (
+            ("a", ()),
+            ("b", ("UPDATE customers SET name = 'tok-a1' WHERE id = 2",)),
+            ("c", ("UPDATE customers SET name = 'tok-b2' WHERE id = 2",)),
+        )
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    said = statediff("init", before, "--after", one, "--after", two, "--ask", "--out", "task")
+    assert said.code == 0
+    assert "customers.name differs between the right runs. May it hold anything?" in said.err
+    assert 'any: ["customers.name"]' in (tmp_path / "task" / "answers.yaml").read_text()
+    assert "matches(" not in (tmp_path / "task" / "contract.yaml").read_text()
+
+
+def test_a_run_that_makes_a_table_drafts_too(statediff: Call, tmp_path: Path) -> None:
+    made = "CREATE TABLE score (customer INTEGER, points INTEGER)"
+    before = database(tmp_path / "a.db")
+    right, wrong = (
+        database(tmp_path / f"{n}.db", made, f"INSERT INTO score VALUES ({n}, 4)") for n in (1, 2)
+    )
+    assert statediff("init", before, "--after", right, "--out", "task").code == 0
+    judge = ("judge", "task", "--before", before, "--after")
+    assert [statediff(*judge, run).code for run in (right, wrong)] == [0, 1]
+
+
+def test_a_clause_that_one_example_supports_is_named(statediff: Call, tmp_path: Path) -> None:
+    rename = "UPDATE customers SET name = 'Eve' WHERE id = 2"
+    visit = "INSERT INTO visits (customer_id) VALUES (1)"
+    before, one, two = (
+        database(tmp_path / f"{name}.db", *scripts)
+        for name, scripts in (("a", ()), ("b", (rename,)), ("c", (rename, visit)))
+    )
+    assert statediff("init", before, "--after", one, "--after", two, "--out", "task").code == 0
+    assert "only one example supports this clause" in statediff("check", "task").out

@@ -144,3 +144,26 @@ def test_a_file_says_which_fields_are_shown_and_which_are_personal(
     assert told.count(MARK) == 1, "the status before"
     (sealed / "wrong.yaml").write_text("show: [case.status]\n")
     assert statediff(*made[:5], "wrong.yaml", "--out", "t.zip").code == 2
+
+
+def test_check_refuses_what_sign_would(sealed: Path, statediff: Any) -> None:
+    checked = ("check", "c.yaml", "--before", "a.json", "--schema", "schema.yaml")
+    assert "disclosure" not in statediff(*checked).out
+    (sealed / "disclosure.yaml").write_text("replayable: {DIVERGE: reviewer}\n")
+    told = statediff(*checked)
+    assert (told.code, "not-replayable" in told.out) == (2, True)
+    (sealed / "disclosure.yaml").write_text("personal: [person.salery]\n")
+    told = statediff(*checked)
+    assert (told.code, "`person.salery` is no field" in told.out) == (2, True)
+
+
+def test_check_says_what_each_reader_would_learn(sealed: Path, statediff: Any) -> None:
+    explained = ("check", "c.yaml", "--explain", "--before", "a.json", "--schema", "schema.yaml")
+    told = " ".join(statediff(*explained).out.split())
+    assert "with the values of case.id" in told
+    assert "personal: person.phone, person.salary" in told
+    assert "person.note" in told
+    (sealed / "disclosure.yaml").write_text("shown: [person.note]\npersonal: [case.id]\n")
+    told = " ".join(statediff(*explained).out.split())
+    assert "person.note, and texts" in told
+    assert "personal: case.id, person.phone" in told

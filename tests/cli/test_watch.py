@@ -414,3 +414,44 @@ def test_what_is_watched_is_an_option_and_a_draft_has_a_next_step(statediff: Cal
         assert "add --state [NAME=]STATE" in done.err
     done = watch(statediff, "--draft", "drafted")
     assert "next: read drafted/contract.yaml, say what must change" in done.err
+
+
+def test_a_draft_takes_further_runs_and_puts_the_system_back_between_them(
+    statediff: Call,
+) -> None:
+    shutil.copyfile("app.sqlite", "base.sqlite")
+    stamped = "ALTER TABLE user ADD COLUMN seen TEXT"
+    with closing(sqlite3.connect("base.sqlite")) as connection:
+        connection.execute(stamped)
+    shutil.copyfile("base.sqlite", "app.sqlite")
+    now = "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
+    right = f"UPDATE user SET name = 'Robert', seen = {now} WHERE id = 2"
+    idle = f'{sys.executable} agent.py "UPDATE user SET seen = {now} WHERE id = 1" 0'
+    further = ("-k", "2", "--reset", "cp base.sqlite app.sqlite", "--idle", idle)
+    assert watch(statediff, "--draft", "task", *further, statement=right).code == 0
+    text = Path("task/contract.yaml").read_text()
+    assert "new.seen - run.start >= -2 and new.seen - run.end <= 2" in text
+    assert "because: an idle run does it too" in text
+    shutil.copyfile("base.sqlite", "app.sqlite")
+    assert watch(statediff, "--contract", "task", statement=right).code == 0
+    shutil.copyfile("base.sqlite", "app.sqlite")
+    forged = right.replace(now, "'9999-01-01T00:00:00Z'")
+    assert watch(statediff, "--contract", "task", statement=forged).code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--draft", "task"), 3, "the agent ended with exit code 3, so nothing was drafted"),
+        (("--draft", "task", "-k", "2"), 0, "several runs take --reset COMMAND"),
+        (("--draft", "task", "-k", "2", "--reset", "false"), 0, "--reset ended with exit code 1"),
+        (("-k", "2"), 0, "go with --draft"),
+    ],
+)
+def test_nothing_is_drafted_from_a_program_that_failed_or_over_what_was_not_put_back(
+    statediff: Call, options: tuple[str, ...], code: int, said: str
+) -> None:
+    done = watch(statediff, *options, code=code)
+    assert done.code == 2
+    assert said in done.err
+    assert not Path("task").exists()

@@ -3,7 +3,7 @@
     python -m tests.contract.mutants [--files N] [--first N] [--seed N] [--workers N]
 
 `make fuzz` runs 100,000. Five kinds of file: bytes and lines of valid contracts changed, their
-structure changed, expressions drawn from the grammar, changed libraries, and noise. Whatever the
+structure changed, expressions drawn from the grammar, and noise. Whatever the
 file, the answer is one of ours and takes less than a second of the processor.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import hashlib
 import json
 import random
 import re
@@ -46,39 +45,28 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 _OF_AN_EXTRA = frozenset({"chat", "cloud", "erp", "office", "payments"})
 """Packs whose servers may not be installed: their contracts are bound to no schema then."""
 SECONDS: Final = 1.0
-KINDS: Final = {"bytes": 35, "structure": 30, "grammar": 25, "library": 5, "noise": 5}
+KINDS: Final = {"bytes": 35, "structure": 30, "grammar": 25, "noise": 10}
 """The kinds of file and how many of a hundred are of it."""
 
-LIBRARY: Final = b"""\
-library: fuzz/common
-clauses:
-  kept:
-    parameters: {type: name}
-    clause: {id: "kept-${type}", delete: "${type}"}
-  noted:
-    parameters: {field: name, note: value, also: expression}
-    clause:
-      update: order
-      where: it.id == input.order and ${also}
-      set: {"${field}": "${note}"}
-      that: count(new.${field}, ${note}) == 1
-"""
-LANGUAGE: Final = b"""\
+EVERY_WORD: Final = b"""\
 contract: fuzz/language
 version: 1.0.0
 owner: tests
 intent: Say in prose what was refunded, and note it.
 prompt: Refund order {order}; write {{order}} as it is.
-libraries: {common.yaml: "PIN"}
 inputs: {order: 1009, tags: [a, b]}
 forbid:
-  - {use: common.yaml#kept, with: {type: customer}}
+  - {id: kept-customer, delete: customer}
   - {id: none, update: product, where: 'search(lower(it.name), "b+")'}
   - id: no-way
     create: customer_tag
     where: reaches(it.customer, it.tag, via=[(customer_tag.customer, customer_tag.tag)])
 require:
-  - {use: common.yaml#noted, with: {field: status, note: paid, also: it.id != 3}, id: noted}
+  - id: noted
+    update: order
+    where: it.id == input.order and it.id != 3
+    set: {status: paid}
+    that: count(new.status, "paid") == 1
   - id: texts
     update: order
     that: >-
@@ -97,7 +85,6 @@ answer:
   extract: {total: {read: number, after: total}, who: {read: name, of: [Ada]}, said: quoted}
   claims: [answer.total == 39, 'mentions(answer.text, "Ada")']
 """
-EVERY_WORD: Final = LANGUAGE.replace(b"PIN", hashlib.sha256(LIBRARY).hexdigest().encode())
 
 FRAGMENTS: Final = [
     b"&a ", b"*a", b"<<: ", b"!!python/object:os.system ", b"%YAML 1.1\n", b"---\n", b"...\n",
@@ -110,8 +97,7 @@ FRAGMENTS: Final = [
     b"x" * 5000, b"[" * 200, b"a: " * 50, b"\xe2\x80\xae", b"\xe2\x80\x8b", b"\xed\xa0\x80",
     b"create: ", b"any_of: ", b"count: -1", b"count: 10000000000000000000000", b"input.order",
     b"${x}", b"{{ 7*7 }}", b"timestamp('x')", b"within(1, 2, 3)", b" * 9 ** 9 ** 9", b"@", b"`",
-    b"\r\n", b"\r", b"use: common.yaml#closed", b"libraries: {common.yaml: '",
-    b"with: {type: user}", b"answer.text", b"${type}",
+    b"\r\n", b"\r", b"answer.text", b"${type}",
     b"form: text", b"extract: {total: number, who: {read: name, of: [A]}}",
     b"new.body == it.body + 'x'", b"count(it.body, 'a')", b"lower(", b"search(it.body, '(a+)+$')",
     b"same_items([x.id for x in before.order], [1])",
@@ -196,12 +182,11 @@ def words() -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A file to read, with the library beside it."""
+    """A file to read."""
 
     kind: str
     data: bytes
     sandbox: str = "shop"
-    library: bytes = LIBRARY
 
 
 def mutant(seed: int, number: int) -> Mutant:
@@ -223,12 +208,6 @@ def mutant(seed: int, number: int) -> Mutant:
             return Mutant(kind, _written(tree).encode("utf-8", "surrogatepass"), chosen.sandbox)
         case "grammar":
             return Mutant(kind, small_contract(Grammar(schema("shop"), draw)).encode())
-        case "library":
-            library = bytearray(LIBRARY)
-            for _ in range(draw.choice((1, 1, 2, 3))):
-                _mutate(library, draw)
-            pin = hashlib.sha256(library).hexdigest().encode()
-            return Mutant(kind, LANGUAGE.replace(b"PIN", pin), library=bytes(library))
         case _:
             noise = (draw.choice(FRAGMENTS) for _ in range(draw.randrange(1, 60)))
             return Mutant(kind, b"".join(noise))
@@ -369,18 +348,18 @@ def _below(value: Any, depth: int) -> str:
 # ---------------------------------------------------------------- the answer
 
 
-def through(data: bytes, schema: Schema, library: bytes = LIBRARY) -> str:
+def through(data: bytes, schema: Schema) -> str:
     """How far a file comes; every error is one of ours, with a place and words."""
     problems: tuple[Problem, ...] = ()
     try:
-        file = parse_contract(data, "c.yaml", lambda _name: library)
+        file = parse_contract(data, "c.yaml")
     except ContractError as error:
         problems = error.problems
     assert all(p.line >= 1 and p.column >= 1 and p.message for p in problems)
     if problems:
         return "no contract"
     try:
-        format_contract(data, "c.yaml", lambda _name: library)
+        format_contract(data, "c.yaml")
     except ContractError as error:
         problems = error.problems
     assert {p.code for p in problems} <= {"unformattable"}
@@ -428,7 +407,7 @@ def run(seed: int, first: int, count: int) -> Outcome:
         made = mutant(seed, number)
         start = time.process_time()
         try:
-            end = through(made.data, schema(made.sandbox), made.library)
+            end = through(made.data, schema(made.sandbox))
         except Exception:  # noqa: BLE001 - that it is none of ours is what is looked for
             end = "uncaught"
             found.wrong.append(f"{seed}/{number} {made.kind}: {traceback.format_exc()[-700:]}")

@@ -32,7 +32,6 @@ BESIDE_CLAUSES = {
     "noop",
     *(
         "frame",
-        "libraries",
         "exclude",
         "include",
         "canonicalize",

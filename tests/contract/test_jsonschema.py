@@ -14,7 +14,6 @@ from ruamel.yaml import YAML
 
 from statediff.contract.document.jsonschema import (
     contract_schema,
-    library_schema,
     sandbox_schema,
     state_schema_schema,
 )
@@ -38,7 +37,6 @@ def validator(schema: Callable[[], dict[str, Any]]) -> jsonschema.Draft202012Val
     ("name", "make"),
     [
         ("contract.schema.json", contract_schema),
-        ("library.schema.json", library_schema),
         ("state.schema.json", state_schema_schema),
         ("sandbox.schema.json", sandbox_schema),
     ],

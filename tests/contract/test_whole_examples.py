@@ -13,7 +13,7 @@ import pytest
 from statediff.cli.main import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
-NAMES = ("confirm-first", "key-of-two-members", "names-in-quotes")
+NAMES = ("confirm-first", "key-of-two-members", "names-in-quotes", "order-of-a-log")
 ENDS = sorted(
     end
     for name in NAMES

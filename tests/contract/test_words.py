@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +13,11 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from statediff.contract.document.contract import ContractDocument
-from statediff.contract.document.jsonschema import contract_schema, library_schema
-from statediff.contract.document.libraries import Library, Use
+from statediff.contract.document.jsonschema import contract_schema
 from statediff.contract.language.english import phrase
 from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.language.parser import Scope, parse
-from tests.contract.mutants import EVERY_WORD, LIBRARY
+from tests.contract.mutants import EVERY_WORD
 from tests.contract.test_evaluation import SCHEMA
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -65,10 +63,10 @@ def keys_of(annotation: Any, seen: set[type]) -> Iterator[str]:
 
 def test_every_key_is_in_the_json_schema_and_in_the_reference() -> None:
     seen: set[type] = set()
-    keys = {key for model in (ContractDocument, Use, Library) for key in keys_of(model, seen)}
-    assert {"use", "with", "parameters", "extract", "actor", "leaves", "over"} <= keys
-    shapes = [contract_schema(), library_schema()]
-    tables = [table for shape in shapes for table in (shape, *shape["$defs"].values())]
+    keys = set(keys_of(ContractDocument, seen))
+    assert {"use", "extract", "actor", "leaves", "over"} <= keys
+    shape = contract_schema()
+    tables = [shape, *shape["$defs"].values()]
     assert keys <= {key for table in tables for key in table.get("properties", ())}
     assert keys <= set(re.findall(r"^\| `([a-z_0-9]+)` \|", REFERENCE, re.MULTILINE))
 
@@ -99,27 +97,5 @@ def test_of_two_times_one_is_before_the_other(expression: str, words: str) -> No
     assert words in phrase(parse(text, Scope(SCHEMA)))
 
 
-def test_uses_of_libraries_are_valid_by_the_published_schemas() -> None:
+def test_the_language_is_valid_by_the_published_schema() -> None:
     jsonschema.validate(document(EVERY_WORD), contract_schema())
-    jsonschema.validate(document(LIBRARY), library_schema())
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        {"use": "common.yaml", "with": {"type": "user"}},
-        {"use": "common.yaml#kept", "with": ["user"]},
-        {"use": "common.yaml#kept", "delete": "user"},
-        {"with": {"type": "user"}},
-    ],
-)
-def test_what_is_no_use_is_invalid_by_the_published_schema(use: dict[str, Any]) -> None:
-    contract = document(EVERY_WORD)
-    for holder in (contract["forbid"], contract["answer"]["claims"]):
-        changed = copy.deepcopy(holder)
-        holder[0] = {"use": "common.yaml#kept"}
-        jsonschema.validate(contract, contract_schema())
-        holder[0] = use
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(contract, contract_schema())
-        holder[:] = changed

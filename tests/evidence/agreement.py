@@ -206,12 +206,10 @@ def _in_no_array(copy: Copy, draw: random.Random) -> bool:
 def _of_no_file(copy: Copy, draw: random.Random) -> bool:
     name, _ = copy.cut(draw)
     leaf = copy.at[f"{name}#"]
-    other = draw.choice(("notes.json", f"{name}.bak", "libraries.yaml", "counterexample.json"))
+    other = draw.choice(("notes.json", f"{name}.bak", "counterexample.json"))
     kind = other.partition(".")[0]
     path = draw.choice((f"{other}#", f"{other}#/0/rows/0"))
     tag = f"{draw.choice(v.TIERS)}/{kind}"
-    if path == "libraries.yaml#" and "manifest.json#" not in copy.at:
-        return False  # what it names is not to be seen
     copy.leaves.append([tag, f"{draw.getrandbits(128):032x}", [path, leaf[2][1]]])
     copy.tags[tag] = copy.tags.get(tag, 0) + 1
     return True

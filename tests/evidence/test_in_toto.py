@@ -61,12 +61,6 @@ def test_in_totos_bindings_validate_the_statement_and_its_test_result(
         assert list(names) == [c["clause"] for c in summary["clauses"] if c["truth"] == truth]
 
 
-def test_in_totos_bindings_refused_the_older_statement_and_still_do() -> None:
-    document = payload("older-format-for-the-public")
-    with pytest.raises(ValueError, match="Predicate object required"):
-        in_toto(document)
-
-
 def test_securesystemslib_verifies_the_envelope_and_no_other_key_or_payload() -> None:
     pytest.importorskip("securesystemslib", reason="securesystemslib is not installed")
     from securesystemslib.dsse import Envelope  # noqa: PLC0415 - as above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.disclosure.review import review, same_review
 from statediff.evidence.disclosure.settings import Settings, is_personal_name, settings_of
+from statediff.evidence.leaf_partition import Piece
 from statediff.evidence.seal import at_tier, opened, redact, reviewed, seal
+from statediff.reports.copies import decide_copy
 from tests.evidence.test_seal import KEY, NOON, SEED, TRUST, bundle
+from tests.judging import item, run, user
 
 
 def copy_of(made: Any, piece: Any) -> v.Verified:
@@ -67,3 +71,43 @@ def test_the_file_goes_before_the_default() -> None:
     assert said.why("person", "salary") is None
     assert said.why("boss", "salary") == "personal"
     assert said.why("person", "code") == "secret"
+
+
+FEW = "forbid:\n  - {id: few, that: 'any(i.n > 3 for i in after.item)'}\nallow: [{create: item}]\n"
+
+
+def reviewers(made: Any, value: Any) -> v.Verified:
+    """The reviewer's copy of a bundle, sealed with this review."""
+    piece = Piece("reviewer/review", v.REVIEW, value)
+    whole = seal(made, SEED, NOON, KEY.public, KEY.sign, [piece])
+    found = v.verify(whole.files, TRUST)
+    return v.verify(redact(whole, found, at_tier("reviewer")).files, TRUST)
+
+
+def test_what_is_shown_is_decided_again_and_a_comparison_that_lies_is_disputed() -> None:
+    made = run(FEW, {"item": []}, {"item": [item(1, 4, t="whispered")]}).bundle
+    shown = review(made, b"key", Settings())
+    decided = decide_copy(reviewers(made, shown))
+    assert (decided.compared, decided.disputed, decided.withheld) == (1, (), 0)
+    text = json.dumps(shown)
+    assert text.count('["int", "4"]') >= 1
+    lying = json.loads(text.replace('["int", "4"]', '["int", "2"]'))
+    (told,) = decide_copy(reviewers(made, lying)).disputed
+    assert told == "2 > 3 is said to be HOLDS and is FAILS"
+    hidden = review(made, b"key", Settings(personal=frozenset({"item.n"})))
+    assert decide_copy(reviewers(made, hidden)).withheld == 1
+
+
+def test_no_number_that_a_clause_compares_as_a_key_is_shown() -> None:
+    """The keys of rows are withheld where they are compared too; quantities are not."""
+    body = (
+        'forbid:\n  - {id: own, that: \'any(i.owner == u.id and u.role == "boss" and i.n > 7 '
+        "for i in after.item for u in after.user)'}\nallow: [{create: item}]\n"
+    )
+    before = {"user": [user(73645, role="boss")], "item": []}
+    made = run(body, before, {**before, "item": [item(5150, 9, owner=73645)]}).bundle
+    assert made.manifest["verdict"] == "DIVERGE"
+    text = json.dumps(review(made, b"key", Settings()))
+    assert "73645" not in text
+    assert "5150" not in text
+    assert '["int", "9"]' in text

@@ -50,17 +50,13 @@ WHY = {
     "envelope.json: expected payloadType application/vnd.in-toto+json": "another-payload-type",
     "envelope.json: payload is not the one base64 of its bytes": "payload-with-a-newline",
     "envelope.json: what was signed is another manifest":
-        "older-format-with-a-predicate-of-its-own "
-        "payload-of-another-bundle statement-of-another-kind statement-with-the-older-predicate "
+        "payload-of-another-bundle statement-of-another-kind "
         "statement-without-a-predicate "
         "statement-with-another-predicate statement-with-two-subjects statement-without-a-subject "
         "statement-of-another-file statement-with-a-weak-digest-too statement-with-another-member "
         "manifest-of-another-bundle manifest-changed-after-signing",
     "envelope.json: payload: not canonical JSON: ": "payload-empty",
     "envelope.json: payload: the bytes are not in canonical form": "statement-not-canonical",
-    "envelope.json: the predicate is that of another format than the manifest's":
-        "older-format-with-a-predicate-for-an-auditor older-format-with-a-predicate-for-the-public "
-        "no-predicate-for-an-auditor no-predicate-for-the-public",
     "envelope.json: predicate: not what the manifest and the summary say":
         "predicate-with-another-result-for-an-auditor predicate-with-another-result-for-the-public "
         "predicate-with-a-result-that-is-none-for-an-auditor "
@@ -74,7 +70,8 @@ WHY = {
     "envelope.json: predicate: expected exactly configuration, failedTests, passedTests, result, "
     "warnedTests":
         "predicate-with-a-result-without-a-word-for-an-auditor predicate-with-a-url-for-an-auditor "
-        "predicate-with-no-list-of-failed-tests-for-an-auditor",
+        "predicate-with-no-list-of-failed-tests-for-an-auditor "
+        "no-predicate-for-an-auditor no-predicate-for-the-public",
     "envelope.json: predicate: its tests do not make the manifest's MATCH":
         "predicate-with-no-tests-for-an-auditor predicate-with-a-test-that-fails-for-an-auditor "
         "predicate-with-a-test-that-fails-for-the-public "
@@ -182,9 +179,7 @@ WHY = {
     "leaves.json: more leaves of 'auditor/raw' than were signed":
         "with-two-leaves-for-one-of-a-tag",
     "summary#: its clauses do not make the manifest's MATCH":
-        "says-a-clause-that-fails says-a-clause-that-is-unknown says-no-clause "
-        "says-a-clause-that-fails-in-the-older-format says-no-clause-in-the-older-format "
-        "says-a-clause-that-is-unknown-in-the-older-format",
+        "says-a-clause-that-fails says-a-clause-that-is-unknown says-no-clause",
     "summary#: its clauses do not make the manifest's DIVERGE":
         "says-diverge-over-leaves-that-match says-diverge-in-a-public-copy-of-them",
     "summary#: its clauses do not make the manifest's INCONCLUSIVE":
@@ -233,6 +228,11 @@ WHY = {
     **{f"manifest.json: tree: no leaf of {part} was sealed": f"without-any-{part.split('.')[0]}"
        for part in v.PARTS if part != "answer.json"},
     "manifest.json: tree: 'public/raw' is for auditors": "with-a-raw-capture-for-everybody",
+    "leaves.json: no file has a place for a leaf at 'review#/0'": "with-a-review-in-pieces",
+    "leaves.json: no file has a place for a leaf at 'review.json#'": "with-a-review-of-a-file",
+    "manifest.json: tree: 2 leaves of 'reviewer/review' belong to no bundle": "with-two-reviews",
+    "manifest.json: tree: 'public/review' is for reviewers": "with-a-review-for-the-public",
+    "manifest.json: tree: 'auditor/review' is for reviewers": "with-a-review-for-the-auditor",
     "trust file: a name has 1 to 200 characters, and no control character":
         "trusting-a-name-with-a-newline trusting-a-name-with-an-escape "
         "trusting-a-name-with-another-end-of-line trusting-a-name-with-half-a-character "

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from statediff.contract.evaluation.by_run import is_by_run
+from statediff.contract.evaluation.by_run import settled
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import UNDEFINED, EvalContext
+from statediff.contract.language.context import TRUE, UNDEFINED, EvalContext
 from statediff.contract.language.kinds import ExpressionError
 from statediff.contract.language.names import Scope
 from statediff.contract.language.parser import parse
@@ -22,8 +22,8 @@ from statediff.contract.language.syntax import Call, Node, Reaches, footprint, w
 from statediff.kernel.diff import diff
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.kernel.spec.changes import Case, changes_of, crowds_of
-from statediff.kernel.spec.expressions import is_by_run as spec_is_by_run
 from statediff.kernel.spec.expressions import outcomes as spec_outcomes
+from statediff.kernel.spec.expressions import settled as spec_settled
 from statediff.kernel.spec.values import World
 from statediff.model.delta import Diff
 from statediff.model.readings import Timeline
@@ -107,12 +107,16 @@ class Draw:
 
     chance: random.Random
     variables: int = 0
+    unseen: float = 0.13
+    """The share of cells that nobody has seen, of states that have any."""
+    unread: float = 0.05
+    """The share of texts of which the digest alone is known."""
 
     def cell(self, spec: Field, odd: bool) -> Observed:
         drawn = self.chance.random()
-        if odd and drawn < 0.13:
+        if odd and drawn < self.unseen:
             return Unobserved("not seen")
-        if odd and drawn < 0.16 and spec.kind is Kind.TEXT:
+        if odd and drawn < self.unseen + self.unread and spec.kind is Kind.TEXT:
             return Digested.of(self.chance.choice(VALUES[spec.name]))
         if spec.is_nullable and drawn < 0.35:
             return None
@@ -339,6 +343,7 @@ class Figures:
     decided: int = 0
     undefined: int = 0
     by_run: int = 0
+    unread: int = 0
     completions: int = 0
     functions: set[str] = field(default_factory=set)
     differ: list[Any] = field(default_factory=list)
@@ -347,8 +352,9 @@ class Figures:
     def __str__(self) -> str:
         return (
             f"{self.expressions} random expressions ({self.decided} decided, {self.undefined} "
-            f"undefined, {self.by_run} by the run), {self.completions} completions: "
-            f"{len(self.differ)} differ, {len(self.unsound)} unsound"
+            f"undefined, {self.by_run} by the run, {self.unread} of them unread), "
+            f"{self.completions} completions: {len(self.differ)} differ, "
+            f"{len(self.unsound)} unsound"
         )
 
 
@@ -357,7 +363,8 @@ def tried(number: int, seed: int) -> Figures:
     draw, figures = Draw(random.Random(seed)), Figures()
     while figures.expressions < number:
         odd = draw.chance.random() < 0.6
-        gaps = [e.name for e in TYPES if odd and draw.chance.random() < 0.3]
+        draw.unseen, draw.unread = draw.chance.choice(((0.0, 0.5), (0.13, 0.05)))
+        gaps = [e.name for e in TYPES if odd and draw.chance.random() < 2 * draw.unseen]
         pair = draw.pair(odd)
         sides = Sides.of(pair, gaps, UNCLEAR if odd else ANSWERED)
         others = [
@@ -381,11 +388,11 @@ def tried(number: int, seed: int) -> Figures:
             alone = replace(sides.context(node, lambda view: view), trail=None)
             if not mine == by_columns == by_rows == outcomes(node, alone, {}):
                 figures.differ.append((text, mine, by_columns, by_rows, pair, gaps))
-            if mine == UNDEFINED:
-                blamed = is_by_run(node, alone, {})
-                figures.by_run += blamed
-                if blamed != spec_is_by_run(node, sides.world(), {}):
-                    figures.differ.append((text, "by run", blamed, pair, gaps))
+            blamed = settled(mine, TRUE, node, alone, {})
+            figures.by_run += blamed != mine
+            figures.unread += blamed != mine != UNDEFINED
+            if blamed != spec_settled(node, sides.world(), {}, TRUE):
+                figures.differ.append((text, "by run", blamed, pair, gaps))
             for whole in others:
                 figures.completions += 1
                 truth = spec_outcomes(node, whole.world(), {})

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from statediff.kernel import replay
-from statediff.model.values import ABSENT, Map
+from statediff.model.values import ABSENT, Digested, Map, Unobserved
 from tests.judging import (
     DIVERGE,
     FAILS,
@@ -35,6 +35,7 @@ VALUES: Final[dict[str, Any]] = {
     "no names": Map.of({}), "date": date(2026, 1, 1), "naive": NAIVE,
     "aware": NAIVE.replace(tzinfo=UTC), "long": "x" * 70_000, "nul": "a\x00b", "space": " a",
     "no-break": "a\u00a0", "look-alike": "\u0430",
+    "too long": Digested.of("x" * 2_000_000), "too many bytes": Digested.of(b"x" * 2_000_000),
     "emoji": "\U0001f600", "minus zero": -0.0, "pattern": "(", "case": "A",
 }  # fmt: skip
 ROW: Final = (
@@ -84,7 +85,7 @@ def undecided(name: str, form: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["null", "text", "decimal nan", "map"])
+@pytest.mark.parametrize("name", ["null", "text", "decimal nan", "map", "too long"])
 def test_nothing_that_a_run_writes_leaves_its_trial_undecided(name: str, form: str) -> None:
     assert undecided(name, form) == []
 
@@ -130,7 +131,7 @@ def hidden_by(name: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["null", "decimal nan"])
+@pytest.mark.parametrize("name", ["null", "decimal nan", "too long"])
 def test_a_proven_violation_stands_beside_any_row(name: str) -> None:
     assert hidden_by(name) == []
 
@@ -179,6 +180,57 @@ def test_it_is_by_the_run_only_where_the_run_wrote_it(
     quoted = "\n".join(f"    {line}" for line in _lines(f"{key}: {rest}"))
     body = f"allow: [{{any: item}}]\nforbid:\n  - id: c\n{quoted}\n"
     assert truths(judged(body, ONE, {"item": after}))["c"] is truth
+
+
+LONG: Final = Digested.of("x" * 2_000_000)
+
+
+@pytest.mark.parametrize(
+    ("clause", "old", "new", "truth"),
+    [
+        # What the run wrote cannot be read, and the condition hangs on it.
+        ('update: item, where: contains(new.t, "q")', "a", LONG, FAILS),
+        ('that: any(contains(i.t, "q") for i in after.item)', "a", LONG, FAILS),
+        ('that: any(i.n == 3 and contains(i.t, "q") for i in after.item)', "a", LONG, FAILS),
+        ('update: item, where: contains(new.t, "q") and new.n > 5', "a", LONG, FAILS),
+        # Its digest is enough, or something else decides.
+        ("update: item, set: {t: q}", "a", LONG, HOLDS),
+        ('update: item, where: new.t in ["q", "a"]', "a", LONG, HOLDS),
+        ("update: item, where: new.t == it.t", "a", LONG, HOLDS),
+        ('update: item, where: new.n > 5 and contains(new.t, "q")', "a", LONG, HOLDS),
+        # It could not be read before, or it was not the run that wrote it.
+        ('update: item, where: contains(it.t, "q")', LONG, "a", UNKNOWN),
+        ('that: any(contains(i.t, "q") for i in after.item)', LONG, LONG, UNKNOWN),
+        ('that: any(contains(i.t, "q") for i in after.item)', LONG, Digested.of("y"), FAILS),
+        ('that: any(contains(i.t, "q") for i in after.item)', "a", Unobserved("gone"), UNKNOWN),
+    ],
+)  # fmt: skip
+def test_what_nobody_can_read_of_what_the_run_wrote_is_on_the_run(
+    clause: str, old: Any, new: Any, truth: Any
+) -> None:
+    key, _, rest = clause.partition(": ")
+    quoted = "\n".join(f"    {line}" for line in _lines(f"{key}: {rest}"))
+    body = f"allow: [{{any: item}}]\nforbid:\n  - id: c\n{quoted}\n"
+    before, after = {"item": [item(1, 3, old)]}, {"item": [item(1, 3, new)]}
+    assert truths(judged(body, before, after))["c"] is truth
+
+
+def test_a_condition_that_nobody_can_read_is_told_and_replayed() -> None:
+    body = "allow: [{any: item}]\nforbid:\n  - {id: c, update: item, where: 'len(new.t) > 5'}\n"
+    done = run(body, {"item": [item(1, 3, "a")]}, {"item": [item(1, 3, LONG)]})
+    assert done.judgement.verdict is DIVERGE
+    assert document(replay(done.bundle)) == document(done.judgement)
+
+
+@pytest.mark.parametrize(
+    ("form", "verdict"),
+    [("allow", DIVERGE), ("require", DIVERGE), ("effects", DIVERGE), ("require that", DIVERGE)],
+)
+def test_nothing_is_allowed_or_reached_by_what_nobody_can_read(form: str, verdict: Any) -> None:
+    condition = 'contains(new.t, "q")'
+    if "that" in form:
+        condition = f"any({condition.replace('new', 'i')} for i in after.item)"
+    assert judged(FORMS[form] % condition, BEFORE, written("t", LONG)).verdict is verdict
 
 
 def _lines(clause: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,7 +105,7 @@ def check(
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code review tools.")
     ] = False,
 ) -> int:
-    """Check contracts: what is invalid, and what lets through too much; explain one in English.
+    """Check contracts: what is invalid, and what lets through too much.
 
     Names and types are checked over a state: --before, or else the base state of the contract's
     sandbox. With --schema alone, nothing is looked up in a state. Ends with 2 if anything is an
@@ -216,7 +216,6 @@ def fmt(
     is left as it is.
     """
     from statediff.contract.authoring.formatting import format_contract
-    from statediff.contract.document.load import besides
     from statediff.contract.file import load_contract
     from statediff.workspace.contracts import contract_paths, is_released
     from statediff.workspace.folders import write_file
@@ -224,7 +223,7 @@ def fmt(
     done: list[dict[str, Any]] = []
     for path in contract_paths(contracts):
         file = load_contract(path)
-        new = format_contract(file.data, str(path), besides(path))
+        new = format_contract(file.data, str(path))
         state = "same" if new == file.data else "changed"
         if state == "changed" and is_released(path, file):
             state = "released"
@@ -247,8 +246,9 @@ def _explain(named: Sequence[str], states: States, english: Explaining, *, as_js
     """The one contract in English; `UsageError` where it is not one, or its types are not known."""
     from statediff.contract.authoring.explain import explain
     from statediff.contract.file import load_contract
+    from statediff.evidence.disclosure.settings import settings_beside
     from statediff.kernel import compile_contract, schema_of
-    from statediff.reports.contracts import RENDERERS
+    from statediff.reports.contracts import RENDERERS, copies_section
     from statediff.workspace.contracts import contract_path
     from statediff.workspace.folders import write_file
 
@@ -265,7 +265,8 @@ def _explain(named: Sequence[str], states: States, english: Explaining, *, as_js
             "--schema FILE"
         )
     words = explain(file.source, compile_contract(file, over).contract)
-    text = RENDERERS[english.form.value](words)
+    copies = copies_section(over, settings_beside(path))
+    text = RENDERERS[english.form.value](replace(words, sections=(*words.sections, copies)))
     if english.out is not None:
         write_file(english.out, text.encode())
     if as_json:
@@ -281,6 +282,7 @@ def _explain(named: Sequence[str], states: States, english: Explaining, *, as_js
                     for section in words.sections
                     for line in section.lines
                 ],
+                "copies": {line.id: line.sentence for line in copies.lines},
             }
         )
     elif english.out is None:
@@ -292,24 +294,20 @@ class Document(StrEnum):
     """The documents with a published schema."""
 
     CONTRACT = "contract"
-    LIBRARY = "library"
     STATE = "state"
     SANDBOX = "sandbox"
     JUDGEMENT = "judgement"
 
 
 def schema(
-    document: Annotated[
-        Document, typer.Argument(metavar="contract|library|state|sandbox|judgement")
-    ],
+    document: Annotated[Document, typer.Argument(metavar="contract|state|sandbox|judgement")],
     as_json: Annotated[
         bool, typer.Option("--json", help="One line instead of an indented document.")
     ] = False,
 ) -> int:
-    """Print the JSON Schema of a contract, library, state schema file, sandbox or judgement."""
+    """Print the JSON Schema of a contract, state schema file, sandbox or judgement."""
     from statediff.contract.document.jsonschema import (
         contract_schema,
-        library_schema,
         sandbox_schema,
         state_schema_schema,
     )
@@ -317,7 +315,6 @@ def schema(
 
     schemas = {
         Document.CONTRACT: contract_schema,
-        Document.LIBRARY: library_schema,
         Document.STATE: state_schema_schema,
         Document.SANDBOX: sandbox_schema,
         Document.JUDGEMENT: judgement_schema,

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from statediff.agents.trial import Trial
     from statediff.harness import ObservedTrial
     from statediff.workspace.drafts import Drafted
+    from statediff.workspace.interview import Answers, Question
 
 INIT: Final = "statediff/init/1"
 RECORD: Final = "statediff/record/1"
+MAX_LINE: Final = 300
+SHOWN: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,10 @@ def init(
             "--sandbox", help="Also write a sandbox that begins every trial with these states."
         ),
     ] = False,
+    asks: Annotated[
+        bool,
+        typer.Option("--ask", help="Ask, at most six questions; the answers are kept beside it."),
+    ] = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where the two files are written.")
     ] = Path(),
@@ -86,6 +93,7 @@ def init(
     from statediff.packs import CONTRACT_FILE, SANDBOX_FILE
     from statediff.workspace import drafts, folders
     from statediff.workspace.contracts import SCHEMA_FILE
+    from statediff.workspace.interview import FILE as ANSWERS
     from statediff.workspace.sandboxes import own_sources, write_sandbox
 
     folders.require_writable(out)
@@ -96,13 +104,40 @@ def init(
     else:
         with at_work("reading and drafting"):
             drafted = _of_states(name, sources, runs, f"./{SANDBOX_FILE}" if own else None)
+    drafted, answers = _answered(drafted, out, asks=asks)
     files = drafted.files
     drafts.require_new(out, [*files, *([SANDBOX_FILE] if own else ())])
     written = write_sandbox(out, own, has_schema=SCHEMA_FILE in files) if own else []
     written = [*drafts.write_drafts(out, files), *written]
+    if asks:
+        folders.write_file(out / ANSWERS, answers.text.encode())
     lines = [*(f"wrote {file}" for file in written), *_next(shown(out / CONTRACT_FILE), drafted)]
     print_result(_document(name, written, drafted), "\n".join(lines), as_json=as_json)
     return 0
+
+
+def _answered(drafted: Drafted, out: Path, *, asks: bool) -> tuple[Drafted, Answers]:
+    """The draft as earlier answers have it, and new ones where they are asked for."""
+    from statediff.workspace.interview import answered, answers_in, interview
+
+    answers = answers_in(out)
+    if not asks:
+        return answered(drafted, answers), answers
+    return interview(drafted, answers, _ask)
+
+
+def _ask(number: int, count: int, question: Question) -> bool:
+    """Whether a person says yes; no answer is a no."""
+    from statediff.reports.said import said
+
+    sys.stderr.write(f"\n{number} of {count}  {said(question.asks, MAX_LINE)}\n")
+    for line in question.seen:
+        sys.stderr.write(f"        {said(line, MAX_LINE)}\n")
+    shown = [said(each, MAX_LINE) for each in question.passes[:SHOWN]]
+    more = f" and {len(question.passes) - SHOWN} more" if len(question.passes) > SHOWN else ""
+    sys.stderr.write(f"        yes lets pass: {'; '.join(shown)}{more}\n        [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _document(name: str, written: list[str], drafted: Drafted) -> dict[str, object]:

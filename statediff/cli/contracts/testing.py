@@ -519,6 +519,7 @@ def _agreement_text(found: ContractAgreement) -> str:
     agreed = len(found.cases) - len(found.differing)
     mark = "✘" if found.differing else "✔"
     lines = [f"{mark} {found.a} and {found.b} agree on {agreed} of {len(found.cases)} runs"]
+    lines += ["  they differ on these, the smallest first:"] if found.differing else []
     for case in found.differing:
         lines.append(f"  {said(case.case, 200)}: {said(case.sentence, 300)}")
         for name, opinion in (("A", case.a), ("B", case.b)):

@@ -208,7 +208,7 @@ def _judged_by(found: Comparison, digest: str) -> Callable[[dict[str, Any], str 
 def _compare(old: str, new: str) -> tuple[Comparison, str]:
     """The comparison, and the digest of the old document."""
     from statediff.contract.authoring.changes import compare_contracts, compare_schemas
-    from statediff.contract.document.load import besides, parse_document, read_bytes
+    from statediff.contract.document.load import parse_document, read_bytes
     from statediff.contract.document.schemafile import parse_schema_file
     from statediff.contract.yaml.reader import read_document
     from statediff.packs import PACK_FILE
@@ -223,8 +223,8 @@ def _compare(old: str, new: str) -> tuple[Comparison, str]:
     for at, (path, content) in enumerate(zip(paths, data, strict=True)):
         if is_schema:
             parse_schema_file(content, str(path))
-        else:  # as it is judged: a clause of a library is compared where it is used
-            values[at] = parse_document(content, str(path), besides(path))[0].value
+        else:
+            values[at] = parse_document(content, str(path))[0].value
     compare = compare_schemas if is_schema else compare_contracts
     found = compare(values[0], values[1], data[0] == data[1])
     return found, hashlib.sha256(data[0]).hexdigest()

@@ -18,7 +18,7 @@ from typing import Final
 
 from statediff.contract.authoring.inferring import Inferred, random_form
 from statediff.model.delta import Delta, Entity, Op
-from statediff.model.schema import EntityType
+from statediff.model.schema import COUNTERS, EntityType
 from statediff.model.values import Key, Observed, key_order
 
 COME: Final = (Op.CREATE, Op.LINK)
@@ -76,8 +76,20 @@ class Change:
 def align(
     right: Sequence[Inferred], idle: Sequence[Inferred] = (), kept: Iterable[tuple[str, str]] = ()
 ) -> Iterator[Change]:
-    """Every change of the right runs, and of the idle ones; but those of `kept` fields."""
-    aside = frozenset(kept)
+    """Every change of the right runs, and of the idle ones; but those of `kept` fields.
+
+    Counters follow the rows, and are incidental wherever something else is common.
+    """
+    found = list(_aligned(right, idle, frozenset(kept)))
+    is_all = all(change.type == COUNTERS for change in found if change.is_common)
+    for change in found:
+        is_counter = change.type == COUNTERS and change.op is Op.UPDATE and not is_all
+        yield replace(change, is_common=False) if is_counter else change
+
+
+def _aligned(
+    right: Sequence[Inferred], idle: Sequence[Inferred], aside: frozenset[tuple[str, str]]
+) -> Iterator[Change]:
     runs, looks = ([_members(of, aside) for of in each] for each in (right, idle))
     looked = [member for run in looks for member in run]
     groups: dict[tuple[Op, str], list[list[Member]]] = {}
@@ -87,8 +99,9 @@ def align(
             for part in _parted(member, looked, bag):
                 kind = groups.setdefault((part.op, part.type), [[] for _ in runs])
                 kind[number].append(part)
-    for by_run in groups.values():
-        yield from _paired(by_run, bag)
+    idled = {(member.op, member.type) for member in looked}
+    for which, by_run in groups.items():
+        yield from _paired(by_run, bag, is_idled=which in idled)
     yield from _incidental(bag, looked)
 
 
@@ -146,8 +159,11 @@ def _mark(of: Inferred, entity: EntityType, name: str, value: Observed) -> objec
     return name, type(value).__name__, repr(value)
 
 
-def _paired(by_run: list[list[Member]], bag: list[Member]) -> Iterator[Change]:
-    """The changes of one operation and type that all runs share; the others go into the bag."""
+def _paired(by_run: list[list[Member]], bag: list[Member], *, is_idled: bool) -> Iterator[Change]:
+    """The changes of one operation and type that all runs share; the others go into the bag.
+
+    Where idle runs make such rows, too, those that say something else in each run are beside it.
+    """
     if len(by_run) == 1:
         yield from (Change((member,)) for member in by_run[0])
         return
@@ -159,7 +175,7 @@ def _paired(by_run: list[list[Member]], bag: list[Member]) -> Iterator[Change]:
         yield from (Change(tuple(each[n] for each in held)) for n in range(least))
         for number, each in enumerate(held):
             left[number] += each[least:]
-    if len(set(map(len, by_run))) == 1:
+    if len(set(map(len, by_run))) == 1 and not is_idled:
         yield from _most_alike(left)
     else:
         bag += [member for run in left for member in run]
@@ -195,11 +211,12 @@ def _incidental(bag: Sequence[Member], looked: Sequence[Member]) -> Iterator[Cha
     """What may happen beside the task: a change for each kind of what was seen."""
     idle = {id(member) for member in looked}
     said = {signature(member) for member in looked if member.op in COME}
+    mixed = {(m.op, m.type) for m in bag if m.op in COME and signature(m) not in said}
     groups: dict[tuple[object, ...], list[Member]] = defaultdict(list)
     for member in (*bag, *looked):
         own: object = tuple(sorted(member.fields))
         if member.op in COME:
-            own = mark if (mark := signature(member)) in said else ()
+            own = () if (member.op, member.type) in mixed else signature(member)
         groups[member.op, member.type, own].append(member)
     for members in groups.values():
         most = max(Counter(id(member.of) for member in members).values())

@@ -80,7 +80,7 @@ def input_of_text(document: Document, name: str, text: str, where: str) -> Any:
 def case_texts(document: Document, cases: Iterable[Case]) -> Iterator[tuple[Case, bytes]]:
     """Each case with its contract: `NAME/CASE`, without `cases`, its inputs written in.
 
-    `document` is the contract as read, with no library expanded. Raises `ContractError` where it
+    `document` is the contract as read. Raises `ContractError` where it
     has no place for inputs, and `InputError` where a contract cannot hold those of a case.
     """
     values = document.value

@@ -112,8 +112,6 @@ def compare_contracts(
     def touches(path: Path) -> Touches:
         is_named = any(step in _NAMES_OF_THE_AUTHOR for step in path[:-1])
         is_said = path[-1] in ("because", "id") and not is_named
-        if path[0] == "libraries":
-            return Touches.PRESENTATION  # what their clauses say is compared where it is used
         if is_said or path in (("owner",), ("frame", "open")):
             return Touches.PRESENTATION
         if path == ("intent",) and not told_by_intent:

@@ -12,7 +12,7 @@ Whatever differs is a `Difference`, about which a person may be asked.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -68,6 +68,8 @@ class Saying:
 
     entity: EntityType
     change: Change
+    free: Container[str] = ()
+    """Places that may hold anything, by their owner's word."""
     pins: list[tuple[str, str]] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
@@ -89,6 +91,8 @@ class Saying:
         spec = None if steps else self.entity.by_name.get(name)
         if spec is not None and spec.kind is Kind.BYTES:
             return  # no literal says it
+        if f"{self.entity.name}.{path}" in self.free:
+            return
         first, is_same = cells[0].value, all(same(cells[0].value, c.value) for c in cells[1:])
         chosen = self._chosen(spec, name, steps, cells, is_same=is_same)
         is_partial = len(cells) < len(self.change.members)
@@ -190,7 +194,9 @@ class Saying:
         literals = [None if steps else expression(each) for each in lower]
         if None in literals or len({type(each) for each in lower}) > 1:
             return [f"{read} != null"]
-        return [f"{guard}{read} > {expression(min(lower))}"]  # type: ignore[type-var]  # of one kind
+        said = f"{guard}{read} > {expression(min(lower))}"  # type: ignore[type-var]  # of one kind
+        is_several = len({id(cell.member.of) for cell in cells}) > 1
+        return [said, *(self._following(read, "", name, cells, LATE) if is_several else ())]
 
     def _differing(
         self, spec: Field | None, name: str, steps: Steps, cells: Sequence[Cell]
@@ -205,7 +211,9 @@ class Saying:
         values = [cell.value for cell in cells]
         texts = [value for value in values if isinstance(value, str)]
         if len(texts) == len(values):
-            pattern = shape(texts)
+            # Of a few sentences beside the task, that they begin alike says nothing.
+            is_free = not self.change.is_common and any(" " in text for text in texts)
+            pattern = None if is_free else shape(texts)
             if pattern is not None:
                 return [f"{guard}matches({read}, {_quoted(pattern)})"]
             said = says_something(read, is_nullable=bool(guard))
@@ -213,7 +221,7 @@ class Saying:
         if steps:
             return []
         if all(isinstance(value, datetime) for value in values):
-            return self._following(read, guard, name, cells)
+            return self._following(read, guard, name, cells, SLACK)
         if all(isinstance(v, int | Decimal) and not isinstance(v, bool) for v in values):
             return self._counted(read, guard, name, cells)
         return []
@@ -228,13 +236,15 @@ class Saying:
                 return other.name
         return None
 
-    def _following(self, read: str, guard: str, name: str, cells: Sequence[Cell]) -> list[str]:
-        """So long after another time of the row."""
-        for other in (f for f in self.entity.fields if f.name != name):
+    def _following(
+        self, read: str, guard: str, name: str, cells: Sequence[Cell], slack: int
+    ) -> list[str]:
+        """So long after a time of the row that is bound before it."""
+        for other in takewhile(lambda f: f.name != name, self.entity.fields):
             apart = sorted(_apart(cell.value, cell.row.get(other.name)) for cell in cells)
             if apart[-1] - apart[0] <= APART and apart[0] > timedelta.min:
                 own = f"{self.of}.{name_text(other.name)}"
-                seconds, slack = round(apart[0].total_seconds()), 2 * round(APART.total_seconds())
+                seconds = round(apart[0].total_seconds())
                 return [f"{guard}{own} != null and within({read} - {own}, {seconds}, {slack})"]
         return []
 
@@ -270,6 +280,8 @@ def _number(value: Observed) -> Decimal:
 _MOST: Final = Decimal("Infinity")
 SLACK: Final = 2
 """Seconds by which a clock of whole seconds, or of another machine, may be apart."""
+LATE: Final = 60
+"""Seconds by which a slow program's two stamps of one row may be further apart."""
 
 
 def _is_within(cell: Cell) -> bool:

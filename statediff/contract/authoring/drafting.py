@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -402,8 +402,8 @@ _NOTHING: Final = (
 )
 
 
-def draft_contract(name: str, seen: Seen) -> Draft:
-    """The draft of what was seen."""
+def draft_contract(name: str, seen: Seen, free: Container[str] = ()) -> Draft:
+    """The draft of what was seen; places that are `free` may hold anything."""
     types = [t.name for t in seen.schema.types if t.outside is None and t.name not in seen.unseen]
     every = [Inferred(_to_explain(run), n) for n, run in enumerate((*seen.runs, *seen.idle))]
     runs, idle = every[: len(seen.runs)], every[len(seen.runs) :]
@@ -415,7 +415,7 @@ def draft_contract(name: str, seen: Seen) -> Draft:
         name,
         seen,
         tuple(_forbidden(seen.schema, types, touched, written)),
-        tuple(clauses(changes, seen.schema, kept)),
+        tuple(clauses(changes, seen.schema, kept, free)),
         tuple(derivations(kept)),
     )
 
@@ -427,10 +427,10 @@ def _excluded(seen: Seen) -> list[str]:
         return []
     lines = [
         "",
-        "exclude:                        # this account saw none of these; more rights are better",
+        "exclude:                        # this account did not see these; more rights are better",
     ]
     for each in known:
-        because = f"nothing is known of it: {seen.unseen[each.name]}"
+        because = f"this account sees it not, or in part: {seen.unseen[each.name]}"
         lines += [f"  - what: {path_key(each.name)}", f"    because: {json.dumps(because)}"]
     return lines
 

@@ -18,8 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.tokens import ScalarToken
 
 from statediff.contract.document.contract import KINDS, ContractDocument
-from statediff.contract.document.libraries import Beside
-from statediff.contract.document.load import expanded
+from statediff.contract.document.load import checked
 from statediff.contract.yaml.composer import EXPRESSION_KEYS, NotAScalar, resolve
 from statediff.contract.yaml.reader import Document, NodePath, read_document
 from statediff.errors import ContractError, Problem
@@ -37,9 +36,7 @@ _OTHER_KEYS: Final = (
 _ANY_KEYS: Final = (*(key for kind in KINDS for key in kind.keys), *_OTHER_KEYS, *_TOP)
 
 _LAST: Final = ("because",)
-_AUTHORS_ORDER: Final = frozenset(
-    {"inputs", "set", "from", "schema", "match_on", "evidence", "with", "libraries"}
-)
+_AUTHORS_ORDER: Final = frozenset({"inputs", "set", "from", "schema", "match_on", "evidence"})
 """Below these, keys are the author's names, and so is their order."""
 
 _AUTHORS_PLACES: Final = frozenset(path for kind in KINDS for path in kind.named_by_author)
@@ -61,17 +58,14 @@ class _Comments:
     blank_above: set[NodePath] = field(default_factory=set)
 
 
-def format_contract(data: bytes, file: str, beside: Beside | None = None) -> bytes:
-    """The contract in canonical form; `ContractError` for what is none, or cannot be kept.
-
-    `beside` reads the libraries that it uses; their clauses stay where they are.
-    """
+def format_contract(data: bytes, file: str) -> bytes:
+    """The contract in canonical form; `ContractError` for what is none, or cannot be kept."""
     source = read_document(data, file)
-    _, content = expanded(source, beside)
+    _, content = checked(source)
     found = list(_found_comments(source.text))
     written = _Writer(source, _comments(source, found)).document().encode()
     again = read_document(written, file)
-    _, same = expanded(again, beside)
+    _, same = checked(again)
     has_all = _texts(_found_comments(again.text)) == _texts(found)
     if same == content and again.value == source.value and has_all:
         return written

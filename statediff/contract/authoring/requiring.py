@@ -19,6 +19,7 @@ from statediff.contract.authoring.describing import Cell, Difference, Saying
 from statediff.contract.authoring.inferring import Formula, Place
 from statediff.contract.authoring.literals import expression, path_key
 from statediff.contract.language.written import name_text
+from statediff.contract.lint.wording import ONE_EXAMPLE
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.paths import Steps
 from statediff.model.schema import COUNTERS, EntityType, Kind, Schema
@@ -27,7 +28,6 @@ from statediff.model.values import ABSENT, Key, Observed
 MAX_KEYS: Final = 200
 MANY: Final = 10
 """How often what runs did beside the task may happen, at least."""
-ONLY_SOME: Final = "some of the right runs did it, not all"
 _RAISED: Final = "(it.value == null or new.value > it.value)"
 _WORDS: Final = {Op.CREATE: "new", Op.UPDATE: "changed", Op.DELETE: "gone"}
 
@@ -62,13 +62,16 @@ class Clause:
 
 
 def clauses(
-    changes: Iterable[Change], schema: Schema, kept: Container[Place] = ()
+    changes: Iterable[Change],
+    schema: Schema,
+    kept: Container[Place] = (),
+    free: Container[str] = (),
 ) -> Iterator[Clause]:
-    """The clauses, each change in one of them; `kept` fields have formulas."""
+    """The clauses, each change in one of them; `kept` fields have formulas, `free` no bound."""
     groups: dict[tuple[Said, object], list[tuple[Change, Saying | None]]] = {}
     for change in changes:
-        said, saying = _said(change, schema.by_name[change.type], kept)
-        own = None if change.is_common else change.keys
+        said, saying = _said(change, schema.by_name[change.type], kept, free)
+        own = None if change.is_common or change.type == COUNTERS else change.keys
         groups.setdefault((said, own), []).append((change, saying))
     ids: set[str] = set()
     for (said, _), held in groups.items():
@@ -98,7 +101,9 @@ def derivations(formulas: Mapping[Place, Formula]) -> Iterator[str]:
         yield "    because: it was so in every row, before and after the run"
 
 
-def _said(change: Change, entity: EntityType, kept: Container[Place]) -> tuple[Said, Saying | None]:
+def _said(
+    change: Change, entity: EntityType, kept: Container[Place], free: Container[str]
+) -> tuple[Said, Saying | None]:
     """What a clause says of the change, and how that was found."""
     deltas = [delta for member in change.members for delta in member.deltas]
     if change.type == COUNTERS and all(map(_is_raise, deltas)):
@@ -106,7 +111,7 @@ def _said(change: Change, entity: EntityType, kept: Container[Place]) -> tuple[S
         is_text = any(type(delta.after) is str for delta in deltas)
         raised = "new.value != it.value" if is_text else _RAISED
         return Said(change.op, change.type, conditions=(raised,), free=("value",)), None
-    saying = Saying(entity, change)
+    saying = Saying(entity, change, free)
     places: dict[tuple[str, Steps], list[Cell]] = {}
     for member in change.members:
         for name, steps, value in _places(member, entity, kept):
@@ -164,6 +169,16 @@ def _fields(
             yield name, value
 
 
+def _reason(said: Said, changes: Sequence[Change]) -> str:
+    """Why what runs did beside the task may happen."""
+    if changes[0].is_idle:
+        return "an idle run does it too"
+    if said.type == COUNTERS:
+        return "it counts rows that come"
+    runs = {member.of.number for change in changes for member in change.members}
+    return ONE_EXAMPLE if len(runs) == 1 else "some of the right runs did it, not all"
+
+
 def _may_be(one: Said, other: Said) -> bool:
     """Whether new rows of the one clause may match the other as well."""
     is_alike = one.type == other.type and one.op is other.op and one.op in COME
@@ -177,9 +192,9 @@ def _body(
     conditions = list(said.conditions)
     first = changes[0]
     keys = list(dict.fromkeys(key for change in changes for key in change.keys))
-    is_any = not first.is_common and len(keys) > 1
+    is_any = not first.is_common and len(keys) > 1 and said.type != COUNTERS
     where = "" if said.op in COME or is_any else _where(entity, keys)
-    pins = list(said.pins)
+    pins, is_named = list(said.pins), bool(where)
     if said.op in COME or (said.op in GONE and entity.is_keyless):
         where, conditions = " and ".join(conditions), []
     if where:
@@ -196,8 +211,8 @@ def _body(
         yield f"      {' and '.join(conditions)}"
     if not first.is_common:
         most = sum(change.most for change in changes)
-        yield f"    count: {{max: {most if where and len(keys) == 1 else max(MANY, 3 * most)}}}"
-        yield f"    because: {'an idle run does it too' if first.is_idle else ONLY_SOME}"
+        yield f"    count: {{max: {most if is_named else max(MANY, 3 * most)}}}"
+        yield f"    because: {_reason(said, changes)}"
     elif also:
         yield f"    count: {{min: {len(changes)}, max: {len(changes) + also}}}"
     elif len(changes) > 1:

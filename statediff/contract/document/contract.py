@@ -187,23 +187,6 @@ class ContractDocument(Part):
             description="a file of inputs beside the contract (JSON lines, CSV, TSV): a case a row",
         ),
     ] = None
-    libraries: Annotated[
-        dict[
-            Annotated[
-                str,
-                Field(pattern=BESIDE, max_length=200, description="the name of a file"),
-            ],
-            Annotated[
-                str,
-                Field(pattern=r"^[0-9a-f]{64}$", description="the SHA-256 of the file, 64 digits"),
-            ],
-        ],
-        Field(
-            max_length=20,
-            description="a mapping of files with clauses that are used, `use: FILE#NAME`, to "
-            "their SHA-256",
-        ),
-    ] = {}
     noop: Annotated[bool, Field(description="true if doing nothing is right, else false")] = False
     frame: Annotated[
         Literal["closed"] | OpenFrame,

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from statediff.contract.document.contract import ContractDocument
-from statediff.contract.document.libraries import LISTS, Library, Use
 from statediff.contract.document.sandboxfile import SandboxDocument
 from statediff.contract.document.schemafile import StateSchemaDocument
 
@@ -19,23 +18,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def contract_schema() -> dict[str, Any]:
-    """The JSON Schema of a contract as it is written, with clauses of libraries or without."""
-    schema = _publish(ContractDocument, "contract", "statediff contract")
-    shapes = schema["$defs"]
-    shapes["Use"] = Use.model_json_schema(by_alias=True, schema_generator=_Untitled)
-    _never_null_inside(shapes["Use"])
-    for name, lists in (("", LISTS), ("BranchClauses", LISTS), ("Answer", {"claims"})):
-        properties = (shapes[name] if name else schema)["properties"]
-        for key in lists & properties.keys():
-            items = properties[key]["items"]
-            choices = items.get("anyOf", [items])
-            properties[key]["items"] = {"anyOf": [*choices, {"$ref": "#/$defs/Use"}]}
-    return schema
-
-
-def library_schema() -> dict[str, Any]:
-    """The JSON Schema of a library of clauses."""
-    return _publish(Library, "library", "statediff library")
+    """The JSON Schema of a contract."""
+    return _publish(ContractDocument, "contract", "statediff contract")
 
 
 def state_schema_schema() -> dict[str, Any]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from statediff.contract.document.contract import KINDS, ContractDocument
-from statediff.contract.document.libraries import Beside, expand
 from statediff.contract.yaml.reader import MAX_BYTES, Document, NodePath, read_document, too_large
 from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, Problem, UsageError
@@ -30,24 +29,13 @@ def clause_ids(contract: ContractDocument) -> dict[str, tuple[str, ...]]:
     }
 
 
-def besides(contract: Path) -> Beside:
-    """What reads a file of the contract's folder."""
-    return lambda name: read_beside(contract, name)
+def parse_document(data: bytes, file: str) -> tuple[Document, ContractDocument]:
+    """The contract in `data`, with ids distinct; `file` is the name used in messages."""
+    return checked(read_document(data, file))
 
 
-def parse_document(
-    data: bytes, file: str, beside: Beside | None = None
-) -> tuple[Document, ContractDocument]:
-    """The contract in `data`, with ids distinct; `file` is the name used in messages.
-
-    `beside` reads a file of the contract's folder, for the libraries that it uses.
-    """
-    return expanded(read_document(data, file), beside)
-
-
-def expanded(document: Document, beside: Beside | None = None) -> tuple[Document, ContractDocument]:
-    """`parse_document` of a file that was read: with the clauses of libraries, and its content."""
-    document = expand(document, beside)
+def checked(document: Document) -> tuple[Document, ContractDocument]:
+    """`parse_document` of a file that was read."""
     contract = as_model(document, ContractDocument)
     if repeated := tuple(_repeated_ids(document, contract)):
         raise ContractError(repeated)

@@ -17,6 +17,7 @@ from statediff.contract.evaluation.evaluate import EVALUATOR, evaluate, outcomes
 from statediff.contract.evaluation.gathering import items_of
 from statediff.contract.evaluation.joins import narrowed
 from statediff.contract.evaluation.operations import finite, look, plain
+from statediff.contract.evaluation.written import is_written
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -47,40 +48,34 @@ from statediff.contract.language.syntax import (
     children,
     walk,
 )
-from statediff.model.paths import Step, Steps, at, is_ambiguous
-from statediff.model.values import ABSENT, Absent, Map, Observed, Unobserved, same
+from statediff.model.values import Absent
 
+DECIDED: Final = (TRUE, FALSE)
 _CHANGED: Final = ("created", "updated", "linked")
 
 
-def undefined_as(by_run: int, node: Node, context: EvalContext, env: Env) -> int:
-    """The outcomes of a condition that is undefined: `by_run` where the run is the reason."""
-    return by_run if is_by_run(node, context, env) else UNDEFINED
+def settled(mask: int, by_run: int, node: Node, context: EvalContext, env: Env) -> int:
+    """The outcomes of a condition, where they are `mask`; `by_run` where the run is to blame.
+
+    It is where it left the condition undefined, or open by what nobody can read of what it wrote:
+    with all of that undefined, the condition is undefined by the run. What does not hang on it, and
+    what else nobody knows, stays as it is.
+    """
+    if mask in DECIDED or mask == by_run:
+        return mask
+    if mask == UNDEFINED:
+        return by_run if is_by_run(node, context, env) else mask
+    strict = context.strict()
+    if outcomes(node, strict, env) != UNDEFINED or not is_by_run(node, strict, env):
+        return mask
+    for reason in strict.undefined[-1:]:
+        context.undefined_by(reason)
+    return by_run
 
 
 def is_by_run(node: Node, context: EvalContext, env: Env) -> bool:
     """True where the run wrote what makes a condition, or a value, certainly undefined."""
     return _Tracing(context.apart()).is_by_run(node, env)
-
-
-def is_written(held: EntityRef, field: str, part: Steps, context: EvalContext) -> bool:
-    """True where a field of the entity, or the part of it, is certainly another than before."""
-    before = context.before
-    if held.side == "before" or held.row is None:
-        return False
-    if held.type.startswith("@"):
-        return True  # a call, a turn or a transaction: the run made all of it
-    row = before.row(held.type, held.key)
-    if row is None:
-        return not before.enumeration(held.type).may_miss(held.key)
-    old, new = (each.get(field, ABSENT) for each in (row, held.row))
-    for step in part:
-        if not (_has_parts(old, step) and _has_parts(new, step)):
-            break
-        old, new = at(old, (step,)), at(new, (step,))
-    return (
-        not isinstance(old, Unobserved) and not isinstance(new, Unobserved) and not same(old, new)
-    )
 
 
 @dataclass(frozen=True)
@@ -246,10 +241,6 @@ class _Tracing:
 
 def _is_nothing(value: Result) -> bool:
     return value is None or isinstance(value, Absent)
-
-
-def _has_parts(value: Observed, step: Step) -> bool:
-    return isinstance(value, Map | tuple) and not is_ambiguous(value, step)
 
 
 def _place(variable: str) -> str:

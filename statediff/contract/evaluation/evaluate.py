@@ -45,6 +45,7 @@ from statediff.contract.evaluation.texts import (
     same_items,
     text_function,
 )
+from statediff.contract.evaluation.written import is_unread
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -265,7 +266,9 @@ def _measured(arguments: list[Result]) -> bool:
 def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
     """The value of the expression: known, `Unknown` or `Undefined`."""
     if isinstance(node, FieldOf):
-        return field_value(node, evaluate(node.entity, context, env))
+        held = evaluate(node.entity, context, env)
+        found = field_value(node, held)
+        return _strictly(node, held, found, context) if context.is_strict else found
     if isinstance(node, Variable):
         return env[node.name]
     match node:
@@ -309,6 +312,14 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
     # Some cause there is, whether a trail is left or not: what has none is no longer open.
     causes = context.causes or frozenset({Reason.SOME_CONDITION()})
     return Unknown(causes, False, bool(mask & UNDEFINED))
+
+
+def _strictly(node: FieldOf, held: Result, found: Result, context: EvalContext) -> Result:
+    """The value of a field; undefined where the run wrote it and nobody can read it."""
+    is_open = isinstance(found, Unknown) and isinstance(held, EntityRef)
+    if is_open and is_unread(held, node.field, context):
+        return Undefined(next(iter(found.causes)))
+    return found
 
 
 def _recorded(node: AnswerOf | RunOf, context: EvalContext) -> Result:

@@ -107,7 +107,8 @@ def _digest(side: Result) -> Result:
 def _member(left: Result, right: tuple[Result, ...], context: EvalContext) -> int:
     if not any(isinstance(side, Unknown) for side in (left, *right)):
         return TRUE if any(equal(left, item) for item in right) else FALSE
-    is_open = isinstance(left, Unknown) and left.maybe_undefined
+    # A text of which the digest is known is there, whatever it says.
+    is_open = isinstance(left, Unknown) and left.maybe_undefined and left.digest is None
     total = FALSE | UNDEFINED if is_open else FALSE
     for item in right:
         total = combine(ANY_ITEM, total, relate("==", left, item, context))

@@ -38,7 +38,7 @@ def either(may_be_undefined: bool) -> int:
     return TRUE | FALSE | UNDEFINED if may_be_undefined else TRUE | FALSE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EntityRef:
     """An entity in hand: where it was read and its row. `row` None means its fields are unknown."""
 
@@ -158,6 +158,14 @@ class EvalContext:
     """How the run ended; None where nobody knows."""
     timeline: Timeline | None = None
     """When it began and ended; None where nobody knows."""
+    is_strict: bool = False
+    """What nobody can read of what the run wrote is undefined, and not unknown."""
+
+    def strict(self) -> EvalContext:
+        """The same world, in which that is undefined."""
+        walks = self.walks.setdefault("strict", {})
+        trail = None if self.trail is None else Trail()
+        return replace(self, trail=trail, walks=walks, is_strict=True)
 
     def apart(self) -> EvalContext:
         """The same world; a trail, where there is one, is another."""

@@ -383,20 +383,6 @@ def well_formed(text: str) -> tuple[str, ast.Expression]:
     return source, tree
 
 
-def is_whole(text: str) -> bool:
-    """Whether the text is one expression by itself, whatever stands around it."""
-    source = text.translate(_ONE_LINE)
-    if "\0" in text or len(text) > MAX_TEXT:
-        return False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = parse_python(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return "#" not in source[tree.body.end_col_offset :]
-
-
 def _bound_tree(tree: ast.AST) -> None:
     level: list[ast.AST] = [tree]
     total = depth = 0

@@ -61,11 +61,6 @@ _ALL: Final = (
         ("key-not-text", "a key that is no text", "quote it"),
         ("number", "a number YAML 1.2 does not know or nobody can read", "quote it if it is text"),
         (
-            "library",
-            "a clause of a library that cannot be used as it is written",
-            "pin the file under `libraries`, and give each parameter",
-        ),
-        (
             "flow-expression",
             "an expression between { } or [ ] that a comma or bracket cuts",
             "quote it, or write it on a line of its own",
@@ -337,6 +332,11 @@ _ALL: Final = (
             "name a source of the sandbox",
         ),
         (
+            "not-replayable",
+            "a disclosure file promises a copy from which the contract withholds a source",
+            "write `disclose: reviewer` for the source, and exclude nothing of it",
+        ),
+        (
             "opaque-comparison",
             "a rule of `canonicalize` leaves of the field only whether it has a value",
             "drop the rule, or compare with null",
@@ -406,6 +406,11 @@ _ALL: Final = (
             "placeholder",
             "`owner` or `intent` is still the draft's",
             "say who answers, and for what",
+        ),
+        (
+            "one-example",
+            "one right run did what a drafted clause allows, and no other",
+            "give another right run, or say why under `because`",
         ),
         (
             "unreviewed",

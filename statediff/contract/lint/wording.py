@@ -29,6 +29,8 @@ PLACEHOLDERS: Final = {
     "intent": "Say in a sentence what the run must bring about, and that nothing else may change.",
 }
 """What a draft has where only its owner can say it."""
+ONE_EXAMPLE: Final = "one of the right runs did it, and no other"
+"""The reason that a draft gives for what it saw once."""
 _CALLS: Final = re.compile(r"\bin\s+calls\b")
 _TURN: Final = r"\w+\.(?:at|index|number|position|sequence|started_at|finished_at)"
 _ORDERED: Final = re.compile(rf"{_TURN}\s*(?:<|>)=?\s*{_TURN}")
@@ -42,6 +44,7 @@ def wording(source: Document) -> Iterator[Problem]:
     for check in (
         _reasons,
         _placeholders_left,
+        _examples,
         _inputs,
         _uncomputed,
         _prompt,
@@ -96,6 +99,13 @@ def _placeholders_left(source: Document) -> Iterator[Problem]:
         value = source.value.get(key)
         if isinstance(value, str) and " ".join(value.split()) == placeholder:
             yield remark(source, "placeholder", (key,), f"`{key}` is still what the draft said")
+
+
+def _examples(source: Document) -> Iterator[Problem]:
+    for path, value in nodes(source.value):
+        if path[-1:] == ("because",) and value == ONE_EXAMPLE:
+            said = "only one example supports this clause of the draft"
+            yield remark(source, "one-example", path, said)
 
 
 def _inputs(source: Document) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ document becomes anything but a `dict`, `list`, `str`, `int`, `Decimal`, `bool` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -33,7 +33,6 @@ from statediff.errors import ContractError, Problem
 __all__ = [
     "MAX_BYTES",
     "Document",
-    "Insertion",
     "NodePath",
     "Position",
     "read_document",
@@ -54,33 +53,6 @@ class Document:
     text: str
     positions: Mapping[NodePath, Position]
     spans: Mapping[NodePath, Span]
-    inserted: Mapping[NodePath, Insertion] = field(default_factory=dict)
-    """What stands in `value` in place of what was written there, by its place."""
-
-    def with_insertions(
-        self, value: dict[str, Any], inserted: Mapping[NodePath, Insertion]
-    ) -> Document:
-        """The document with parts of others in it; what is said of these names their files."""
-
-        def is_own(path: NodePath) -> bool:
-            return not any(path[:size] in inserted for size in range(1, len(path)))
-
-        spans = {path: span for path, span in self.spans.items() if is_own(path)}
-        for at, part in inserted.items():
-            size = len(part.path)
-            for path, span in part.document.spans.items():
-                if path[:size] == part.path and "$" not in "".join(map(str, path[size:])):
-                    spans[(*at, *path[size:])] = span
-        positions = {path: place for path, place in self.positions.items() if is_own(path)}
-        return replace(self, value=value, positions=positions, spans=spans, inserted=inserted)
-
-    def _part(self, path: NodePath) -> tuple[Document, NodePath] | None:
-        """The document that the node came from, and its place there."""
-        for size in range(len(path), 0, -1):
-            part = self.inserted.get(path[:size])
-            if part is not None:
-                return part.document, (*part.path, *path[size:])
-        return None
 
     def position(self, path: NodePath) -> Position:
         """Where the node is; for a path that is not in the document, its nearest ancestor."""
@@ -99,9 +71,6 @@ class Document:
         offset: int = 0,
     ) -> Problem:
         """A problem with the node at `path`, or `offset` characters into its text."""
-        if (part := self._part(path)) is not None:
-            own = part[0]
-            return own.problem(part[1], message, code=code, hint=hint, at_key=at_key, offset=offset)
         found = self.position(path)
         line, column = (
             (found.key_line, found.key_column)
@@ -112,16 +81,12 @@ class Document:
 
     def locate(self, path: NodePath, offset: int = 0) -> tuple[str, int, int]:
         """File, line and column of a character of the text at `path` or its nearest ancestor."""
-        if (part := self._part(path)) is not None:
-            return part[0].locate(part[1], offset)
         while path not in self.positions:
             path = path[:-1]
         return self.file, *self.place(path, offset)
 
     def source(self, path: NodePath) -> str | None:
         """A scalar as it is written in the file, quotes and all; `None` for anything else."""
-        if (part := self._part(path)) is not None:
-            return part[0].source(part[1])
         span = self.spans.get(path)
         return self.text[span.start : span.end] if span else None
 
@@ -133,7 +98,7 @@ class Document:
         """
         start = self.position(path)
         written, value = self.source(path), self._text_at(path)
-        if written is None or value is None or not 0 <= offset <= len(value) or "${" in value:
+        if written is None or value is None or not 0 <= offset <= len(value):
             return start.line, start.column
         lines = written.split("\n")
         style = self.spans[path].style
@@ -158,16 +123,6 @@ class Document:
         for step in path:
             value = value[step]
         return value if isinstance(value, str) else None
-
-
-@dataclass(frozen=True)
-class Insertion:
-    """A node of another document that stands in this one."""
-
-    document: Document
-    path: NodePath
-    name: str
-    """What the contract calls the other document's file."""
 
 
 def read_document(data: bytes, file: str) -> Document:

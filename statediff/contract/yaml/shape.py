@@ -33,6 +33,7 @@ INSTEAD: Final = {
     "weights": "remove it; the forbidden-effect rate weighs by reversibility, 1, 3 and 10",
     "replayable": "write it in a disclosure file, and name that when you `sign`",
     "disclose": "remove it; what a contract excludes is for auditors alone",
+    "libraries": "write the clauses in each contract that has them",
     "rubric": "write `criteria` and `floor` in a file, and name that in `lab rubric --rubric`",
     "distinct": "tell the required changes apart by `where`, or ask for their number by `count`",
 }
@@ -155,7 +156,6 @@ def _problems(
 
 _FILES: Final[Mapping[str, str]] = {
     "contract": "a contract",
-    "library": "a library",
     "reads": "an evaluation of reads",
     "released": "a list of releases",
     "sandbox": "a sandbox",

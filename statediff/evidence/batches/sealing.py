@@ -62,7 +62,7 @@ _WINDOW: Final = 32 * 1024
 _WBITS: Final = -15
 _SALT_BYTES: Final = 16
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
-_BESIDE: Final = re.compile(r"before-[0-9]{1,5}\.json|secret|(contract|libraries)\.yaml")
+_BESIDE: Final = re.compile(r"before-[0-9]{1,5}\.json|secret|contract\.yaml")
 _KEYS: Final = {
     "at": str, "contract": str, "contract_version": str, "files": dict, "format": str,
     "kernel": str, "modules": str, "root": str, "size": int, "statediff": str, "verdicts": dict,
@@ -105,7 +105,7 @@ def sign_batch(manifest: Json, key: SigningKey) -> dict[str, bytes]:
     data = write(manifest)
     if len(data) > v.MAX_HEAD_BYTES:
         raise UsageError(f"the manifest of a batch has at most {v.MAX_HEAD_BYTES} bytes")
-    envelope = enveloped(v.statement(data, kind=STATEMENT), key.public, key.sign)
+    envelope = enveloped(v.statement(data, {}, STATEMENT), key.public, key.sign)
     return {MANIFEST: data, ENVELOPE: envelope}
 
 
@@ -223,7 +223,7 @@ def file_bytes(path: Path, most: int) -> bytes:
 def _checked(folder: Path, trust: Sequence[v.Signer]) -> Batch:
     envelope = file_bytes(folder / ENVELOPE, v.MAX_HEAD_BYTES)
     data = file_bytes(folder / MANIFEST, v.MAX_HEAD_BYTES)
-    signers = v.signers_of(envelope, v.statement(data, kind=STATEMENT), trust)
+    signers = v.signers_of(envelope, v.statement(data, {}, STATEMENT), trust)
     manifest = _manifest(read(data, MANIFEST))
     for signer in signers:
         v.check_time(signer, datetime.fromisoformat(manifest["at"]), ENVELOPE)

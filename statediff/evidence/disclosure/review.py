@@ -18,12 +18,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Set as AbstractSet
+from functools import cached_property, partial
 from typing import Any, Final
 
 from statediff.evidence.counterexample import types_read
 from statediff.evidence.disclosure.settings import Settings, Why, settings_of
-from statediff.evidence.package import OPTIONAL, Bundle
+from statediff.evidence.package import Bundle
 from statediff.model.explanation import CAUSE_CODES, Reason
 
 Json = Any
@@ -80,14 +81,7 @@ class _Review:
     @cached_property
     def _said(self) -> str:
         """What the reviewer has of the contract, white space between its words alone."""
-        texts = [self._bundle.data("contract.yaml").decode("utf-8")]
-        texts += [
-            str(text)
-            for name in OPTIONAL
-            if name in self._bundle.files
-            for text in self._bundle.document(name).values()
-        ]
-        return " ".join("\n".join(texts).split())
+        return " ".join(self._bundle.data("contract.yaml").decode("utf-8").split())
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -176,7 +170,7 @@ class _Review:
             [[_, name]] = self._key_of(field["reference"], [value])
             return value if name == value[1] else ["text", f"{field['reference']} {name}"]
         if path in self._types.get(of, {"key": ()})["key"] and not self._is_said(str(value[-1])):
-            return self._hide(Why.TEXT) if value[0] == "text" else ["excluded", "part of the key"]
+            return self._hide(Why.TEXT) if value[0] == "text" else ["excluded", "withheld: a key"]
         why = self._why(of, path)
         if why is not None:
             return self._hide(why)
@@ -243,8 +237,10 @@ class _Review:
         named = set(finding["deltas"])
         deltas = [each for each in judgement["deltas"] if each["id"] in named]
         types = types_read({**finding, "deltas": deltas}, read)
-        told = self._explanation(numbers=types is not None and not any(map(self._is_about, types)))
         witness = finding["witness"]
+        plain = {_sides(each) for each in witness["comparisons"] if not self._is_of_keys(each)}
+        has_numbers = types is not None and not any(map(self._is_about, types))
+        told = self._explanation(plain, numbers=has_numbers)
         return {
             **{name: finding[name] for name in ("clause", "code", "stage", "truth")},
             "explanation": told(finding["explanation"]),
@@ -253,12 +249,7 @@ class _Review:
             "witness": {
                 "rows": [self._witness(each) for each in witness["rows"]],
                 "comparisons": [
-                    {
-                        "text": each["text"] if self._is_worded(each["text"]) else "…",
-                        "operator": each["operator"],
-                        "left": told(each["left"]),
-                        "right": told(each["right"]),
-                    }
+                    {**told(each), "text": self._words_or_none(each["text"])}
                     for each in witness["comparisons"]
                 ],
             },
@@ -281,26 +272,67 @@ class _Review:
                 key = [["text", self._row(of, key)]]
         return {"side": row["side"], "type": of, "key": key, "fields": fields}
 
-    def _explanation(self, *, numbers: bool) -> Callable[[Json], Json]:
-        def told(of: Json) -> Json:
+    def _explanation(self, plain: AbstractSet[str], *, numbers: bool) -> Callable[[Json], Json]:
+        """What shows an explanation; `plain` are the sides of comparisons that are of no keys."""
+
+        def told(of: Json, keys: bool = True) -> Json:
             if isinstance(of, str):
                 return self._cause(of)
             if isinstance(of, list):
-                return [told(each) for each in of]
+                return [told(each, keys) for each in of]
             if not isinstance(of, dict):
                 return of
-            return {"is": of["is"]} | {
-                name: self._argument(name, part, of, told, numbers=numbers)
+            if of.get("is") == Reason.VALUE and keys and self._is_key(of["value"]):
+                return _valued(["text", "(withheld: a key)"])
+            inner = partial(told, keys=_sides(of) not in plain if "left" in of else keys)
+            return {
+                name: part if name == "is" else self._argument(name, part, of, inner, numbers)
                 for name, part in of.items()
-                if name != "is"
             }
 
         return told
 
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        """The parts of keys, and what references hold, of the rows that the bundle shows."""
+        found = set[str]()
+        for case in self._bundle.document("fragments.json"):
+            rows = [(row["type"], row["key"], row["fields"] or ()) for row in case["rows"]]
+            rows += [
+                (scan["type"], *member) for scan in case["scans"] for member in scan["members"]
+            ]
+            for of, key, fields in rows:
+                known = self._fields.get(of, {})
+                found |= {str(part[-1]) for part in key}
+                held = (value for name, value in fields if known.get(name, {}).get("reference"))
+                found |= {str(value[-1]) for value in held}
+        return frozenset(found)
+
+    def _is_key(self, value: Json) -> bool:
+        is_one = value[0] in ("int", "text") and value[1] in self._keys
+        return is_one and not self._is_said(value[1])
+
+    @cached_property
+    def _of_keys(self) -> frozenset[str]:
+        """The names of fields that are keys or references, of whatever type."""
+        names = {name for each in self._types.values() for name in each["key"]}
+        return frozenset(names).union(
+            name
+            for fields in self._fields.values()
+            for name, field in fields.items()
+            if field["reference"]
+        )
+
+    def _is_of_keys(self, comparison: Json) -> bool:
+        return not self._of_keys.isdisjoint(_WORD.findall(comparison["text"]))
+
+    def _words_or_none(self, text: str) -> str:
+        return text if self._is_worded(text) else "…"
+
     def _argument(
-        self, name: str, part: Json, of: Json, told: Callable[[Json], Json], *, numbers: bool
+        self, name: str, part: Json, of: Json, told: Callable[[Json], Json], numbers: bool
     ) -> Json:
-        if of["is"] == Reason.VALUE:
+        if of.get("is") == Reason.VALUE:
             return self._value(part, numbers=numbers)
         if name == "key" and isinstance(part, list):
             return self._told_key(str(of.get("entity_type", "")), part)
@@ -308,8 +340,10 @@ class _Review:
             return self._path(str(of.get("entity_type", "")), part)
         if name in ("before", "after", "left", "right") and "path" in of:
             where = str(of.get("entity_type", "")), str(of["path"])
-            hidden = self._why(*where) if isinstance(part, dict) else None
-            return told(part) if hidden is None else _valued(self._hide(hidden, inside=True))
+            if not isinstance(part, dict) or part.get("is") != Reason.VALUE:
+                return told(part) if self._why(*where) is None else "…"
+            cell = self._cell(part["value"], *where)
+            return _valued(["text", f"({cell[1]})"] if cell[0] == "excluded" else cell)
         if not isinstance(part, str):
             return told(part)
         is_fixed = name in _FIXED and _CODE.fullmatch(part)
@@ -329,6 +363,11 @@ class _Review:
         if not (colon and code in CAUSE_CODES):
             return text if self._is_worded(text) else "…"
         return text if self._is_worded(words) else f"{code}: …"
+
+
+def _sides(of: Json) -> str:
+    """The two sides of a comparison, to find it again."""
+    return json.dumps([of["left"], of["right"]], sort_keys=True)
 
 
 def _valued(value: Json) -> Json:

@@ -17,10 +17,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from statediff.contract.document.load import read_bytes
+from statediff.contract.file import ContractFile
 from statediff.contract.parts import Part
 from statediff.contract.yaml.reader import read_document
 from statediff.contract.yaml.shape import as_model
 from statediff.evidence.disclosure.rules import is_secret_name
+from statediff.evidence.verify import TIERS
+from statediff.model.boundary import locate
+from statediff.model.schema import Schema
 
 FILE: Final = "disclosure.yaml"
 """The name of the file beside contracts."""
@@ -130,3 +134,11 @@ def settings_beside(contract: Path) -> Settings:
         if (path := folder / FILE).is_file():
             return read_settings(path)
     return Settings()
+
+
+def opened_to(file: ContractFile, schema: Schema, source: str) -> str:
+    """The tier that sees all of a source: what the contract excludes is for auditors alone."""
+    types = {name for each, names in schema.sources if each == source for name in names}
+    excluded = {locate(schema, each.what, 0)[0].name for each in file.content.exclude}
+    rule = file.content.evidence.get(source)
+    return TIERS[-1] if rule is None or types & excluded else rule.disclose

@@ -25,9 +25,9 @@ from statediff.contract.clauses.visibility import (
     Shelf,
     key_part,
 )
-from statediff.contract.evaluation.by_run import undefined_as
+from statediff.contract.evaluation.by_run import settled
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef
+from statediff.contract.language.context import FALSE, TRUE, EntityRef
 from statediff.contract.language.syntax import Node, Read
 from statediff.kernel.policy.findings import WHOLE
 from statediff.kernel.policy.run import CallContext, at_call, decided
@@ -373,9 +373,7 @@ class _Room:
         if isinstance(answer, NoAnswer):
             return (TRUE | FALSE, {answer.cause}) if answer.is_unread else (FALSE, set())
         eval_context = self.run.context.eval_context(reads)
-        mask = outcomes(when, eval_context, {})
-        if mask == UNDEFINED:
-            mask = undefined_as(TRUE, when, eval_context, {})
+        mask = settled(outcomes(when, eval_context, {}), TRUE, when, eval_context, {})
         why = {*eval_context.causes, *eval_context.undefined}
         return mask, why or {Reason.WHETHER_APPLIES()}
 

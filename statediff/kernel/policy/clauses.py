@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from statediff.contract.clauses.patterns import Condition, Pattern
-from statediff.contract.evaluation.by_run import undefined_as
+from statediff.contract.evaluation.by_run import DECIDED, settled
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.evaluation.operations import both
 from statediff.contract.language.context import (
@@ -128,8 +128,9 @@ def condition_at_end(clause: Condition, context: JudgingContext) -> Finding:
         return context.tell.fails(clause.id, FindingCode.ANSWER_MISSING, stage, none)
     is_forbidden = stage is Stage.FORBID
     mask = outcomes(clause.node, eval_context, {})
-    if mask == UNDEFINED and is_forbidden:
-        mask = undefined_as(TRUE, clause.node, eval_context, {})
+    if mask not in DECIDED:
+        by_run = TRUE if is_forbidden else UNDEFINED
+        mask = settled(mask, by_run, clause.node, eval_context, {})
     seen = tuple(eval_context.seen)
     if is_forbidden:
         if mask == UNDEFINED:
@@ -522,10 +523,9 @@ def _one(pattern: Pattern, match: Match, eval_context: EvalContext, entity_set: 
 
 def _that(pattern: Pattern, node: Node, eval_context: EvalContext, env: Env) -> int:
     """The outcomes of `that`; what is undefined fails a required clause with its own code."""
-    mask = outcomes(node, eval_context, env)
-    if mask == UNDEFINED and pattern.section is not Stage.REQUIRE:
-        return undefined_as(by_run_as(pattern.section), node, eval_context, env)
-    return mask
+    is_required = pattern.section is Stage.REQUIRE
+    by_run = UNDEFINED if is_required else by_run_as(pattern.section)
+    return settled(outcomes(node, eval_context, env), by_run, node, eval_context, env)
 
 
 def _each(

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from statediff.contract.clauses.effects import Argument, BoundEffect, Computed
 from statediff.contract.clauses.kind import plain_value
-from statediff.contract.evaluation.by_run import undefined_as
+from statediff.contract.evaluation.by_run import settled
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
 from statediff.contract.evaluation.operations import both
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
-    UNDEFINED,
     EntityRef,
     Env,
     EvalContext,
@@ -88,9 +87,8 @@ def effect(rule: BoundEffect, context: JudgingContext, candidates: Changes) -> F
 
 
 def _authorizes(node: Node, context: EvalContext, env: Env) -> int:
-    """The outcomes of a condition; what the run left undefined authorizes nothing."""
-    mask = outcomes(node, context, env)
-    return undefined_as(FALSE, node, context, env) if mask == UNDEFINED else mask
+    """The outcomes of a condition; what the run left undefined or unread authorizes nothing."""
+    return settled(outcomes(node, context, env), FALSE, node, context, env)
 
 
 class NotComputable(Exception):

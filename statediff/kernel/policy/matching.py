@@ -15,13 +15,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Pattern
-from statediff.contract.evaluation.by_run import undefined_as
+from statediff.contract.evaluation.by_run import DECIDED, settled
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.evaluation.operations import both
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
-    UNDEFINED,
     EntityRef,
     EntitySet,
     Env,
@@ -63,7 +62,7 @@ _number: Final = attrgetter("number")
 Made = TypeVar("Made")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Match:
     """How a pattern meets a change: the outcomes of its conditions, and what was seen."""
 
@@ -154,7 +153,7 @@ _CROWD_OF: Final = {
 _ALSO: Final = {Op.LINK: "created", Op.UNLINK: "deleted"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Seen:
     """A change as it was looked up, and what that looked at."""
 
@@ -438,8 +437,8 @@ class JudgingContext:
         where = pattern.where[name]
         by_run = by_run_as(pattern.section)
         mask = TRUE if where is None else outcomes(where, eval_context, env)
-        if mask == UNDEFINED and where is not None:
-            mask = undefined_as(by_run, where, eval_context, env)
+        if where is not None and mask not in DECIDED:
+            mask = settled(mask, by_run, where, eval_context, env)
         # What was created has no old values.
         old = None if it is new else it
         given = (("from", old, pattern.froms[name]), ("set", new, pattern.sets[name]))

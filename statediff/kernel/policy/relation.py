@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from statediff.contract.clauses.patterns import Pattern
-from statediff.contract.evaluation.by_run import is_by_run, is_written
+from statediff.contract.evaluation.by_run import is_by_run
 from statediff.contract.evaluation.evaluate import evaluate
 from statediff.contract.evaluation.operations import (
     comparison_key,
@@ -25,8 +25,10 @@ from statediff.contract.evaluation.operations import (
     relate,
     settle,
 )
+from statediff.contract.evaluation.written import is_unread, is_written
 from statediff.contract.language.context import (
     FALSE,
+    TRUE,
     EntityRef,
     Env,
     EvalContext,
@@ -75,7 +77,7 @@ COME: Final = (Op.CREATE, Op.LINK)
 GONE: Final = (Op.DELETE, Op.UNLINK)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Change:
     """All deltas of one entity with one operation: what a pattern matches or not."""
 
@@ -163,17 +165,19 @@ def field_is(
     env: Env,
     by_run: int,
 ) -> int:
-    """The outcomes of one value of a clause's `set` or `from`; `by_run`: left undefined by it."""
+    """The outcomes of one value of `set` or `from`; `by_run`: what it is if the run is to blame."""
     if entity_ref is None:
         return FALSE
     wanted = evaluate(node, eval_context, env)
     found = place_of(entity_ref, path)
     mask = relate("==", found, wanted, eval_context)
-    if (
-        isinstance(found, Undefined)
-        and isinstance(entity_ref, EntityRef)
-        and is_written(entity_ref, path.field, path.place, eval_context)
-    ):
+    if mask in (TRUE, FALSE) or not isinstance(entity_ref, EntityRef):
+        is_own = False
+    elif isinstance(found, Undefined):
+        is_own = is_written(entity_ref, path.field, path.place, eval_context)
+    else:
+        is_own = is_unread(entity_ref, path.field, eval_context)
+    if is_own:
         return by_run
     if isinstance(wanted, Undefined) and is_by_run(node, eval_context, env):
         return by_run

@@ -14,7 +14,7 @@ from operator import or_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from statediff.contract.clauses.patterns import Pattern
-from statediff.kernel.spec.expressions import is_by_run, is_written, settled, value
+from statediff.kernel.spec.expressions import is_by_run, is_unread, is_written, settled, value
 from statediff.kernel.spec.values import (
     FALSE,
     NO_VALUE,
@@ -274,10 +274,13 @@ def _meets(
                 mask = both(mask, FALSE)
             elif mask & TRUE:
                 wanted, found = value(node, case.world, env), _place(held, path)
-                is_own = found is NO_VALUE and isinstance(held, Thing)
-                is_by = is_own and is_written(held, path.field, path.place, case.world)
+                equal, is_by = relate("==", found, wanted), False
+                if isinstance(held, Thing) and found is NO_VALUE:
+                    is_by = is_written(held, path.field, path.place, case.world)
+                elif isinstance(held, Thing) and equal not in (TRUE, FALSE):
+                    is_by = is_unread(held, path.field, case.world)
                 is_by |= wanted is NO_VALUE and is_by_run(node, case.world, env)
-                mask = both(mask, by_run if is_by else relate("==", found, wanted))
+                mask = both(mask, by_run if is_by else equal)
     if p.forbidden_relation is not None:
         mask = both(mask, _is_fact(p, name, old, new, case))
         is_doubt = change is not None and change.is_of_target and not change.deltas

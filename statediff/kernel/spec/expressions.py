@@ -6,6 +6,7 @@ A condition is undefined by the run where what makes it so is a value that the r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from statediff.contract.language.syntax import (
@@ -84,10 +85,20 @@ from statediff.kernel.spec.values import (
     quantify,
     relate,
 )
+from statediff.model.explanation import cause, is_by_agent
 from statediff.model.paths import Steps, at, is_ambiguous
 from statediff.model.schema import Kind
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Absent, Map, Unobserved, key_order, same
+from statediff.model.values import (
+    ABSENT,
+    Absent,
+    Digested,
+    Map,
+    Unobserved,
+    key_order,
+    same,
+    told_apart,
+)
 
 
 def outcomes(node: Node, world: World, env: Env) -> Truths:
@@ -352,7 +363,10 @@ def value(node: Node, world: World, env: Env) -> Result:  # noqa: C901 - a case 
         case AnswerOf() | RunOf():
             return read_outcome(node, world)
         case FieldOf(entity=holder):
-            return field_value(node, value(holder, world, env))
+            held = value(holder, world, env)
+            found = field_value(node, held)
+            is_open = world.is_strict and isinstance(found, Some) and isinstance(held, Thing)
+            return NO_VALUE if is_open and is_unread(held, node.field, world) else found
         case Follow(reference=reference, type=EntityT(type=name)):
             key = value(reference, world, env)
             if isinstance(key, NoValue | Some):
@@ -401,9 +415,11 @@ _ROOTS = ("created", "updated", "deleted", "linked", "unlinked")
 
 
 def settled(node: Node, world: World, env: Env, by_run: Truths) -> Truths:
-    """The truths of a condition; one that is undefined by the run has `by_run`."""
+    """The truths of a condition; one that is undefined, or unread, by the run has `by_run`."""
     mask = outcomes(node, world, env)
-    return by_run if mask == UNDEFINED and is_by_run(node, world, env) else mask
+    world = world if mask == UNDEFINED else replace(world, is_strict=True)
+    is_open = mask not in (TRUE, FALSE) and outcomes(node, world, env) == UNDEFINED
+    return by_run if is_open and is_by_run(node, world, env) else mask
 
 
 def is_by_run(node: Node, world: World, env: Env) -> bool:
@@ -521,8 +537,19 @@ def is_written(held: Thing, name: str, part: Steps, world: World) -> bool:
         if any(not isinstance(v, Map | tuple) or is_ambiguous(v, step) for v in (old, new)):
             break
         old, new = at(old, (step,)), at(new, (step,))
+    if isinstance(new, Digested):  # what could be read before, and cannot be now, was written
+        was_seen = isinstance(old, Digested) or not isinstance(old, Unobserved)
+        return was_seen and not told_apart(old, new)
     is_seen = not any(isinstance(value, Unobserved) for value in (old, new))
     return is_seen and not same(old, new)
+
+
+def is_unread(held: Thing, name: str, world: World) -> bool:
+    """True where the run wrote the field, and what it wrote cannot be read."""
+    cell = None if held.row is None else held.row.get(name, ABSENT)
+    if isinstance(cell, Digested):
+        return (held.type, name) not in world.kept_out and is_written(held, name, (), world)
+    return isinstance(cell, Unobserved) and is_by_agent(cause(cell.cause))
 
 
 def _is_gone(side: str, name: str, key: tuple[Result, ...], world: World) -> bool:

@@ -111,6 +111,10 @@ class World:
     """How the run ended; None where nobody knows."""
     timeline: Timeline | None = None
     """When it began and ended; None where nobody knows."""
+    is_strict: bool = False
+    """What nobody can read of what the run wrote is undefined, and not unknown."""
+    kept_out: frozenset[tuple[str, str]] = frozenset()
+    """(type, field) of which no capture has the content."""
 
     def table(self, side: str, type_name: str) -> Table:
         """All that is known of the type on that side."""
@@ -245,7 +249,8 @@ def relate(op: str, left: Result, right: Result) -> Truths:
     if NO_VALUE in sides or (op == "in" and not isinstance(right, tuple | Some)):
         return UNDEFINED
     if op == "in" and isinstance(right, tuple):
-        none = FALSE | UNDEFINED if isinstance(left, Some) and left.undefined else FALSE
+        is_open = isinstance(left, Some) and left.undefined and left.digest is None
+        none = FALSE | UNDEFINED if is_open else FALSE
         return over_items(TRUE, (none, *(relate("==", left, item) for item in right)))
     if op == "==" and isinstance(left, tuple) and isinstance(right, tuple):
         alike = TRUE if len(left) == len(right) else FALSE

@@ -32,7 +32,7 @@ def natural_names(bundle: Bundle) -> Names:
     if contract is None or b"identify" not in contract or FRAGMENTS not in bundle.files:
         return {}
     try:
-        file = parse_contract(contract, "contract.yaml", lambda _name: b"")
+        file = parse_contract(contract, "contract.yaml")
         fields = {rule.type: tuple(rule.match_on) for rule in file.content.identify}
         return _found(bundle.document(FRAGMENTS), fields)
     except (UsageError, AdapterError, BundleError, KeyError, TypeError, ValueError):

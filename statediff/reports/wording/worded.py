@@ -18,7 +18,7 @@ from statediff.errors import AdapterError, BundleError, UsageError
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
 from statediff.evidence.documents import check_shape, key_from
-from statediff.evidence.package import OPTIONAL, Bundle
+from statediff.evidence.package import Bundle
 from statediff.kernel import compile_contract, contract_in
 from statediff.model.codes import FindingCode, Truth
 from statediff.model.components import component_of
@@ -135,19 +135,16 @@ def _asked(files: Mapping[str, bytes]) -> Mapping[str, str]:
     contract, schema = files.get("contract.yaml"), files.get("schema.json")
     if contract is None or schema is None:
         return {}
-    beside = {name: files[name] for name in OPTIONAL if name in files}
-    return _sentences(contract, schema, tuple(beside.items()))
+    return _sentences(contract, schema)
 
 
 @lru_cache(maxsize=64)
-def _sentences(
-    contract: bytes, schema: bytes, beside: tuple[tuple[str, bytes], ...]
-) -> Mapping[str, str]:
+def _sentences(contract: bytes, schema: bytes) -> Mapping[str, str]:
     """The sentences of a contract's clauses; none where this version cannot read it."""
     try:
         document = read(schema, "schema.json")
         check_shape(document, "schema.json")
-        file = contract_in({"contract.yaml": contract, **dict(beside)})
+        file = contract_in({"contract.yaml": contract})
         return clause_sentences(compile_contract(file, doc.schema_from(document)).contract)
     except (UsageError, AdapterError, BundleError):
         return {}

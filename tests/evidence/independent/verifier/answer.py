@@ -90,10 +90,9 @@ def _check_inner(copy: Copy) -> None:
     need(form in ("statediff/bundle/1", "statediff/bundle/1.1"), "R-SAY-7")
     need(isinstance(listed, dict), "R-SAY-7")
     names = {*FILES} - {"manifest.json"} | ({"roots.json"} if form.endswith(".1") else set())
-    need(set(listed) - {"libraries.yaml"} == names, "R-SAY-7")
+    need(set(listed) == names, "R-SAY-7")
     kinds = {tag.split("/")[1] for tag in copy.manifest["tree"]["tags"]}
-    for name in ("libraries.yaml", "roots.json"):
-        need((name in listed) == (name.split(".")[0] in kinds), "R-SAY-7")
+    need(("roots.json" in listed) == ("roots" in kinds), "R-SAY-7")
 
 
 def verify(files: dict[str, bytes], trust: Trust) -> tuple[Copy, str, dict[str, Any]]:

@@ -97,7 +97,7 @@ def _check_names(documents: dict[str, Any]) -> None:
     form = documents["manifest.json"].get("format")
     need(isinstance(form, str) and form in FORMATS, "R-OPEN-4 format")
     expected = set(FILES) | ({"roots.json"} if form == FORMATS[1] else set())
-    names = set(documents) - {"libraries.yaml"}
+    names = set(documents)
     need(names == expected, "R-OPEN-4 files")
     captures = documents["captures.json"]
     need(isinstance(captures, dict), "R-OPEN-4 captures")

@@ -11,7 +11,7 @@ from .sealed import Copy, kind_of, rest
 
 BUNDLE = (
     "answer.json captures.json contract.yaml fragments.json index.json judgement.json "
-    "libraries.yaml manifest.json resolution.json roots.json schema.json timeline.json "
+    "manifest.json resolution.json roots.json schema.json timeline.json "
     "trace.json trial.json"
 ).split()
 ALONE = {"summary#", "counterexample#", "review#", "undisclosed.json#"}

@@ -82,8 +82,6 @@ def _check_subset(bundle: Bundle, contract: Contract) -> None:
         raise CannotTell("a trace")
     if documents["timeline.json"] is not None or "none" not in documents["answer.json"]:
         raise CannotTell("a timeline or an answer")
-    if "libraries.yaml" in documents:
-        raise CannotTell("libraries")
 
 
 def _check_types(bundle: Bundle, contract: Contract) -> None:

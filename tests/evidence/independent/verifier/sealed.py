@@ -38,13 +38,12 @@ KINDS = (
     "answer captures contract fragments index judgement "
     "manifest resolution schema timeline trace trial"
 ).split()
-OTHERS = "counterexample libraries raw review roots summary undisclosed".split()
+OTHERS = "counterexample raw review roots summary undisclosed".split()
 MANY = "captures fragments judgement raw resolution trace".split()
 TAG = re.compile(r"(public|reviewer|auditor)/([a-z]+)")
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 RESULTS = {"MATCH": "PASSED", "INCONCLUSIVE": "WARNED", "DIVERGE": "FAILED"}
 TYPES = {
-    "statediff/sealed/1": "urn:statediff:sealed:1",
     "statediff/sealed/1.1": "https://in-toto.io/attestation/test-result/v0.1",
 }
 
@@ -147,9 +146,6 @@ def check_manifest(data: bytes) -> dict[str, Any]:
 
 
 def _check_predicate(predicate: Any, manifest: dict[str, Any]) -> None:
-    if manifest["format"] == "statediff/sealed/1":
-        need(predicate == {}, "R-ENV-3")
-        return
     lists = "failedTests warnedTests passedTests"
     document = members(predicate, "configuration result " + lists, "R-PRED-1")
     need(isinstance(document["configuration"], list), "R-PRED-1")
