@@ -53,5 +53,5 @@ def test_help_has_each_command_once_in_a_group(statediff: Any) -> None:
     listed = [line.split()[0] for line in begin.splitlines() if line.startswith("  ")]
     rows = [re.split("  +", line.strip(), maxsplit=1) for line in more.splitlines()[1:] if line]
     listed += [name for row in rows for name in row[-1].replace(",", "").split()]
-    plugged = "approve gate hold lab mcp mcp-proxy undo".split()
+    plugged = ["approve", "gate", "hold", "lab", "mcp", "mcp-proxy", "undo"]
     assert sorted(listed) == sorted([*_NAMES, *plugged])

@@ -20,8 +20,8 @@ from statediff_hosts.protocols.chat import Endpoint
 from statediff_hosts.protocols.loop import LoopAgent
 from statediff_hosts.protocols.mcp_agent import McpAgent
 from statediff_hosts.protocols.native import NativeAgent
-from hosts.tests.protocols.test_native import Setting
 
+from hosts.tests.protocols.test_native import Setting
 from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
 from statediff.agents.recorder import Recorder, log_value
