@@ -15,7 +15,7 @@ from statediff.errors import UsageError
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "agents": ("mcp", "mcp-proxy"),
-    "chat": ("synapse",),
+    "chat": ("synapse", "matrix"),
     "cloud": ("aws",),
     "erp": ("tryton",),
     "gate": ("gate", "hold", "approve", "undo"),

@@ -120,13 +120,14 @@ def test_the_examples_of_the_docstrings_run():
 
 
 def test_the_three_verdicts_come_from_states():
+    in_between = f"{CLOSE}forbid:\n  - {{id: never, delete: ticket, during: run}}\n"
     found = {
-        "MATCH": CLOSED,
-        "DIVERGE": OPEN,
-        "INCONCLUSIVE": {"user": []},  # does not name the tickets
+        "MATCH": (CLOSE, CLOSED),
+        "DIVERGE": (CLOSE, {"user": []}),  # does not name the tickets
+        "INCONCLUSIVE": (in_between, CLOSED),
     }
-    for verdict, after in found.items():
-        judged = statediff.judge(CLOSE, OPEN, after)
+    for verdict, (contract, after) in found.items():
+        judged = statediff.judge(contract, OPEN, after)
         assert judged.verdict is Verdict(verdict)
         assert statediff.replay(judged) is judged.verdict
         assert judged.text().startswith(verdict)

@@ -29,8 +29,10 @@ from statediff.workspace.trials import open_sandbox
 
 ROOT = Path(__file__).parents[2]
 DATABASES = {"shop": "shop-db", "accounts": "accounts-db"}
-SECTIONS = ("forbid", "require", "allow", "derive", "effects", "exclude", "canonicalize", "any_of")
-ELSEWHERE = re.compile(r"\bmessage|\bfile\b|\bfiles\b|\banswer\.|outbox|\brun\.|exports?\b")
+SECTIONS = ("forbid", "require", "allow", "derive", "effects", "exclude", "canonicalize")
+ELSEWHERE = re.compile(
+    r"\bmessage|\bfile\b|\bfiles\b|\banswer\.|outbox|\brun\.|exports?\b|\breport\b(?!-)"
+)
 
 
 def of_the_database(text: str) -> str:
@@ -47,6 +49,17 @@ def of_the_database(text: str) -> str:
     for name in ("inputs", "frame", "noop"):
         if name in document:
             kept[name] = document[name]
+    kept |= _sections(document)
+    branches = document.get("any_of")
+    if isinstance(branches, dict):
+        kept["any_of"] = {name: _sections(branch) for name, branch in branches.items()}
+    if "require" not in kept and "any_of" not in kept:
+        kept["noop"] = True  # all that it requires lies elsewhere
+    return json.dumps(kept, default=str)
+
+
+def _sections(document: Any) -> dict[str, Any]:
+    kept = {}
     for name in SECTIONS:
         entries = document.get(name)
         if not isinstance(entries, list):
@@ -57,7 +70,7 @@ def of_the_database(text: str) -> str:
                 each.pop("during", None)
         if fit:
             kept[name] = fit
-    return json.dumps(kept, default=str)
+    return kept
 
 
 # ---------------------------------------------------------------- the agent's side
@@ -135,7 +148,6 @@ def gated_agent(agent: str, contract: str, place: str, folder: str, source: str)
 
 def main(tasks: list[str]) -> None:
     counts: Counter[str] = Counter()
-    listed: list[str] = []
     for pack, source in DATABASES.items():
         with open_sandbox(find_sandbox(pack), "embedded") as sandbox:
             for contract in sorted((ROOT / "contracts" / pack).glob("*/contract.yaml")):
@@ -145,9 +157,8 @@ def main(tasks: list[str]) -> None:
                 for agent in sorted((contract.parent / "agents").glob("*.py")):
                     line = both(sandbox, contract, agent, source, counts)
                     if line:
-                        listed.append(f"{task} {agent.stem}: {line}")
-                        print(listed[-1], flush=True)
-    print(json.dumps(dict(sorted(counts.items())), indent=1))
+                        print(f"{task} {agent.stem}: {line}", flush=True)
+                print(task, json.dumps(dict(sorted(counts.items()))), flush=True)
 
 
 def both(sandbox: Any, contract: Path, agent: Path, source: str, counts: Counter[str]) -> str:
@@ -179,7 +190,11 @@ def _through(
     place = access.urls[source].removeprefix("sqlite:///")
     before = work / "before.sqlite"
     subprocess.run(["cp", place, before], check=True)
-    judge = statediff.Judge(text + "\n", f"{source}={before}")
+    try:
+        judge = statediff.Judge(text + "\n", f"{source}={before}")
+    except statediff.StatediffError as error:
+        counts["not run through the gate"] += 1
+        return f"its contract says nothing of the database alone: {error}"
     inputs = dict(statediff.load_contract(contract).content.inputs)
     given = {
         "STATEDIFF_INPUTS": json.dumps(inputs, default=str),
@@ -190,7 +205,7 @@ def _through(
         **{url_variable(name): url for name, url in access.urls.items()},
     }
     words = [str(agent), str(work / "contract.yaml"), place, str(work), source]
-    subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-m", "gate.proofs.agents", "--agent", *words],
         cwd=ROOT,
         check=False,
@@ -205,7 +220,7 @@ def _through(
     )
     if how == "no gate":
         counts["not run through the gate"] += 1
-        return "could not be run"
+        return f"could not be run: {ran.stderr.decode().strip()[-300:]}"
     after = judge.so_far(f"{source}={place}")
     refused = [each for each in outcomes if not each[1]]
     if how.startswith("Refused"):  # a statement, before anything could be judged
@@ -239,6 +254,8 @@ def _breaks_the_database(trial: Any) -> str:
     for finding in trial.findings:
         if finding["truth"] != "FAILS" or finding["stage"] not in ("forbid", "frame", "effects"):
             continue
+        if "/" in finding["clause"]:
+            continue  # of one branch of several: the run may still take another
         if ELSEWHERE.search(json.dumps([finding.get("deltas", []), finding["clause"]])):
             continue
         return str(finding["clause"])

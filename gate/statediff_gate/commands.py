@@ -73,7 +73,8 @@ def gate(
 
     file = contract_of(contract)
     refined = refinements(None, known_sandbox(file))
-    shadowed = run_on_shadow(file, systems, list(command or ()), refined)
+    given = pairs(account or ())
+    shadowed = run_on_shadow(file, systems, given, list(command or ()), refined)
     with _gate(contract, systems, account, records, key) as opened:
         outcome = pass_on(opened, shadowed)
     return _printed(outcome, as_json=as_json)

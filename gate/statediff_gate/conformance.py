@@ -1,4 +1,4 @@
-"""What every adapter of a gate must do, as tests that it inherits.
+"""Tests that every adapter of a gate inherits.
 
 A subclass says how a system is made and opened, and how it is read by itself, past the gate. The
 kit runs transactions of each kind against it: what is prepared is all that a commit does, an abort

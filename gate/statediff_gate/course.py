@@ -1,4 +1,4 @@
-"""What the agent did since a gate was opened, apart from what others did in the same system.
+"""The agent's own part of a run, apart from the work of others in the same system.
 
 `base` is the world without the agent: as it was found, moved on by what others committed. The
 agent's own part is kept by key, from the row that it first found to the row that it last left; both
@@ -11,6 +11,7 @@ and from then on nothing is allowed without a person.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -37,7 +38,7 @@ def key_of(entity: EntityType, row: Row) -> Key:
 
 
 def alike(one: Row | None, other: Row | None) -> bool:
-    """Whether two rows are the same, value by value; a missing one is like none but another."""
+    """True where two rows are the same, value by value, or both are missing."""
     if one is None or other is None:
         return one is other
     return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
@@ -52,7 +53,7 @@ class Course:
         self.own: Own = {}
         self.conflict: str | None = None
         self.is_restructured = False
-        """Whether the agent changed the structure: then only whole readings tell its part."""
+        """The agent changed the structure: only a whole reading shows its part then."""
         self._after: State | None = None
         self._captures: dict[str, tuple[State, SourceCapture]] = {}
 
@@ -62,7 +63,7 @@ class Course:
         return self.base.tables[entity.name].row(key) if known is None else known[1]
 
     def others(self, changes: Changes) -> None:
-        """What somebody else committed is part of the world."""
+        """Add a commit of somebody else's to the world."""
         tables: dict[str, Table] = {}
         for name, edits in changes.items():
             table = self.base.tables[name]
@@ -86,10 +87,20 @@ class Course:
         return State(self.base.schema, {**self.base.tables, **tables}), own
 
     def accept(self, state: State, own: Own, is_restructured: bool) -> None:
-        """What was prepared has been committed; it may have changed the structure."""
+        """Take what was prepared as committed."""
         self.own = own
         self.is_restructured |= is_restructured
         self._after = state
+
+    def begin_run(self) -> None:
+        """Begin the agent's part anew: its work so far belongs to the world.
+
+        A conflict stays: what others did to the agent's rows is in neither.
+        """
+        committed = self.committed()
+        tables = {name: _flat(table) for name, table in committed.tables.items()}
+        self.base = State(committed.schema, tables)
+        self.own, self._after, self.is_restructured = {}, None, False
 
     def committed(self) -> State:
         """The world as it is, with the agent's part."""
@@ -124,6 +135,27 @@ class Course:
         made = SourceCapture(part.reading.cited_as(f"{moment}/{self._name}"), state)
         self._captures[moment] = state, made
         return made
+
+
+_COUNTING = ("db.sequence", "db.storage")
+"""Types of what an engine counts by itself, and of the room that a file takes."""
+
+
+def structural(changes: Changes) -> list[str]:
+    """The types of the changes that say something of structure."""
+    return sorted(name for name in changes if name.startswith("db.") and name not in _COUNTING)
+
+
+def rows_alone(part: SourceCapture) -> SourceCapture:
+    """The capture without the types that say something of structure."""
+    schema = part.state.schema
+    types = tuple(each for each in schema.types if not each.name.startswith("db."))
+    names = {each.name for each in types}
+    sources = tuple((s, tuple(n for n in ts if n in names)) for s, ts in schema.sources)
+    tables = {name: table for name, table in part.state.tables.items() if name in names}
+    state = State(replace(schema, types=types, sources=sources), tables)
+    scan = scanned(part.reading.source, part.reading.as_of, state, gaps=())
+    return SourceCapture(scan.reading.cited_as(part.reading.id), state)
 
 
 def _differences(

@@ -1,4 +1,4 @@
-"""What PostgreSQL's plug-in `test_decoding` writes of transactions, as changes of rows.
+"""Transactions as PostgreSQL's plug-in `test_decoding` writes them, read as changes of rows.
 
 The server writes each value with its type's output function, under the settings of our connection,
 as it does for our reader. Other forms are only these: a text in quotes that are doubled inside,
@@ -25,7 +25,7 @@ _TABLE: Final = re.compile(
 _TYPE: Final = re.compile(r'\[((?:"(?:[^"]|"")*"|[^"\[\]]|\[\])*)\]:')
 _COLUMN: Final = re.compile(rf" ({_NAME})")
 _QUOTED: Final = re.compile(r"B?'((?:[^']|'')*)'", re.DOTALL)
-_BARE: Final = re.compile(r"\S+")
+_BARE: Final = re.compile(r"[^\s'\"]\S*")
 _ENDS: Final = re.compile(
     r"(PREPARE TRANSACTION|COMMIT PREPARED|ROLLBACK PREPARED) '((?:[^']|'')*)'"
 )
@@ -40,7 +40,7 @@ class RowLine:
     table: str
     op: str
     old: Cells | None
-    """What identifies the row before, where an update changed that or all of it is logged."""
+    """The row before, or its key, where the server logs it."""
     new: Cells | None
 
 
@@ -56,7 +56,7 @@ class Logged:
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a prepared transaction."""
+    """The end of a prepared transaction."""
 
     prepared: str
     is_committed: bool

@@ -26,7 +26,7 @@ from typing import Final, Self
 from statediff import kernel
 from statediff.contract.file import ContractFile
 from statediff.errors import StorageError, UsageError
-from statediff.model.readings import Capture
+from statediff.model.readings import Capture, SourceCapture
 from statediff.model.verdict import Decision
 from statediff.packs import known_sandbox
 from statediff.scores import standing_of
@@ -34,16 +34,18 @@ from statediff.scoring import contract_of
 from statediff.systems.base.tool import ToolError
 from statediff.systems.relational.tools import Scalar, refuse_transactions
 from statediff.workspace.inputs import refinements
+from statediff_gate.course import rows_alone, structural
 from statediff_gate.digests import digest_of
 from statediff_gate.holds import Approval, Hold
 from statediff_gate.journal import Journal
 from statediff_gate.outcome import Outcome, Statement, changed
 from statediff_gate.participant import Answer, Participant, Prepared, Refused
 from statediff_gate.records import Records
+from statediff_gate.sqlite import SqliteGate
 from statediff_gate.systems import open_participants
 
 _LOOKS: Final = 3
-"""How often what others commit in between is judged again; then it is a hold."""
+"""How often what others commit in between is judged again, where they do not stop."""
 
 
 class Gate:
@@ -73,6 +75,7 @@ class Gate:
         )
         self._systems = open_participants(systems, accounts or {}, refined, self._journal)
         self._prepared: kernel.Prepared | None = None
+        self._rows: dict[tuple[str, str], tuple[SourceCapture, SourceCapture]] = {}
         try:
             self._check()
         except BaseException:
@@ -81,6 +84,8 @@ class Gate:
 
     def _check(self) -> None:
         """The contract fits the world, and no run that does nothing would match unasked."""
+        for system in self._systems.values():
+            system.require_account()
         before = self._before({})
         known = self._over(before)
         error = kernel.binding_error(self.contract, before) or known.null_run
@@ -132,8 +137,17 @@ class Gate:
         """`execute` in a thread, while the loop goes on."""
         return await asyncio.to_thread(self.execute, statements, approval=approval)
 
+    def begin_run(self) -> None:
+        """Another run begins: what was committed so far belongs to the world before it.
+
+        A judgement is over all that a run did, and takes as long.
+        """
+        with self._turn:
+            for system in self._systems.values():
+                system.begin_run()
+
     def query(self, statement: str, source: str | None = None) -> Answer:
-        """What a statement gives, in a transaction that is rolled back. Raises `Refused`."""
+        """The answer to a statement, in a transaction that is rolled back. Raises `Refused`."""
         system = self._systems[self._named(source)]
         with self._turn:
             system.begin()
@@ -181,7 +195,8 @@ class Gate:
             for each in last:
                 found = prepared[each.name]
                 schema = found.after.state.schema
-                self._journal.propose(begun.name, each.name, found.changes, schema)
+                assert isinstance(each, SqliteGate)  # noqa: S101 - the one that is not durable
+                self._journal.propose(begun.name, each.name, found.changes, schema, each)
                 each.commit()
             self._journal.decide(begun.name)
             begun.is_over = True  # from here on nothing may be taken back
@@ -197,24 +212,29 @@ class Gate:
         self._journal.forget(begun.name)
 
     def _is_approved(self, approval: Approval, outcome: Outcome) -> bool:
-        """Whether the approval opens this, and is spent by it. Raises `Refused`."""
+        """Spend the approval where it opens this transaction. Raises `Refused`."""
         if outcome.decision is not Decision.HOLD or approval.digest != outcome.digest:
             return False
         self.records.spend(approval)
         return True
 
-    def _settled(self, systems: Mapping[str, Participant], outcome: Outcome) -> Outcome:
-        """What others commit until just before the commit is judged too."""
+    def _settled(
+        self,
+        systems: Mapping[str, Participant],
+        prepared: Mapping[str, Prepared],
+        outcome: Outcome,
+    ) -> Outcome:
+        """Judge again with what others committed until just before the commit."""
         for _ in range(_LOOKS):
             again = {
                 name: found for name, s in systems.items() if (found := s.look_again()) is not None
             }
             if not again:
                 return outcome
-            decision, why = self._decide(again)
+            decision, why = self._decide({**prepared, **again})
             if decision is not Decision.ALLOW:
                 return changed(outcome, decision=decision, why=why)
-        return changed(outcome, decision=Decision.HOLD, why="others keep writing what it rests on")
+        return outcome
 
     # ------------------------------------------------------------ the judgement
 
@@ -222,8 +242,19 @@ class Gate:
         parts = []
         for name, system in self._systems.items():
             found = prepared.get(name)
-            parts.append(system.world(side) if found is None else getattr(found, side))
+            part = system.world(side) if found is None else getattr(found, side)
+            parts.append(part if len(self._systems) == 1 else self._rows_of(name, side, part))
         return Capture(tuple(parts))
+
+    def _rows_of(self, name: str, side: str, part: SourceCapture) -> SourceCapture:
+        """The capture without structure, which several systems call by the same names.
+
+        A change of it is a doubt then (`_structural`), and so never allowed.
+        """
+        known = self._rows.get((name, side))
+        if known is None or known[0] is not part:
+            known = self._rows[name, side] = part, rows_alone(part)
+        return known[1]
 
     def _over(self, before: Capture) -> kernel.Prepared:
         known = self._prepared
@@ -238,6 +269,12 @@ class Gate:
         if found.decision is not Decision.ALLOW:
             return found.decision, found.why
         doubts = [f"{n}: {each.doubt}" for n, each in prepared.items() if each.doubt is not None]
+        if len(self._systems) > 1:
+            doubts += [
+                f"{name}: the structure of one of several systems changed ({each})"
+                for name, found in prepared.items()
+                for each in structural(found.changes)
+            ]
         return (Decision.HOLD, doubts[0]) if doubts else (Decision.ALLOW, "")
 
     def _written(
@@ -255,7 +292,7 @@ class Gate:
         return changed(outcome, record=name)
 
     def _judged(self, begun: Transaction) -> tuple[Outcome, Mapping[str, Prepared]]:
-        """What becomes of the transaction, all of whose systems have prepared. Raises `Refused`."""
+        """Prepare every system, and decide. Raises `Refused`."""
         systems = begun.systems
         prepared = {name: each.prepare(begun.name) for name, each in systems.items()}
         decision, why = self._decide(prepared)
@@ -268,7 +305,7 @@ class Gate:
             changes=found,
         )
         if decision is Decision.ALLOW:
-            outcome = self._settled(systems, outcome)
+            outcome = self._settled(systems, prepared, outcome)
         if outcome.decision is Decision.ALLOW and begun.at_most is not None:
             outcome = changed(outcome, decision=begun.at_most[0], why=begun.at_most[1])
         return outcome, prepared
@@ -279,7 +316,7 @@ class Gate:
         return self.execute(hold.statements, approval=approval, at_most=held)
 
     def product(self, source: str) -> tuple[str, str]:
-        """What a system is, for people and for `classify`."""
+        """The product behind a source: its name for people, and its dialect."""
         is_durable = self._systems[source].is_durable
         return ("PostgreSQL", "postgres") if is_durable else ("SQLite", "sqlite")
 
@@ -301,7 +338,7 @@ class Transaction:
     def run(
         self, statement: str, values: Sequence[Scalar] = (), source: str | None = None
     ) -> Answer:
-        """What the statement gives. Raises `Refused`: then nothing of the transaction can hold."""
+        """Run a statement. Raises `Refused`: then nothing of the transaction can hold."""
         name = self._gate._named(source)  # noqa: SLF001 - of this module
         self.statements.append((name, statement, tuple(values)))
         if self._refused is not None:

@@ -1,4 +1,4 @@
-"""What waits for a person, and what the person says: a hold, and a signed approval of it.
+"""A hold waits for a person; a signed approval is the person's answer.
 
 A hold keeps no transaction open. It has the statements, what they did and the digest of that
 (`statediff_gate.digests`). An approval names the hold and the digest, is signed by a key that the
@@ -27,7 +27,7 @@ from statediff.workspace.bundles import read_file
 HOLD: Final = "statediff/hold/1"
 APPROVAL: Final = "statediff/approval/1"
 ROLE: Final = "reviewer"
-"""What a trust file has to say of a key that approves."""
+"""The role, in a trust file, of a key that approves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Hold:
     statements: tuple[tuple[str, str, tuple[Scalar, ...]], ...]
     digest: str
     changes: Sequence[Mapping[str, Any]]
-    """What it did, as plain JSON."""
+    """Its changes as plain JSON."""
     at: str
 
     def document(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def read_hold(path: Path) -> Hold:
 
 @dataclass(frozen=True, kw_only=True)
 class Approval:
-    """What a person said of one hold."""
+    """A person's approval of one hold."""
 
     hold: str
     digest: str

@@ -1,4 +1,4 @@
-"""Which prepared transactions were decided: what a gate that starts again has to know.
+"""The journal of decided transactions, which a gate that starts again has to know.
 
 A prepared transaction survives its gate. Its name says which gate made it: a number under which
 that gate holds an advisory lock of the server as long as it lives. Another that gets the lock knows
@@ -18,9 +18,10 @@ import fcntl
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from statediff.atomic import sync_folder, write_atomically
 from statediff.errors import StorageError
@@ -28,15 +29,24 @@ from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read, write
 from statediff.model.batches import Row
 from statediff.model.schema import Schema
+from statediff.model.state import row_digest
 from statediff.model.values import Key
 from statediff_gate.course import key_of
-from statediff_gate.participant import Changes
+from statediff_gate.participant import Changes, Edits
 
 PREFIX: Final = "statediff-gate"
 _PENDING: Final = ".pending"
 _THERE, _NOT_THERE = "after", "before"
-Look = Callable[[str, Key], Row | None]
-"""Type and key → the row that is there now."""
+
+
+class Look(Protocol):
+    """The present content of a system."""
+
+    def row(self, name: str, key: Key) -> Row | None:
+        """The row, of a type with a key."""
+
+    def count(self, name: str, digest: str) -> int:
+        """How many rows of this content a type without a key has."""
 
 
 class Journal:
@@ -51,11 +61,16 @@ class Journal:
         """The name of a transaction of this gate."""
         return f"{PREFIX}:{self.number}:{transaction}"
 
-    def propose(self, transaction: str, source: str, changes: Changes, schema: Schema) -> None:
-        """What the commit of this system will write, which decides over the others. Durable."""
+    def propose(
+        self, transaction: str, source: str, changes: Changes, schema: Schema, look: Look
+    ) -> None:
+        """Note what the commit of this system will write: it decides over the others. Durable."""
         rows: list[Any] = []
         for name, edits in changes.items():
             entity = schema.by_name[name]
+            if entity.is_keyless:
+                rows += _counts(name, edits, look)
+                continue
             sides: dict[str, list[Any]] = {}
             for at, listed in ((0, edits.gone), (1, edits.come)):
                 for row in listed:
@@ -74,7 +89,7 @@ class Journal:
         self._release(transaction)
 
     def is_decided(self, transaction: str) -> bool:
-        """Whether it is to be committed."""
+        """True where the transaction is to be committed."""
         return self._path(transaction).exists()
 
     def forget(self, transaction: str) -> None:
@@ -84,7 +99,7 @@ class Journal:
             self._path(transaction).unlink()
 
     def settle(self, source: str, look: Look) -> None:
-        """What gates that are gone had proposed is decided, or never will be. `StorageError`."""
+        """Decide what gates that are gone had proposed. `StorageError` where nobody can know."""
         for path in sorted(self._folder.glob(f"*{_PENDING}")):
             descriptor = os.open(path, os.O_RDONLY)
             try:
@@ -100,7 +115,10 @@ class Journal:
     def _settle(self, path: Path, rows: list[Any], look: Look) -> None:
         found = set[str]()
         for name, key, old, new in rows:
-            there = _digest(look(name, doc.key_from(key)))
+            there: Any = (
+                look.count(name, key) if isinstance(key, str)
+                else _digest(look.row(name, doc.key_from(key)))
+            )  # fmt: skip
             found.add(_THERE if there == new else _NOT_THERE if there == old else "other")
         if len(found) > 1 or "other" in found:
             raise StorageError(
@@ -128,6 +146,16 @@ class Journal:
 
     def _path(self, transaction: str, suffix: str = "") -> Path:
         return self._folder / f"{transaction.replace(':', '-')}{suffix}"
+
+
+def _counts(name: str, edits: Edits, look: Look) -> Iterator[list[Any]]:
+    """Each content with its number of rows before and after."""
+    moved = Counter(row_digest(row) for row in edits.come)
+    moved.subtract(row_digest(row) for row in edits.gone)
+    for digest, change in moved.items():
+        if change:
+            before = look.count(name, digest)
+            yield [name, digest, before, before + change]
 
 
 def _digest(row: Mapping[str, Any] | None) -> str | None:

@@ -16,7 +16,7 @@ Statement: TypeAlias = tuple[str, str, tuple[Scalar, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of a transaction.
+    """The outcome of a transaction.
 
     It is neither true nor false: a decision has three values. Compare `decision`.
     """
@@ -26,7 +26,7 @@ class Outcome:
     """Why it is not ALLOW."""
     is_committed: bool = False
     answers: tuple[Answer, ...] = ()
-    """What each statement gave."""
+    """The answer to each statement."""
     digest: str | None = None
     """The digest of what it did, or would have done."""
     record: str | None = None

@@ -26,7 +26,7 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Edits:
-    """What one transaction did to one type: the rows that are gone, and those that have come."""
+    """One transaction's changes of one type: the rows that are gone, and those that have come."""
 
     gone: tuple[Row, ...]
     come: tuple[Row, ...]
@@ -38,7 +38,7 @@ Changes: TypeAlias = Mapping[str, Edits]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a statement gave."""
+    """The answer to a statement."""
 
     names: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What a commit would do."""
+    """All that a commit would do."""
 
     before: SourceCapture
     """The world without anything that the agent did since the gate was opened."""
@@ -69,9 +69,15 @@ class Participant(Protocol):
 
     name: str
     is_durable: ClassVar[bool]
-    """Whether what is prepared survives a crash. Of several systems one may be without that."""
+    """A prepared transaction survives a crash. Of several systems one may be without that."""
     counters: ClassVar[tuple[str, ...]]
-    """What an aborted transaction may leave moved."""
+    """Counters that an aborted transaction may leave moved."""
+
+    def require_account(self) -> None:
+        """The agent's account is one that a gate can stand before. `UsageError`."""
+
+    def begin_run(self) -> None:
+        """Begin another run: the agent's work so far belongs to the world."""
 
     def begin(self) -> None:
         """A transaction of the agent's is open."""
@@ -89,7 +95,7 @@ class Participant(Protocol):
         """The same where others have committed something since; else None."""
 
     def commit(self) -> None:
-        """What was prepared holds. Raises `Refused` where nothing of it does."""
+        """Commit what was prepared. Raises `Refused` where nothing of it holds."""
 
     def abort(self) -> None:
         """Nothing of the open transaction holds."""

@@ -62,16 +62,21 @@ SELECT c.oid::pg_catalog.int8, n.count FROM pg_catalog.pg_class c,
   LATERAL (SELECT pg_catalog.pg_stat_get_xact_tuples_inserted(c.oid)
     OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_updated(c.oid)
     OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_xact_tuples_deleted(c.oid) AS count) n
-WHERE n.count OPERATOR(pg_catalog.>) 0 AND c.relkind IN ('r', 't', 'm')
+WHERE n.count OPERATOR(pg_catalog.>) 0
+  AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,t,m}'::pg_catalog."char"[])
+UNION ALL SELECT 0, 1 WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
 """
-"""What this session's transaction wrote so far, by table. Every name is the server's own: the agent
-may have set a path to functions of its own."""
-_HAS_WRITTEN: Final = "SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL"
+"""Rows that this session's transaction wrote so far, by table; by the table 0 that it has a number.
+Every name and operator is the server's own: the agent may have set a path to others."""
 _FILES: Final = """
 SELECT oid::pg_catalog.int8, relfilenode::pg_catalog.int8 FROM pg_catalog.pg_class
-WHERE relkind IN ('r', 't', 'm')
+WHERE relkind OPERATOR(pg_catalog.=) ANY ('{r,t,m}'::pg_catalog."char"[])
 """
-"""Where each table lies: `TRUNCATE`, and what rewrites a table, gives it another place."""
+"""The place of each table: `TRUNCATE`, and what rewrites a table, gives it another."""
+_MAY_ALL: Final = """
+SELECT rolsuper OR rolreplication OR rolbypassrls FROM pg_catalog.pg_roles
+WHERE rolname OPERATOR(pg_catalog.=) current_user
+"""
 _END_OF_LOG: Final = "SELECT pg_current_wal_insert_lsn()::text"
 _NEEDS: Final = (
     ("wal_level", "logical", "ALTER SYSTEM SET wal_level = logical"),
@@ -132,7 +137,7 @@ class PostgresGate:
         self._slot = f"statediff_gate_{journal.number}"
         self._prepared: str | None = None
         self._waiting: dict[str, Logged] = {}
-        """What others prepared and have not committed."""
+        """Transactions that others prepared and have not committed."""
         try:
             self._own = opened(url)
             self._require()
@@ -213,6 +218,17 @@ class PostgresGate:
         return self._course.world(moment)
 
     # ------------------------------------------------------------ the transaction
+
+    def require_account(self) -> None:
+        row: Any = self._agent.execute(_MAY_ALL.encode()).fetchone()
+        if row is None or row[0]:
+            raise UsageError(
+                f"{self.name}: the agent's account may do everything on the server, and what it "
+                "does past its transaction is seen by nobody; name another one as its account"
+            )
+
+    def begin_run(self) -> None:
+        self._course.begin_run()
 
     def begin(self) -> None:
         try:
@@ -322,14 +338,14 @@ class PostgresGate:
 
     def _written(self) -> frozenset[int]:
         """The tables that this transaction wrote, by the server's own counts of it."""
-        with self._agent.pipeline():
-            counts = self._agent.execute(_COUNTS.encode(), prepare=True)
-            writes = self._agent.execute(_HAS_WRITTEN.encode(), prepare=True)
-        self._has_written = bool((writes.fetchone() or (True,))[0])
-        return frozenset(int(oid) for oid, n in counts.fetchall() if n != self._counts.get(oid, 0))
+        counts: dict[int, int] = dict(
+            self._agent.execute(_COUNTS.encode(), prepare=True).fetchall()
+        )
+        self._has_written = counts.pop(0, 0) > 0
+        return frozenset(oid for oid, n in counts.items() if n != self._counts.get(oid, 0))
 
     def _read_catalogue(self) -> tuple[Catalogue, dict[int, int]]:
-        """What the catalogue says to the agent's account, and where each table lies."""
+        """The catalogue as the agent's account sees it, and the place of each table."""
         for name, value in _READING.items():
             self._agent.execute(f"SET LOCAL {name} = '{value}'".encode())
         files: dict[int, int] = dict(self._agent.execute(_FILES.encode()).fetchall())
@@ -441,7 +457,7 @@ class PostgresGate:
 def _lies_still(
     parts: Callable[[int], frozenset[int]], entry: TableEntry | None, touched: frozenset[int]
 ) -> bool:
-    """Whether nothing was written to the table, or a part of it."""
+    """True where nothing was written to the table, or a part of it."""
     return entry is None or parts(entry.relation.oid).isdisjoint(touched)
 
 
@@ -482,7 +498,7 @@ class _Net:
         self._sides[order] = first, row
 
     def add(self, known: _Known, line: RowLine) -> bool:
-        """Whether all of it is known."""
+        """Add a change. False where not all of it is known."""
         if line.op == "TRUNCATE":
             for key, _ in self._course.committed().tables[self._entity.name].rows():
                 self._set(key, None)
@@ -549,7 +565,7 @@ class _Snapshot:
         return _Snapshot(int(least), int(after), frozenset(low))
 
     def has(self, xid: int) -> bool:
-        """Whether what the transaction did is in it. The number is of 32 bits."""
+        """True where the snapshot shows the transaction, whose number is of 32 bits."""
         whole = (self.next >> 32 << 32) | xid
         if whole - self.next > 1 << 31:
             whole -= 1 << 32

@@ -1,4 +1,4 @@
-"""What a gate decided, kept: one signed line a decision, each naming the one before it.
+"""Decisions of a gate: one signed line each, which names the line before it.
 
 `decisions.jsonl` grows and never changes. A line has the decision and why, the statements, the
 digest of what they did, and the digest of the line before; the gate's key signs it. What was not
@@ -115,7 +115,7 @@ class Records:
         statements: Sequence[Statement],
         captures: tuple[Capture, Capture],
     ) -> None:
-        """What a person looks at."""
+        """Keep the bundle that a person looks at, and the hold."""
         from statediff.workspace.folders import keep_bundle  # noqa: PLC0415 - of few decisions
 
         folder = self.folder / "decisions" / name
@@ -132,7 +132,7 @@ class Records:
             write_atomically(self.hold_path(name), write(_exact(hold.document())), durable=True)
 
     def hold_path(self, name: str) -> Path:
-        """Where a hold of this name is."""
+        """The file of a hold of this name."""
         return self.folder / "holds" / f"{name}.json"
 
 

@@ -39,7 +39,7 @@ from statediff.reports.line import trial_line
 from statediff.systems.base.tool import url_variable
 from statediff.systems.sqlite.source import SqliteSource
 from statediff.workspace.inputs import Refinements
-from statediff_gate.course import Course
+from statediff_gate.course import Course, structural
 from statediff_gate.gate import Gate
 from statediff_gate.outcome import Outcome, Statement
 from statediff_gate.participant import Changes
@@ -54,7 +54,7 @@ class Shadowed:
     bundle: Bundle
     verdict: Verdict
     statements: tuple[Statement, ...]
-    """What it did, on the systems."""
+    """The statements that do to the systems what it did to the copies."""
     refused: str | None
     """Why that cannot be done to the systems row by row."""
 
@@ -62,19 +62,26 @@ class Shadowed:
 def run_on_shadow(
     contract: ContractFile,
     systems: Mapping[str, str],
+    accounts: Mapping[str, str],
     program: Sequence[str],
     refined: Refinements,
-    answer: Path | None = None,
 ) -> Shadowed:
-    """The program's run on copies of the systems. `UsageError` where it cannot be begun."""
+    """The program's run on copies of the systems. `UsageError` where it cannot be begun.
+
+    The program gets the accounts of `accounts`, and never the evaluator's.
+    """
+    for name, place in systems.items():
+        if is_server(place) and accounts.get(name, place) == place:
+            raise UsageError(f"{name}: name an account of the agent's, and not the evaluator's own")
     with ExitStack() as left:
         home = Path(left.enter_context(tempfile.TemporaryDirectory(prefix="statediff-shadow-")))
         urls = {n: left.enter_context(_copied(n, place, home)) for n, place in systems.items()}
         sources = {name: _source(name, url, refined) for name, url in urls.items()}
         store = MemoryChunks()
         first = {n: each.read(store, _now, None) for n, each in sources.items()}
-        said = answer or home / "answer"
-        _run(program, contract, urls, said)
+        said = home / "answer"
+        given = {n: _as(accounts[n], url) if is_server(url) else url for n, url in urls.items()}
+        _run(program, contract, given, said)
         last = {n: each.read(store, _now, first[n].state) for n, each in sources.items()}
         before, after = _capture("before", first), _capture("after", last)
         done = kernel.evaluate(
@@ -94,7 +101,7 @@ def run_on_shadow(
 
 
 def pass_on(gate: Gate, shadowed: Shadowed) -> Outcome:
-    """What the run did is done to the systems where it is a MATCH; else it is held."""
+    """Do to the systems what the run did, where it is a MATCH; else hold it."""
     if shadowed.verdict is Verdict.MATCH and shadowed.refused is None:
         return gate.execute(shadowed.statements)
     why = shadowed.refused or f"{shadowed.verdict.value}: {trial_line(shadowed.bundle)}"
@@ -109,7 +116,7 @@ def _statements(
         raise UsageError(f"{name}: the run changed the structure, which is not done row by row")
     _, changes = Course(name, before.state).part_of(after.state)
     own: Changes = {n: e for n, e in changes.items() if not n.startswith("db.")}
-    if structure := sorted({*changes} - {*own} - {"db.sequence", "db.storage"}):
+    if structure := structural(changes):
         raise UsageError(f"{name}: the run changed {structure[0]}, which is not done row by row")
     dialect = POSTGRES if is_server(place) else SQLITE
     yield from statements(edits_of(own, schema), schema, dialect)
@@ -129,6 +136,11 @@ def _run(
         subprocess.run(program, check=False, env=environment)  # its verdict says how it went
     except OSError as error:
         raise UsageError(f"the agent cannot be started: {program[0]}: {error.strerror}") from error
+
+
+def _as(account: str, url: str) -> str:
+    """The database of the URL, with the account of another URL."""
+    return urlunsplit(urlsplit(account)._replace(path=urlsplit(url).path))
 
 
 def _capture(moment: str, parts: Mapping[str, SourceCapture]) -> Capture:

@@ -48,7 +48,12 @@ _STATISTICS: Final = ("sqlite_stat1", "sqlite_stat4")
 _LOCKED_MS: Final = 5000
 _READING: Final = frozenset({"table_info", "table_xinfo", "table_list", "index_list", "index_info"})
 """Pragmas that an agent may ask; all others set something of the connection or the file."""
-_HALF: Final = (apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_ATTACH)
+_REFUSED: Final = (
+    apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH,
+    apsw.SQLITE_CREATE_TEMP_TABLE, apsw.SQLITE_CREATE_TEMP_VIEW, apsw.SQLITE_CREATE_TEMP_TRIGGER,
+    apsw.SQLITE_CREATE_TEMP_INDEX,
+)  # fmt: skip
+"""Actions that end a transaction half, or that outlive it in the connection."""
 
 
 class SqliteGate:
@@ -80,6 +85,12 @@ class SqliteGate:
             state = self._read(None)
             self._version = self._ask("PRAGMA data_version")
         self._course = Course(name, state)
+
+    def require_account(self) -> None:
+        """A file has no accounts."""
+
+    def begin_run(self) -> None:
+        self._course.begin_run()
 
     def begin(self) -> None:
         try:
@@ -135,6 +146,14 @@ class SqliteGate:
         """The row that is there, of a type with a key."""
         table = self._course.committed().tables.get(name)
         return None if table is None else table.row(key)
+
+    def count(self, name: str, digest: str) -> int:
+        """How many rows of this content a type without a key has."""
+        table = self._course.committed().tables.get(name)
+        numbers = itertools.count(1)
+        if table is None:
+            return 0
+        return next(n for n in numbers if table.row((digest, n)) is None) - 1
 
     def look_again(self) -> Prepared | None:
         return None  # nobody else can write while the transaction is open
@@ -235,14 +254,14 @@ class SqliteGate:
         if not self._is_agents:
             return int(apsw.SQLITE_OK)
         is_setting = action == apsw.SQLITE_PRAGMA and folded(one or "") not in _READING
-        if action in _HALF or (is_setting and other is not None):
+        if action in _REFUSED or (is_setting and other is not None):
             return int(apsw.SQLITE_DENY)
         return int(apsw.SQLITE_OK)
 
     # ------------------------------------------------------------ the world
 
     def _follow(self) -> None:
-        """What others committed since, before this transaction began."""
+        """Take over what others committed before this transaction began."""
         course = self._course
         state = self._read(course.base)
         if course.own and course.is_restructured:
@@ -293,7 +312,7 @@ class _PlainTable:
         self._query, self._names, self._places, self._keys = query, names, places, keys
 
     def key(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """What tells the rows of a table without row ids."""
+        """The key of a row of a table without row ids."""
         return tuple(row[at] for at in self._keys)
 
     def row(self, stored: Sequence[Any]) -> Any:

@@ -26,13 +26,13 @@ _SAME: Final = {SQLITE: "IS", POSTGRES: "IS NOT DISTINCT FROM"}
 
 @dataclass(frozen=True)
 class RowEdit:
-    """What is to become of one row, and what it has to be before."""
+    """One row as it has to be before, and as it is to become."""
 
     entity: EntityType
     before: Row | None
     after: Row | None
     fields: tuple[str, ...] = ()
-    """Of an update: the fields that it sets, whose values before are the condition."""
+    """The fields that an update sets, whose values before are the condition."""
 
 
 def edits_of(changes: Changes, schema: Schema) -> list[RowEdit]:

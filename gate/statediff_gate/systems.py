@@ -1,4 +1,4 @@
-"""Which systems a gate can stand before, by their paths and URLs."""
+"""The systems that a gate can stand before, by their paths and URLs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_participants(
                 found[name] = postgres.participant(name, url, account, refine, journal)
             else:
                 file = found[name] = sqlite.participant(name, url, refine)
-                journal.settle(name, file.row)
+                journal.settle(name, file)
     except BaseException:
         for each in found.values():
             each.close()
@@ -49,5 +49,5 @@ def open_participants(
 
 
 def is_server(place: str | Path) -> bool:
-    """Whether it is the URL of a server that prepares durably."""
+    """True for the URL of a server that prepares durably."""
     return str(place).startswith(_SERVERS)

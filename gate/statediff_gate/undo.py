@@ -1,4 +1,4 @@
-"""What a run did beyond its contract, undone where the run did it.
+"""Undo what a run did beyond its contract, in the system where it did it.
 
 1. The bundle is replayed: what it says is what its evidence gives.
 2. The plan is the inverse of every change that no clause explains, and of every one that is
@@ -38,7 +38,7 @@ class Inverse:
 
     delta: Delta
     why: str
-    """Of which clause it is a violation."""
+    """The clause that it violates."""
 
 
 def to_undo(bundle: Bundle) -> tuple[Inverse, ...]:

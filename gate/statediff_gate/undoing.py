@@ -22,7 +22,7 @@ from statediff_gate.undo import Inverse, plan, to_undo, undo
 
 @dataclass(frozen=True)
 class UndoneRun:
-    """What became of an undo."""
+    """The outcome of an undo."""
 
     inverses: tuple[Inverse, ...]
     is_done: bool
@@ -33,7 +33,7 @@ class UndoneRun:
 def undo_run(
     bundle: Bundle, systems: Mapping[str, str], accounts: Mapping[str, str], *, is_plan: bool
 ) -> UndoneRun:
-    """What the run did beyond its contract is taken back, or is only said."""
+    """Take back what the run did beyond its contract, or only say what that would be."""
     if len(systems) != 1:
         raise UsageError("name the one system that is to be put right")
     inverses = to_undo(bundle)

@@ -55,6 +55,15 @@ def test_what_a_run_did_counts_over_its_transactions(opened) -> None:
     ]  # fmt: skip
 
 
+def test_another_run_begins_with_what_was_committed(opened) -> None:
+    with opened() as gate:
+        first = gate.execute(["INSERT INTO log VALUES ('a')"])
+        gate.begin_run()
+        again = [gate.execute(["INSERT INTO log VALUES ('a')"]) for _ in range(2)]
+    assert first.is_committed
+    assert [each.is_committed for each in again] == [True, False]
+
+
 def test_what_others_write_is_no_part_of_the_run_and_a_row_of_both_is_a_hold(
     opened, shop: Path
 ) -> None:

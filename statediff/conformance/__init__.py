@@ -13,10 +13,12 @@
 Each test says what would go wrong if it failed: a reset that is only claimed, a drift that is
 repaired in silence, a source that shows an empty system where it could not look. `SystemSuite`
 makes the system by its kind and the tools by its URL, so it also proves the plug-in object. A
-system with a feed inherits `FeedSuite` too.
+system with a feed inherits `FeedSuite` too, and what reads a running service by URL has an
+`EndpointSuite`.
 The kit needs pytest: `statediff[test]`.
 """
 
+from statediff.conformance.endpoints import EndpointSuite, free_port, serving
 from statediff.conformance.feeds import Change, FeedRun, FeedSuite
 from statediff.conformance.systems import (
     AccountSuite,
@@ -33,6 +35,7 @@ from statediff.conformance.systems import (
 __all__ = [
     "AccountSuite",
     "Change",
+    "EndpointSuite",
     "FeedRun",
     "FeedSuite",
     "SandboxSuite",
@@ -42,5 +45,7 @@ __all__ = [
     "Way",
     "captured",
     "clock",
+    "free_port",
+    "serving",
     "states",
 ]

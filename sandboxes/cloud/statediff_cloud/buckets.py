@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from moto.s3.models import FakeBucket, FakeDeleteMarker, FakeKey, S3Backend
 
-from statediff_cloud.policies import ANYBODY, Grant
+from statediff_cloud.access_lists import by_bucket_list, by_object_list, grantee_of, is_heeded
+from statediff_cloud.policies import ANYBODY
 from statediff_cloud.rows import (
+    MAX_TEXT_BYTES,
     Rights,
     Row,
     Rows,
@@ -21,12 +23,6 @@ from statediff_cloud.rows import (
     text_of,
 )
 
-BUCKET_TYPES: Final = (
-    *("bucket", "public_access_block", "bucket_grant", "statement", "lifecycle_rule", "cors_rule"),
-    *("notification", "inventory", "object", "object_version", "object_grant", "upload"),
-)
-"""The types of which a bucket has rows."""
-MAX_TEXT_BYTES: Final = 64 * 1024
 _OF_BUCKET: Final = (
     *("name", "account_id", "region_name", "partition", "creation_date", "keys", "multiparts"),
     *("versioning_status", "rules", "policy", "website_configuration", "acl", "cors", "logging"),
@@ -38,27 +34,6 @@ _OF_BUCKET: Final = (
 
 _OWNER: Final = "75aa57f09aa0c8caeab4f8c24e99d10f8e7faeebf76c078efc7c6caea54ba06a"
 """The canonical user that owns all of an account of moto's."""
-_GROUPS: Final = {
-    "http://acs.amazonaws.com/groups/global/AllUsers": ANYBODY,
-    "http://acs.amazonaws.com/groups/global/AuthenticatedUsers": "any-account",
-    "http://acs.amazonaws.com/groups/s3/LogDelivery": "service/log-delivery",
-}
-_BY_LIST: Final = {
-    "READ": ("s3:GetObject",),
-    "READ_ACP": ("s3:GetObjectAcl",),
-    "WRITE_ACP": ("s3:PutObjectAcl",),
-    "FULL_CONTROL": ("s3:GetObject", "s3:GetObjectAcl", "s3:PutObjectAcl"),
-}
-_BY_BUCKET_LIST: Final = {
-    "READ": ("s3:ListBucket",),
-    "WRITE": ("s3:PutObject", "s3:DeleteObject"),
-    "READ_ACP": ("s3:GetBucketAcl",),
-    "WRITE_ACP": ("s3:PutBucketAcl",),
-    "FULL_CONTROL": (
-        *("s3:ListBucket", "s3:PutObject", "s3:DeleteObject"),
-        *("s3:GetBucketAcl", "s3:PutBucketAcl"),
-    ),
-}
 
 
 def add_bucket(bucket: FakeBucket, backend: S3Backend, into: Rows, rights: Rights) -> None:
@@ -103,10 +78,8 @@ def add_bucket(bucket: FakeBucket, backend: S3Backend, into: Rows, rights: Right
     has_lists = ownership != "BucketOwnerEnforced"
     for grantee, permission in _grants_of(bucket.acl):
         into.add("bucket_grant", {"bucket": name, "grantee": grantee, "permission": permission})
-        if has_lists and _counts(grantee, block):
-            for action in _BY_BUCKET_LIST.get(permission, ()):
-                below = "/*" if action.endswith("Object") else ""
-                rights.lists.append(Grant(grantee, action, f"{bucket.arn}{below}", ""))
+        if has_lists and is_heeded(grantee, _ignores_public(block)):
+            rights.lists += by_bucket_list(grantee, permission, bucket.arn)
     _objects(bucket, backend, into, rights, has_lists=has_lists)
 
 
@@ -118,10 +91,8 @@ def _ownership(rule: Any) -> str | None:
     return None if rule is None else str(rule)
 
 
-def _counts(grantee: str, block: Any) -> bool:
-    """Whether an access list's grant is heeded."""
-    is_public = grantee in (ANYBODY, "any-account")
-    return grantee != "owner" and not (is_public and block is not None and block.ignore_public_acls)
+def _ignores_public(block: Any) -> bool:
+    return block is not None and bool(block.ignore_public_acls)
 
 
 def _grants_of(acl: Any) -> Iterator[tuple[str, str]]:
@@ -131,9 +102,7 @@ def _grants_of(acl: Any) -> Iterator[tuple[str, str]]:
     found = set()
     for grant in acl.grants:
         for grantee in grant.grantees:
-            who = _GROUPS.get(grantee.uri, grantee.uri) if grantee.uri else None
-            if who is None:
-                who = "owner" if grantee.id == _OWNER else f"canonical/{grantee.id}"
+            who = grantee_of(grantee.uri, grantee.id, _OWNER)
             found |= {(who, str(each)) for each in _several(grant.permissions)}
     yield from sorted(found ^ {("owner", "FULL_CONTROL")})
 
@@ -225,11 +194,10 @@ def _objects(
                 into.add("object", {**place, **content})
             for grantee, permission in () if is_marker else _grants_of(version.acl):
                 into.add("object_grant", {**place, "grantee": grantee, "permission": permission})
-                if has_lists and _counts(grantee, bucket.public_access_block):
+                if has_lists and is_heeded(grantee, _ignores_public(bucket.public_access_block)):
                     more = "" if is_latest else f"?versionId={version.version_id}"
                     arn = f"{bucket.arn}/{key}{more}"
-                    for action in _BY_LIST.get(permission, ()):
-                        rights.lists.append(Grant(grantee, action, arn, ""))
+                    rights.lists += by_object_list(grantee, permission, arn)
     for upload in bucket.multiparts.values():
         parts = [
             {"number": number, "size": part.size, "digest": digest(part.value)}

@@ -22,12 +22,6 @@ from statediff_cloud.rows import (
     tags_of,
 )
 
-IDENTITY_TYPES: Final = (
-    *("account", "user", "access_key", "credential", "group", "membership", "role", "policy"),
-    *("policy_version", "inline_policy", "attachment", "statement", "instance_profile"),
-    *("identity_provider", "server_certificate"),
-)
-"""The types of which `add_identities` adds rows."""
 _COMMON: Final = (
     *("account_id", "region_name", "partition", "name", "id", "path", "create_date", "tags"),
     *("policies", "managed_policies"),

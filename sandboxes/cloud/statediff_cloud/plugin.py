@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+)
+from statediff.systems.hosted.transport import schemes_of
 
 if TYPE_CHECKING:
+    from statediff.capture.source import Source
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
@@ -24,9 +33,16 @@ def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
 
 
 def _sources() -> tuple[type, ...]:
+    from statediff_cloud.endpoint import AwsEndpointSource
     from statediff_cloud.source import AwsSource
 
-    return (AwsSource,)
+    return (AwsSource, AwsEndpointSource)
+
+
+def _endpoint(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff_cloud.endpoint import AwsEndpointSource
+
+    return AwsEndpointSource(name, state.url or "", refine)
 
 
 PLUGIN: Final = SystemPlugin(
@@ -38,4 +54,12 @@ PLUGIN: Final = SystemPlugin(
     ),
     sources=_sources,
     tools=UrlTools(schemes=frozenset({"aws+http"}), make=_tools),
+    states=StateReader(
+        name="cloud",
+        description="an account of AWS",
+        schemes=schemes_of("aws") | {"aws"},
+        requirement="statediff[cloud]",
+        source=_endpoint,
+        unreadable="cannot be read as an account",
+    ),
 )

@@ -20,9 +20,6 @@ from statediff_cloud.rows import (
     rest,
 )
 
-QUEUE_TYPES: Final = ("queue", "queue_message", "statement")
-"""The types of which a queue has rows."""
-
 _SETTINGS: Final = (
     *("receive_message_wait_time_seconds", "fifo_queue", "content_based_deduplication"),
     *("deduplication_scope", "fifo_throughput_limit", "kms_master_key_id"),

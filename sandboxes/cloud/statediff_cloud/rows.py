@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from statediff_cloud.policies import Grant, Statement, statements
+from statediff.systems.hosted.listed import Listing
+from statediff_cloud.policies import Grant, Policies, Statement, expand, span, statements
+from statediff_cloud.types import RESULT_TYPES
 
 MAX_ROWS: Final = 20_000
+MAX_TEXT_BYTES: Final = 64 * 1024
 _EMPTY: Final[tuple[Any, ...]] = (None, "", False, 0, (), [], {})
 Row: TypeAlias = dict[str, Any]
 
@@ -45,7 +48,7 @@ class Rows:
         try:
             yield
         except Exception:  # noqa: BLE001 - moto keeps what a request says, and any shape of it
-            self.miss(*names, "permission", "denial")
+            self.miss(*names, *RESULT_TYPES)
 
 
 @dataclass
@@ -115,7 +118,7 @@ def tags_of(listed: Iterable[Mapping[str, Any]] | None) -> dict[str, Any]:
 
 
 def add_statements(
-    document: str, text: str | None, into: Rows, account: str
+    document: str, text: str | None, into: Rows | Listing, account: str
 ) -> tuple[Statement, ...]:
     """Rows of a document's statements; the statements."""
     found = statements(document, text or "", account)
@@ -135,6 +138,18 @@ def add_statements(
             },
         )
     return found
+
+
+def add_results(into: Rows | Listing, rights: Rights) -> None:
+    """Who may do what, and who must not."""
+    policies = Policies(rights.identity, rights.trust, rights.roles, rights.resource, rights.lists)
+    for name, grants in zip(RESULT_TYPES, expand(policies), strict=True):
+        for grant in sorted(grants):
+            spans = {
+                "action_span": span(grant.action, is_action=True),
+                "resource_span": span(grant.resource),
+            }
+            into.add(name, {**grant._asdict(), **spans})
 
 
 def number(value: Any) -> int | None:

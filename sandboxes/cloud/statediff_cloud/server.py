@@ -39,13 +39,13 @@ from moto.sts.models import sts_backends
 from statediff.systems.base.forking import Control, Order, Serve, run
 from statediff.systems.base.wsgi import Counted, LoopbackServer
 from statediff_cloud import seed
-from statediff_cloud.buckets import BUCKET_TYPES, add_bucket
+from statediff_cloud.buckets import add_bucket
 from statediff_cloud.gate import SERVICES, Gate
-from statediff_cloud.identities import IDENTITY_TYPES, add_identities, add_sessions
-from statediff_cloud.policies import Policies, expand, span
+from statediff_cloud.identities import add_identities, add_sessions
 from statediff_cloud.proof import digest_of, lines_of
-from statediff_cloud.queues import QUEUE_TYPES, add_queue
-from statediff_cloud.rows import Rights, Rows
+from statediff_cloud.queues import add_queue
+from statediff_cloud.rows import Rights, Rows, add_results
+from statediff_cloud.types import BUCKET_TYPES, IDENTITY_TYPES, QUEUE_TYPES, RESULT_TYPES
 
 
 def load(order: Order) -> Serve:
@@ -169,20 +169,9 @@ def rows_of(account: str) -> Rows:
         for queue in queues.queues.values():
             with into.despite_damage(*QUEUE_TYPES):
                 add_queue(queue, region, into, rights)
-    with into.despite_damage("permission", "denial"):
-        _add_results(into, rights)
+    with into.despite_damage(*RESULT_TYPES):
+        add_results(into, rights)
     return into
-
-
-def _add_results(into: Rows, rights: Rights) -> None:
-    policies = Policies(rights.identity, rights.trust, rights.roles, rights.resource, rights.lists)
-    for name, grants in zip(("permission", "denial"), expand(policies), strict=True):
-        for grant in sorted(grants):
-            spans = {
-                "action_span": span(grant.action, is_action=True),
-                "resource_span": span(grant.resource),
-            }
-            into.add(name, {**grant._asdict(), **spans})
 
 
 if __name__ == "__main__":

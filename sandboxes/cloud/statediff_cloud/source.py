@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
-from statediff.model.batches import Row
 from statediff.model.explanation import by_run
 from statediff.model.readings import SourceCapture
-from statediff.model.schema import EntityType, Kind, Schema
+from statediff.model.schema import Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State
-from statediff.model.values import Map, Observed, Unobserved, Value
-from statediff.systems.base.rows import instant, keyed_table, source_schema
+from statediff.systems.base.rows import keyed_table, source_schema
+from statediff.systems.hosted.listed import row_of
 from statediff.systems.relational.schema import Refine
 from statediff_cloud.types import TYPES
 
@@ -24,9 +23,6 @@ Ask: TypeAlias = Callable[[dict[str, Any]], "dict[str, Any] | None"]
 """A question to the server of the trial → its answer; None if it gives none."""
 
 NO_ANSWER: Final = "the server does not answer"
-_NOT_TEXT: Final = Unobserved(by_run("it holds half of a surrogate pair, which is no text"))
-_TOO_DEEP: Final = Unobserved(by_run("it is nested too deeply"))
-_MAX_DEPTH: Final = 100
 
 
 class AwsSource:
@@ -69,39 +65,7 @@ class AwsSource:
             more = found["more"].get(entity.source_table, 0)
             cause = by_run(f"{more} more than are read")
             known = Enumeration(Coverage.INCOMPLETE, cause) if more else COMPLETE
-            rows = [_row(entity, each) for each in found["rows"].get(entity.source_table, ())]
+            rows = [row_of(entity, each) for each in found["rows"].get(entity.source_table, ())]
             own = None if like is None else like.tables.get(entity.name)
             tables[entity.name] = keyed_table(entity, rows, known, store, own)
         return State(schema, tables)
-
-
-def _row(entity: EntityType, row: Mapping[str, Any]) -> Row:
-    kinds = {field.source_column: field.kind for field in entity.fields}
-    return {name: _cell(cell, kinds.get(name, Kind.ANY)) for name, cell in row.items()}
-
-
-def _cell(cell: Any, kind: Kind) -> Observed:
-    if kind is Kind.TIMESTAMP:
-        moment: Observed = instant(cell, None)
-        return moment
-    try:
-        return _value(cell, 0)
-    except UnicodeEncodeError:
-        return _NOT_TEXT
-    except RecursionError:
-        return _TOO_DEEP
-
-
-def _value(cell: Any, depth: int) -> Value:
-    if depth > _MAX_DEPTH:
-        raise RecursionError
-    if isinstance(cell, str):
-        cell.encode()
-        return cell
-    if isinstance(cell, list):
-        return tuple(_value(each, depth + 1) for each in cell)
-    if isinstance(cell, dict):
-        named = {str(_value(n, depth)): _value(each, depth + 1) for n, each in cell.items()}
-        return Map.of(named)
-    value: Value = cell
-    return value

@@ -351,3 +351,16 @@ permission covers: one is within another if both of its spans start with the oth
 `object` is the version that a reader gets; there is none where a delete marker is the latest.
 `other` is what moto keeps of a thing and no field shows; it is empty as a rule.
 `digest` is SHA-256 of the content, hex; `text` is there for UTF-8 of at most 64 KiB."""
+
+IDENTITY_TYPES: Final = (
+    *("account", "user", "access_key", "credential", "group", "membership", "role", "policy"),
+    *("policy_version", "inline_policy", "attachment", "statement", "instance_profile"),
+    *("identity_provider", "server_certificate"),
+)
+BUCKET_TYPES: Final = (
+    *("bucket", "public_access_block", "bucket_grant", "statement", "lifecycle_rule", "cors_rule"),
+    *("notification", "inventory", "object", "object_version", "object_grant", "upload"),
+)
+QUEUE_TYPES: Final = ("queue", "queue_message", "statement")
+RESULT_TYPES: Final = ("permission", "denial")
+"""The types of which identities, a bucket, a queue, and all policies together have rows."""

@@ -262,9 +262,8 @@ def state_url_reader(url: str) -> StateReader:
                 f"{scheme}://: the driver is no part of a state's URL; write {base}://"
             )
         known = ", ".join(f"{each}://" for each in sorted(schemes))
-        raise UsageError(
-            f"{scheme}://: no installed system reads such a state; URLs: {known}{brought(base)}"
-        )
+        by = next((said for each in scheme.split("+") if (said := brought(each))), "")
+        raise UsageError(f"{scheme}://: no installed system reads such a state; URLs: {known}{by}")
     return found
 
 

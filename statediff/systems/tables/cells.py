@@ -18,6 +18,8 @@ from openpyxl.worksheet._reader import FORMULA_TAG, ROW_TAG, WorkSheetParser
 from openpyxl.xml.constants import ARC_STYLE
 from openpyxl.xml.functions import iterparse
 
+from statediff.systems.tables.leftovers import Leftovers, local
+
 Take = Callable[[int], None]
 """Is asked for room for so many characters before they are made; raises where there is none."""
 _WORK_OF_A_SHARE: Final = 16
@@ -55,6 +57,9 @@ class Sheet:
         self.visibility = str(sheet.sheet_state)
         self._sheet = sheet
         self._take = take
+        book = sheet.parent
+        self.beside = Leftovers(book._archive, sheet._worksheet_path, take)  # noqa: SLF001
+        """What it says beside its cells, once `rows` is through."""
 
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
         """Each row that is written, with its number. `ValueError` where their order is wrong."""
@@ -80,7 +85,12 @@ class Sheet:
                     if number <= last:
                         raise ValueError(f"sheet {self.title}: row {number} is not in its place")
                     last = number
+                    self.beside.row(element, number)
                     yield number, [self._cell(each) for each in cells]
+                if len(above) == _WHOLE_LEVELS:
+                    self.beside.see(local(above[-1].tag), element)
+                elif len(above) == 1:
+                    self.beside.end(element)
                 if 0 < len(above) <= _WHOLE_LEVELS:
                     above[-1].remove(element)  # it is the first one there
                 elif above and len(above[-1]) > _MOST_COLUMNS:

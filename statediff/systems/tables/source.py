@@ -6,8 +6,8 @@ without a record before is open, and any field of it may be named. A field that 
 type refers to it. A missing field is absent, which is not null. A record after that lacks its key
 leaves the enumeration incomplete, and is a change of the source.
 
-A state after that does not name a type says nothing of it: the type is unobserved, unless the state
-schema says that it may be missing. An empty list says that there are none.
+A state after that does not name a type has none of it: its records are gone. That the type itself
+is gone is a change of the source, unless the state schema says that the exporter may leave it out.
 """
 
 from __future__ import annotations
@@ -236,9 +236,10 @@ class TablesSource:
         if not self._is_after:
             return self._table_before(entity_type, records or [], store, like)
         known = loaded.gaps.get(entity_type.source_table, COMPLETE)
-        if records is None and known is COMPLETE and not entity_type.is_optional:
-            cause = f"{printable(self.file)} does not name {entity_type.source_table}"
-            known = Enumeration(Coverage.UNOBSERVED, cause)
+        if records is None and known is COMPLETE:
+            if like is not None and like.row_count and not entity_type.is_optional:
+                cause = f"{printable(self.file)} does not name {entity_type.source_table}"
+                loaded.spoiled.add(cause)
         elif not known.is_complete:
             loaded.spoiled.add(known.cause or "unread")
         if known.coverage is Coverage.UNOBSERVED:

@@ -3,14 +3,15 @@
 openpyxl reads them. It is slower than a compiled reader, and it alone shows both a formula and the
 value that was computed last, so that a formula that nothing has computed is no empty cell. Hidden
 sheets are sheets. Beside the sheets there are two tables: `workbook.sheet` with the place and the
-visibility of each, and `workbook.formula` with the text of each formula.
+visibility of each, its hidden rows and columns, links, comments, and the `residue` of its other
+parts by name (`leftovers`); and `workbook.formula` with the text of each formula.
 
 A number without a fraction is an integer, for Excel knows no difference. A cell with the format of
 a date, by the workbook's own epoch (1900 or 1904), is a text in ISO form; an error is its text
 (`#DIV/0!`). Where a column held such cells before the run and no texts, a text that is spelled like
 one of them is the object {"text": text}: formulas and sorting do not take it for a date. A formula
 that nothing has computed is the object {"formula": text}. An empty cell is null; a row of empty
-cells is none. Styles, comments, charts and macros are not looked at.
+cells is none. Styles, charts, pictures and macros are not looked at.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def _tables(
         if sheet.title in (SHEETS, FORMULAS):
             raise _wrong(file, f"a sheet is called {sheet.title}, as what lists them; rename it")
         tables[sheet.title] = list(rows.records(sheet.rows()))
-        listed.append({"id": sheet.title, "place": place, "visibility": sheet.visibility})
+        shown = {"id": sheet.title, "place": place, "visibility": sheet.visibility}
+        listed.append({**shown, **sheet.beside.record()})
         formulas += [
             {"id": f"{sheet.title}!{cell}", "formula": text} for cell, text in found.items()
         ]

@@ -117,14 +117,16 @@ def test_what_a_run_writes_under_a_new_name_and_is_no_records_is_a_change(
 
 
 @pytest.mark.parametrize("records", [BEFORE["user"], []])
-def test_a_type_that_an_export_does_not_name_is_unobserved(
+def test_a_type_that_an_export_does_not_name_was_emptied_by_the_run(
     records: list[Any], tmp_path: Path
 ) -> None:
     before = tables(tmp_path / "a.json", {"user": records, "log": []})
     named = tables(tmp_path / "b.json", {"user": records, "log": []})
     unnamed = tables(tmp_path / "c.json", {"log": []})
     assert judged(tmp_path, KEPT, before, named).verdict.value == "MATCH"
-    assert judged(tmp_path, KEPT, before, unnamed).verdict.value == "INCONCLUSIVE"
+    assert judged(tmp_path, KEPT, before, unnamed).verdict.value == (
+        "DIVERGE" if records else "MATCH"
+    )
     empty = tables(tmp_path / "d.json", {"user": [], "log": []})
     assert judged(tmp_path, KEPT, before, empty).verdict.value == (
         "DIVERGE" if records else "MATCH"
@@ -132,12 +134,15 @@ def test_a_type_that_an_export_does_not_name_is_unobserved(
 
 
 def test_a_type_that_may_be_missing_is_empty_where_it_is_missing(tmp_path: Path) -> None:
-    before = tables(tmp_path / "a.json", {"user": BEFORE["user"], "log": []})
+    before = tables(tmp_path / "a.json", {"user": BEFORE["user"], "log": [{"text": "x"}]})
     after = tables(tmp_path / "b.json", {"user": BEFORE["user"]})
     schema = "schema: s\nversion: 1.0.0\nentities:\n  log: {optional: %s}\n"
-    done = judged(tmp_path, KEPT, before, after, schema % "true")
+    emptied = "require:\n  - {id: emptied, delete: log, count: {min: 1}}\n"
+    done = judged(tmp_path, emptied, before, after, schema % "true")
     assert done.verdict.value == "MATCH"
-    assert judged(tmp_path, KEPT, before, after, schema % "false").verdict.value == "INCONCLUSIVE"
+    done = judged(tmp_path, emptied, before, after, schema % "false")
+    assert done.verdict.value == "DIVERGE"  # the type is gone, which nobody asked for
+    assert any(sentence.startswith("source.tables ") for sentence in sentences(done))
     gone = tables(tmp_path / "c.json", {"log": []})
     optional = "schema: s\nversion: 1.0.0\nentities:\n  user: {optional: true}\n"
     assert judged(tmp_path, KEPT, before, gone, optional).verdict.value == "DIVERGE"

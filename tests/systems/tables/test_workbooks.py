@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,8 @@ from statediff.model.values import Map
 from statediff.workspace.inputs import one_capture
 
 openpyxl = pytest.importorskip("openpyxl")
+Comment = openpyxl.comments.Comment
+DataValidation = openpyxl.worksheet.datavalidation.DataValidation
 
 
 def save(
@@ -180,3 +183,61 @@ def test_in_a_folder_sheets_have_the_name_of_their_file(tmp_path: Path) -> None:
     save(tmp_path / "two.xlsx", ROWS)
     [part] = one_capture([f"t=tables://{tmp_path}"], lambda _: None).parts
     assert {"one.sale", "two.sale"} <= set(part.state.tables)
+
+
+def with_beside(path: Path, change: Callable[[Any], None]) -> Path:
+    """The workbook after a change to its first sheet, written by openpyxl."""
+    book = openpyxl.load_workbook(path)
+    change(book.worksheets[0])
+    book.save(path)
+    return path
+
+
+def _link(sheet: Any) -> None:
+    sheet["B2"].hyperlink = "https://elsewhere.example/"
+
+
+BESIDE: dict[str, tuple[str, Callable[[Any], None]]] = {
+    "a hidden row": ("hidden_rows", lambda s: setattr(s.row_dimensions[2], "hidden", True)),
+    "a hidden column": ("hidden_columns", lambda s: setattr(s.column_dimensions["A"], "hidden", 1)),
+    "a comment": ("comments", lambda s: setattr(s["A2"], "comment", Comment("paid?", "Eve"))),
+    "a link": ("links", _link),
+    "merged cells": ("residue", lambda s: s.merge_cells("I1:J2")),
+    "a filter": ("residue", lambda s: setattr(s.auto_filter, "ref", "A1:A2")),
+    "protection": ("residue", lambda s: s.protection.enable()),
+    "a validation": ("residue", lambda s: s.add_data_validation(DataValidation("list", '"a,b"'))),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_a_sheet_says_beside_its_cells_is_a_change(name: str, tmp_path: Path) -> None:
+    before = with_beside(save(tmp_path / "a.xlsx", ROWS), lambda _: None)
+    field, change = BESIDE[name]
+    after = with_beside(save(tmp_path / "b.xlsx", ROWS), change)
+    changed = statediff.changes(f"b={before}", f"b={after}")
+    assert {each["type"] for each in changed} <= {"workbook.sheet"}
+    assert {re.split(r"\W", each["path"])[0] for each in changed} == {field}, changed
+
+
+def test_a_link_that_leads_elsewhere_is_a_change(tmp_path: Path) -> None:
+    before = with_beside(save(tmp_path / "a.xlsx", ROWS), _link)
+    rewritten(
+        with_beside(save(tmp_path / "b.xlsx", ROWS), _link),
+        "xl/worksheets/_rels/sheet1.xml.rels",
+        "elsewhere",
+        "evil",
+    )
+    [change] = statediff.changes(f"b={before}", f"b={tmp_path / 'b.xlsx'}")
+    assert "evil" in str(change["after"])
+
+
+def test_how_a_sheet_looks_is_no_change(tmp_path: Path) -> None:
+    before = with_beside(save(tmp_path / "a.xlsx", ROWS), lambda _: None)
+
+    def look(sheet: Any) -> None:
+        sheet.column_dimensions["A"].width = 40
+        sheet.sheet_view.zoomScale = 150
+        sheet.page_margins.left = 2
+
+    after = with_beside(save(tmp_path / "b.xlsx", ROWS), look)
+    assert statediff.changes(f"b={before}", f"b={after}") == ()

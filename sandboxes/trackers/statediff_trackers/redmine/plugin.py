@@ -6,11 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+)
+from statediff.systems.hosted.transport import schemes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from statediff.capture.source import Source
     from statediff.systems.base.faults import Below
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
@@ -35,9 +44,16 @@ def _is_root(url: str) -> bool:
 
 def _sources() -> tuple[type, ...]:
     from statediff_trackers.redmine.api import RedmineApiSource
+    from statediff_trackers.redmine.endpoint import RedmineEndpointSource
     from statediff_trackers.redmine.source import RedmineSource
 
-    return (RedmineSource, RedmineApiSource)
+    return (RedmineSource, RedmineApiSource, RedmineEndpointSource)
+
+
+def _endpoint(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff_trackers.redmine.endpoint import RedmineEndpointSource
+
+    return RedmineEndpointSource(name, state.url or "", refine)
 
 
 def _faults() -> Mapping[str, Below]:
@@ -52,4 +68,11 @@ PLUGIN: Final = SystemPlugin(
     sources=_sources,
     tools=UrlTools(schemes=frozenset({"http", "https"}), make=_tools, answers=_is_root),
     faults=_faults,
+    states=StateReader(
+        name="tracker",
+        description="a Redmine",
+        schemes=schemes_of("redmine"),
+        source=_endpoint,
+        unreadable="cannot be read as a tracker",
+    ),
 )

@@ -284,7 +284,7 @@ def _link_numbers(told: Observed) -> Observed:
     match told:
         case Map():
             inner = told.get("id")
-            return told if inner is ABSENT else inner
+            return told if inner is ABSENT else number(inner)
         case tuple():
             return tuple(_link_numbers(each) for each in told)  # type: ignore[misc]  # values all of them
         case _:
@@ -328,7 +328,7 @@ def _cell(field: Field, told: Observed) -> Observed:
         return number(told)
     if field.source_column == "roles":
         return roles(told)
-    if field.kind is Kind.TIMESTAMP and isinstance(told, str) and _DATE.fullmatch(told):
+    if field.kind in (Kind.TIMESTAMP, Kind.ANY) and isinstance(told, str) and _DATE.fullmatch(told):
         with contextlib.suppress(ValueError):
             return datetime.strptime(told, "%Y-%m-%d.%H:%M:%S").replace(tzinfo=UTC)
     return told

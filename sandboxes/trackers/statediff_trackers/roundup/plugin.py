@@ -5,11 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+)
+from statediff.systems.hosted.transport import schemes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from statediff.capture.source import Source
     from statediff.systems.base.faults import Below
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
@@ -31,9 +40,16 @@ def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
 
 def _sources() -> tuple[type, ...]:
     from statediff_trackers.roundup.api import RoundupApiSource
+    from statediff_trackers.roundup.endpoint import RoundupEndpointSource
     from statediff_trackers.roundup.source import RoundupSource
 
-    return (RoundupSource, RoundupApiSource)
+    return (RoundupSource, RoundupApiSource, RoundupEndpointSource)
+
+
+def _endpoint(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff_trackers.roundup.endpoint import RoundupEndpointSource
+
+    return RoundupEndpointSource(name, state.url or "", refine)
 
 
 def _faults() -> Mapping[str, Below]:
@@ -55,4 +71,11 @@ PLUGIN: Final = SystemPlugin(
     tools=UrlTools(schemes=frozenset({"http", "https"}), make=_tools, is_general=True),
     faults=_faults,
     wire=_wire,
+    states=StateReader(
+        name="tracker",
+        description="a Roundup tracker",
+        schemes=schemes_of("roundup"),
+        source=_endpoint,
+        unreadable="cannot be read as a tracker",
+    ),
 )

@@ -1,0 +1,116 @@
+"""Others who write while an agent's transactions are judged.
+
+`python -m gate.proofs.writers [TRANSACTIONS] [SEED]`: writers change rows of their own, and rows
+that the agent writes too, while an agent commits through a gate before PostgreSQL. A transaction of
+the agent's is right or does harm, by a seed. Printed: wrong decisions, changes of the agent's that
+were committed though they do harm, and writers' changes that are not there at the end; each has to
+be 0.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import psycopg
+from statediff_gate import Decision, Gate
+
+from gate.tests.servers import agent_of, server
+from statediff.evidence.keys import generate
+
+CONTRACT = """
+contract: gate/writers
+version: 1.0.0
+owner: us
+intent: Notes of orders below 100 may be written, and nothing else.
+noop: true
+forbid: [{id: kept, delete: orders}]
+allow: [{id: note, update: orders, where: it.id < 100, fields: [note]}]
+"""
+SHARED = 3
+"""Orders below 100 that writers write too."""
+
+
+def writer(url: str, number: int, over: threading.Event, made: Counter[int]) -> None:
+    draw = random.Random(number)
+    with psycopg.connect(url, autocommit=True) as connection:
+        while not over.is_set():
+            row = 1000 * (number + 1) + draw.randrange(100)
+            connection.execute(f"UPDATE orders SET cents = cents + 1 WHERE id = {row}")
+            made[row] += 1
+            if draw.random() < 0.01:
+                at = draw.randrange(1, SHARED + 1)
+                connection.execute(f"UPDATE orders SET cents = cents + 1 WHERE id = {at}")
+                made[at] += 1
+            time.sleep(0.002)
+
+
+def main(transactions: int = 300, seed: int = 7) -> None:
+    draw, counts, made = random.Random(seed), Counter[str](), Counter[int]()
+    with tempfile.TemporaryDirectory(prefix="statediff-proof-") as folder, server() as url:
+        home = Path(folder)
+        generate(home / "key")
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("CREATE TABLE orders (id int PRIMARY KEY, cents int, note text)")
+            admin.execute("INSERT INTO orders SELECT n, 0, NULL FROM generate_series(1, 5000) n")
+        over = threading.Event()
+        threads = [
+            threading.Thread(target=writer, args=(url, n, over, made), daemon=True)
+            for n in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            agent(url, home, transactions, draw, counts)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        with psycopg.connect(url) as reading:
+            rows = reading.execute("SELECT id, cents FROM orders").fetchall()
+        counts["writers' changes"] = sum(made.values())
+        counts["writers' changes lost"] = sum(cents != made[at] for at, cents in rows)
+    print(dict(sorted(counts.items())))
+
+
+def agent(
+    url: str, home: Path, transactions: int, draw: random.Random, counts: Counter[str]
+) -> None:
+    accounts = {"db": agent_of(url)}
+    with psycopg.connect(url, autocommit=True) as reading:
+        gate = Gate(CONTRACT, {"db": url}, accounts=accounts, folder=home / "r", key=home / "key")
+        for number in range(transactions):
+            if number % 10 == 0:
+                gate.begin_run()
+            is_harm = draw.random() < 0.3
+            at = draw.randrange(1, 100)
+            text = (
+                f"UPDATE orders SET note = 'n{number}' WHERE id IN ({at}, {4000 + at})"
+                if is_harm
+                else f"UPDATE orders SET note = 'n{number}' WHERE id = {at}"
+            )
+            outcome = gate.execute([text])
+            counts[f"{'harm' if is_harm else 'right'}, {outcome.decision.value}"] += 1
+            found = reading.execute(
+                f"SELECT count(*) FROM orders WHERE note = 'n{number}'"
+            ).fetchone()
+            there = int((found or (0,))[0])
+            counts["wrong decisions"] += is_harm and outcome.decision is Decision.ALLOW
+            counts["right, denied"] += not is_harm and outcome.decision is Decision.DENY
+            counts["half or more than was decided"] += there != int(outcome.is_committed)
+            if outcome.decision is Decision.HOLD and not is_harm:
+                assert "in turns" in outcome.why, outcome.why
+                gate.close()  # a person looks, and another gate begins
+                gate = Gate(
+                    CONTRACT, {"db": url}, accounts=accounts, folder=home / "r", key=home / "key"
+                )
+        gate.close()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
