@@ -10,28 +10,28 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 119_500,
+    "statediff": 120_700,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
-    "statediff_data": 1_100,
+    "statediff_data": 1_200,
     "statediff_erp": 1_000,
     "statediff_gate": 4_000,
     "statediff_git": 7_200,
-    "statediff_mariadb": 3_600,
+    "statediff_mariadb": 4_000,
     "statediff_office": 5_400,
     "statediff_payments": 1_800,
-    "statediff_postgres": 5_700,
+    "statediff_postgres": 6_000,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
-    "statediff_lab": 23_300,
+    "statediff_lab": 23_700,
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 17_200
-TESTS: Final = 113_500
+TESTS: Final = 115_600
 GATE: Final = 1_900
 """Lines of the tests and proofs of the distribution that came last."""
-MODULES: Final = 520
+MODULES: Final = 530
 """Modules of the core."""
 
 
