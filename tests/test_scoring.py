@@ -49,7 +49,9 @@ BOTH = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "closed"}]
 
 def test_the_three_verdicts_are_two_rewards_and_none():
     judge = Judge(CLOSE, OPEN)
-    right, wrong, lost = (judge.score(after) for after in (CLOSED, BOTH, {"user": []}))
+    right, wrong, gone = (judge.score(after) for after in (CLOSED, BOTH, {"user": []}))
+    [lost] = judge.score_many(["nowhere.json"])
+    assert (gone.verdict, gone.reward) == (Verdict.DIVERGE, 0.0)  # the run emptied the table
     assert (right.verdict, right.reward, right.why) == (Verdict.MATCH, 1.0, "")
     assert right.parts == {"frame": 1.0, "require": 1.0}
     assert (wrong.verdict, wrong.reward) == (Verdict.DIVERGE, 0.0)
@@ -205,8 +207,8 @@ def test_one_bad_run_takes_no_other_with_it(workers: int):
     ]
     runs += [{"user": []}, {"ticket": [{"id": 7, "status": (1,)}]}]
     found = judge.score_many((run for run in runs), workers=workers)
-    assert [score.reward for score in found] == [1.0, None, None, 0.0, 1.0, None, 0.0]
-    assert all(score.why.startswith("environment: ") for score in (*found[1:3], found[5]))
+    assert [score.reward for score in found] == [1.0, None, None, 0.0, 1.0, 0.0, 0.0]
+    assert all(score.why.startswith("environment: ") for score in found[1:3])
     assert found[0] == judge.score(CLOSED)
     with pytest.raises(InputError):
         judge.score({"ticket": [{"id": object()}]})

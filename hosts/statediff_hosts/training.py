@@ -10,7 +10,7 @@
 ... require:
 ...   - {id: closed, update: ticket, where: it.id == 7, set: {status: closed}}
 ... ''', before)
->>> rewards(judge, [{"ticket": [{"id": 7, "status": "closed"}]}, before, {"user": []}])
+>>> rewards(judge, [{"ticket": [{"id": 7, "status": "closed"}]}, before, "no-such-file.json"])
 [1.0, 0.0, None]
 """
 

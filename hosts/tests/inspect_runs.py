@@ -253,9 +253,15 @@ def test_a_model_works_in_a_projects_own_sandbox_of_each_kind(tmp_path):
 ACTS = {
     "match": "sed -i '0,/open/s//closed/' app.json",
     "diverge": "sed -i 's/open/closed/g' app.json",
-    "inconclusive": "echo '{\"user\": []}' > app.json",
+    "inconclusive": "sed -i '0,/open/s//closed/; s/seen/known/' app.json",
 }
-TICKETS = '{"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}'
+TICKETS = """{"ticket": [{"id": 7, "status": "open", "note": "", "urgency": 1},
+{"id": 8, "status": "open", "note": "seen", "urgency": null}]}"""
+UNKNOWN_BEFORE = (
+    f"{CLOSE}allow: [{{update: ticket, fields: [note]}}]\n"
+    "forbid: [{id: urgent, update: ticket, where: it.urgency > 3}]\n"
+)
+"""How urgent ticket 8 is was not known before the run, so that a change of it decides nothing."""
 
 
 def in_any_sandbox(contract: Any, tmp_path: Path, **options: Any) -> Any:
@@ -281,7 +287,7 @@ def in_any_sandbox(contract: Any, tmp_path: Path, **options: Any) -> Any:
 @pytest.mark.filterwarnings("ignore")  # as above
 @pytest.mark.parametrize("unscored", [False, True])
 def test_any_sandbox_is_judged_by_a_contract(tmp_path, unscored):
-    log = in_any_sandbox(CLOSE, tmp_path, unscored=unscored)
+    log = in_any_sandbox(UNKNOWN_BEFORE, tmp_path, unscored=unscored)
     scores = [sample.scores["state_scorer"] for sample in log.samples]
     assert [score.answer for score in scores] == ["MATCH", "DIVERGE", "INCONCLUSIVE"]
     assert scores[1].value == {"match": 0.0, "diverge": 1.0, "inconclusive": 0.0}
@@ -298,10 +304,10 @@ def test_any_sandbox_is_judged_by_what_may_change_there_without_a_contract(tmp_p
     allowed = [{"update": "ticket", "where": "it.id == 7", "fields": ["status"]}]
     log = in_any_sandbox(frame(allowed), tmp_path)
     scores = [sample.scores["state_scorer"] for sample in log.samples]
-    assert [score.answer for score in scores] == ["MATCH", "DIVERGE", "INCONCLUSIVE"]
+    assert [score.answer for score in scores] == ["MATCH", "DIVERGE", "DIVERGE"]
     log = in_any_sandbox(frame(["ticket.status"]), tmp_path)
     answers = [sample.scores["state_scorer"].answer for sample in log.samples]
-    assert answers == ["MATCH", "MATCH", "INCONCLUSIVE"]
+    assert answers == ["MATCH", "MATCH", "DIVERGE"]
 
 
 def test_a_frame_says_which_pattern_it_cannot_read():

@@ -21,7 +21,7 @@ from statediff.api import Judged, Score, changes
 from statediff.errors import AdapterError, InputError, UsageError
 from statediff.integrations.verdicts import NoReward, decided, rewards_of
 from statediff.model.verdict import Verdict
-from tests.integrations.conftest import AFTER, BEFORE, CLOSE
+from tests.integrations.conftest import AFTER, BEFORE, CLOSE, UNDECIDED
 
 FILES = """contract: t/files
 version: 1.0.0
@@ -76,7 +76,8 @@ def test_a_state_in_a_box_is_judged_and_only_a_decided_run_has_a_reward(
     (tmp_path / "app.json").write_text(BEFORE)
 
     async def lives() -> None:
-        run, box = BoxedRun(CLOSE, {"tables": "app.json"}), Folder(tmp_path)
+        contract = UNDECIDED if expected == "inconclusive" else CLOSE
+        run, box = BoxedRun(contract, {"tables": "app.json"}), Folder(tmp_path)
         await run.before(box)
         (tmp_path / "app.json").write_text(AFTER[expected])
         await run.after(box)

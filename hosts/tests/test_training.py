@@ -11,7 +11,7 @@ from tests.integrations.conftest import CLOSE
 
 OPEN = {"ticket": [{"id": 7, "status": "open"}]}
 CLOSED = {"ticket": [{"id": 7, "status": "closed"}]}
-AFTERS = [CLOSED, OPEN, {"user": []}, {"ticket": [{"id": 7, "status": object()}]}, CLOSED]
+AFTERS = [CLOSED, OPEN, "nowhere.json", {"ticket": [{"id": 7, "status": object()}]}, CLOSED]
 REWARDS = [1.0, 0.0, None, None, 1.0]
 
 
@@ -35,7 +35,7 @@ def test_a_reward_function_is_called_as_trl_does_and_judges_each_completion_by_i
         "prompts": ["p"] * 4, "completions": ["c"] * 4, "completion_ids": [[1]] * 4,
         "task": ["close", "reopen", "close", "reopen"], "trainer_state": object(),
     }  # fmt: skip
-    found = function(environments=[CLOSED, CLOSED, {"user": []}, OPEN], **given)
+    found = function(environments=[CLOSED, CLOSED, "nowhere.json", OPEN], **given)
     assert found == [1.0, 0.0, None, 0.0]
     with pytest.raises(UsageError, match="4 completions, 4 judges and 1 states"):
         function(environments=[CLOSED], **given)

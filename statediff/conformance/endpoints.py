@@ -17,6 +17,7 @@ from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
 from statediff.contract.file import load_contract
 from statediff.kernel import TrialFacts, comparison, evaluate
+from statediff.model.codes import FindingCode
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Judgement, Verdict
@@ -130,7 +131,7 @@ class EndpointSuite:
         more = watched(url, lambda: self.more(url)).judged(file)
         assert more.verdict is Verdict.DIVERGE
         codes = {each.code.value for each in more.findings}
-        assert "unexplained-change" in codes, more.findings
+        assert FindingCode.UNEXPLAINED_CHANGE in codes, more.findings
 
     def test_every_way_is_seen(self, url: str) -> None:
         for name, way in self.ways(url).items():

@@ -67,7 +67,11 @@ def test_a_reward_is_written_for_a_decided_run_only(statediff: Call, files: File
     assert said.code == 4
     assert "--reward" in said.err
     assert "--out" not in said.err
-    files.write("b.json", {"user": BEFORE["user"]})
+    files.write("b.json", {"user": BEFORE["user"]})  # the run emptied the other table
+    assert statediff(*JUDGE, "--reward", str(reward)).code == 1
+    contract = (files.folder / "c.yaml").read_text()
+    files.write("c.yaml", contract + "\nevidence: {tables: {history: required}}\n")
+    files.write("b.json", after(status="closed"))
     assert statediff(*JUDGE, "--reward", str(reward)).code == 3
     assert not reward.exists()
     reward.write_text('{"reward": 1.0}')

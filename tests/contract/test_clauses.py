@@ -37,6 +37,7 @@ BESIDE_CLAUSES = {
         "canonicalize",
         "identify",
         "evidence",
+        "unread",
     ),
 }
 ELSEWHERE = {JudgedAs.ALTERNATIVES}

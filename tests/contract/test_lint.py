@@ -212,6 +212,7 @@ ELSEWHERE = {
     "not-a-mapping": "test_bytes_and_empty_files",
     "released-changed": "tests/cli/test_releases.py",
     "unreviewed": "tests/cli/test_releases.py",
+    "not-replayable": "tests/cli/test_reviewer.py",
     "later-work": "sandboxes/git/tests/test_copying.py",
     "end-unasked": "tests/contract/test_run_ended.py",
     "self-reviewed": "tests/cli/test_releases.py",

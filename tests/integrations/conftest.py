@@ -22,11 +22,13 @@ require:
     where: it.id == 7
     set: {status: closed}
 """
+UNDECIDED = CLOSE + "evidence: {tables: {history: required}}\n"
+"""What two states alone do not show is required."""
 BEFORE = '{"ticket": [{"id": 7, "status": "open"}]}'
 AFTER = {
     "match": '{"ticket": [{"id": 7, "status": "closed"}]}',
     "diverge": BEFORE,
-    "inconclusive": '{"user": []}',
+    "inconclusive": '{"ticket": [{"id": 7, "status": "closed"}]}',
 }
 
 
@@ -40,6 +42,8 @@ def options() -> tuple[str, ...]:
 def put_states(folder: Path, *verdicts: str) -> None:
     """A contract with states beside it for each verdict."""
     for verdict in verdicts:
-        (folder / f"{verdict}.contract.yaml").write_text(CLOSE)
+        (folder / f"{verdict}.contract.yaml").write_text(
+            UNDECIDED if verdict == "inconclusive" else CLOSE
+        )
         (folder / f"{verdict}.before.json").write_text(BEFORE)
         (folder / f"{verdict}.after.json").write_text(AFTER[verdict])

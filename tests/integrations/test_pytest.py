@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 import statediff
 from statediff.packs import contract_folder
-from tests.integrations.conftest import CLOSE, PLUGIN, put_states
+from tests.integrations.conftest import CLOSE, PLUGIN, UNDECIDED, put_states
 
 pytest_plugins = "pytester"
 REFUND = "shop/refund-returned-order"
@@ -59,11 +59,11 @@ def test_what_was_not_decided_is_no_expected_failure(pytester, ran):
         import pytest, statediff
         from statediff.integrations.verdicts import require
         BEFORE = {{"ticket": [{{"id": 7, "status": "open"}}]}}
-        AFTER = {{"user": []}}
+        AFTER = {{"ticket": [{{"id": 7, "status": "closed"}}]}}
 
         @pytest.mark.xfail
         def test_undecided():
-            require(statediff.judge({CLOSE!r}, BEFORE, AFTER))
+            require(statediff.judge({UNDECIDED!r}, BEFORE, AFTER))
 
         @pytest.mark.xfail
         def test_decided():

@@ -42,20 +42,34 @@ require:
     update: ticket
     where: it.id == 7
     set: {status: closed}
+allow:
+  - {id: noted, update: ticket, fields: [note]}
+forbid:
+  - {id: urgent, update: ticket, where: it.urgency > 3}
 answer:
   schema: {closed: int}
   claims:
     - answer.closed == 1
 """
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+UNDECIDED = 11
 
 
-def tickets(*closed: int, notes: int = 0) -> dict[str, Any]:
-    made = [{"id": at, "status": "closed" if at in closed else "open"} for at in range(7, 12)]
+def tickets(*closed: int, notes: int = 0, noted: int = 0) -> dict[str, Any]:
+    """Five tickets; whether the last one is urgent was not known before, and decides a clause."""
+    made = [
+        {
+            "id": at,
+            "status": "closed" if at in closed else "open",
+            "urgency": None if at == UNDECIDED else 1,
+            "note": "seen" if at == noted else "",
+        }
+        for at in range(7, 12)
+    ]
     return {"ticket": made, "note": [{"id": at, "text": f"note {at}"} for at in range(notes)]}
 
 
-RUNS: list[Any] = [tickets(7), tickets(7, 8), {"user": []}, tickets(7), 5]
+RUNS: list[Any] = [tickets(7), tickets(7, 8), tickets(7, noted=UNDECIDED), tickets(7), 5]
 ANSWERS = [{"closed": 1}, {"closed": 1}, {"closed": 1}, {"closed": 2}, {"closed": 1}]
 
 
@@ -174,7 +188,7 @@ def _saved(bundle: Any, folder: Path) -> Path:
 
 
 def test_what_is_surprising_sampled_or_asked_for_is_kept_whole(made: Path, tmp_path: Path) -> None:
-    runs = [tickets(7)] * 20 + [tickets(7, 8), {"user": []}]
+    runs = [tickets(7)] * 20 + [tickets(7, 8), tickets(7, noted=UNDECIDED)]
     rewards = [1.0] * 19 + [0.0, None, None]
     recorded(tmp_path / "a", made / "key", runs, expected=rewards, whole={3})
     opener = open_batch(tmp_path / "a", trusted(made))
@@ -266,7 +280,7 @@ def test_states_by_path_are_recorded_too(made: Path, tmp_path: Path) -> None:
             db.execute("CREATE TABLE ticket (id INTEGER PRIMARY KEY, status TEXT)")
             db.executemany("INSERT INTO ticket VALUES (?, ?)", [(7, status), (8, "open")])
         db.close()
-    judge = Judge(CONTRACT.partition("answer:")[0], paths[0])
+    judge = Judge(CONTRACT.partition("allow:")[0], paths[0])
     afters = [*paths[1:], tmp_path / "none.db"]
     evidence = Evidence(folder=tmp_path / "b", key=made / "key", at=NOON)
     found = judge.score_many(afters, evidence=evidence, workers=2)
@@ -522,7 +536,7 @@ def test_a_batch_is_no_sealed_bundle_and_no_sealed_bundle_a_batch(copy: Path) ->
     data = (copy / "batch" / "manifest.json").read_bytes()
     key = load_key(copy / "key")
     (copy / "batch" / "envelope.json").write_bytes(
-        enveloped(v.statement(data), key.public, key.sign)
+        enveloped(v.statement(data, {}), key.public, key.sign)
     )
     with pytest.raises(BundleError, match="another manifest"):
         open_batch(copy / "batch", trusted(copy))

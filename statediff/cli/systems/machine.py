@@ -96,22 +96,33 @@ def _packages() -> Iterator[Check]:
             yield Check(f"extra {extra}", ", ".join(found))
 
 
-def _packages_of(extra: str | None) -> tuple[list[str], list[str]]:
-    """The packages that the extra adds, None for the core: those here with versions, and others."""
+def _packages_of(extra: str | None, of: str = "statediff") -> tuple[list[str], list[str]]:
+    """The packages that the extra adds, None for the core: those here with versions, and others.
+
+    With those that the extra of another distribution of ours adds, where it asks for one.
+    """
     import re
     from importlib.metadata import PackageNotFoundError, requires, version
 
-    found, missing = [], []
-    for line in requires("statediff") or ():
-        name, _, marker = line.partition(";")
+    found, missing = list[str](), list[str]()
+    for line in requires(of) or ():
+        wanted, _, marker = line.partition(";")
         asked = re.search(r"extra == ['\"]([\w.-]+)", marker)
         if (asked and asked[1]) != extra:
             continue
-        name = re.split(r"[^\w.-]", name, maxsplit=1)[0]
+        name, *extras = re.findall(
+            r"[\w.-]+", wanted.partition("]")[0] if "[" in wanted else wanted
+        )
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
+            continue
+        if name.startswith("statediff-") and "[" in wanted:
+            for each in extras:
+                more, lacking = _packages_of(each, name)
+                found += more
+                missing += lacking
     return found, missing
 
 

@@ -196,5 +196,6 @@ def test_loading_all_plugins_loads_no_system_and_no_library() -> None:
     assert ours <= parts
     packages = {name for name in parts if f"{name}.plugin" in ours}
     base = {name for name in parts if name.startswith("statediff.systems.base")}
-    names = {"databases.dialects", "objects.schemes", "tables.shape"}
+    names = {"databases.dialects", "hosted.transport", "objects.schemes", "systems.hosted"}
+    names.add("tables.shape")
     assert {".".join(name.split(".")[-2:]) for name in parts - ours - packages - base} == names
