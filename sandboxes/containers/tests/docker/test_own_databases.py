@@ -319,7 +319,7 @@ def test_who_is_in_the_database_and_which_right_lacks_are_named(
 def test_a_definition_names_the_copy_where_it_named_the_database() -> None:
     text = "SELECT `own`.`t`.`a`, 'own.t', \"own.t\", x.own.y FROM own . t -- own.t\n"
     assert renamed(text, "own", "n") == (
-        "SELECT `n`.`t`.`a`, 'own.t', \"own.t\", x.own.y FROM `n` . t -- own.t\n"
+        "SELECT `n`.`t`.`a`, 'own.t', \"own.t\", x.own.y FROM `n`. t -- own.t\n"
     )
 
 
