@@ -87,8 +87,9 @@ class Failed:
 def left_out(absent: Mapping[str, str], *, forgiven: bool) -> int:
     """The exit code for what was left out since it is not installed; each is named, with a cure."""
     for name, requirement in absent.items():
-        cure = f"its systems are not installed; pip install {requirement}"
-        sys.stderr.write(f"not tried: {printable(name)}: {cure}\n")
+        sys.stderr.write(
+            f"not tried: {printable(name)}: not installed; pip install {requirement}\n"
+        )
     return FAULT if absent and not forgiven else 0
 
 

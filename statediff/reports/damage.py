@@ -26,6 +26,7 @@ _DONE: Final = {
     "link": "linked",
 }
 """Operation → what was done, the gravest first."""
+_NOTHING: Final = ({"value": ["null"]}, {"value": ["absent"]})
 NAMED: Final = 2
 """Entities of one type and operation that are named; of more, there is a number."""
 KINDS: Final = 4
@@ -95,16 +96,12 @@ def _phrases(operation: str, type_name: str, rows: dict[str, list[Json]]) -> Ite
 
 def _updated(changes: Sequence[Json]) -> str:
     """One field of the entity with its values, a value that was replaced rather than a new one."""
-    filled = (c for c in changes if not _is_null(c["before"]) and not _is_null(c["after"]))
+    filled = (c for c in changes if c["before"] not in _NOTHING and c["after"] not in _NOTHING)
     change = next(filled, changes[0])
     before, after = delta_sides(change)
     more = len(changes) - 1
     rest = f" and {more} more field{'s' * (more > 1)}" if more else ""
     return f"{delta_name(change)} {before} → {after}{rest}"
-
-
-def _is_null(side: Json) -> bool:
-    return side.get("value") in (["null"], ["absent"])
 
 
 def _entity(row: Json) -> str:

@@ -75,9 +75,8 @@ def missing_servers() -> Mapping[str, str]:
     """Pack → what `pip install` gets it with, of those whose systems are not installed."""
     from statediff.systems.base.registry import missing_extra
 
-    there = sandbox_names()
-    found = {name: missing_extra(sandbox_pack(name)) for name in there}
-    found |= {name: requirement_of(name) for name in PACKS if name not in there}
+    found = {name: requirement_of(name) for name in PACKS}
+    found |= {name: missing_extra(sandbox_pack(name)) for name in sandbox_names()}
     return {name: extra for name, extra in sorted(found.items()) if extra is not None}
 
 

@@ -110,19 +110,15 @@ def _packages_of(extra: str | None, of: str = "statediff") -> tuple[list[str], l
         asked = re.search(r"extra == ['\"]([\w.-]+)", marker)
         if (asked and asked[1]) != extra:
             continue
-        name, *extras = re.findall(
-            r"[\w.-]+", wanted.partition("]")[0] if "[" in wanted else wanted
-        )
+        name, *extras = re.findall(r"[\w.-]+", wanted.partition("]")[0])
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
             continue
-        if name.startswith("statediff-") and "[" in wanted:
-            for each in extras:
-                more, lacking = _packages_of(each, name)
-                found += more
-                missing += lacking
+        for each in extras if name.startswith("statediff-") and "[" in wanted else ():
+            more, lacking = _packages_of(each, name)
+            found, missing = [*found, *more], [*missing, *lacking]
     return found, missing
 
 
