@@ -86,10 +86,8 @@ class Failed:
 
 def left_out(absent: Mapping[str, str], *, forgiven: bool) -> int:
     """The exit code for what was left out since it is not installed; each is named, with a cure."""
-    for name, requirement in absent.items():
-        sys.stderr.write(
-            f"not tried: {printable(name)}: not installed; pip install {requirement}\n"
-        )
+    for name, extra in absent.items():
+        sys.stderr.write(f"not tried: {printable(name)}: not installed; pip install {extra}\n")
     return FAULT if absent and not forgiven else 0
 
 

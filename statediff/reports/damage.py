@@ -81,8 +81,7 @@ def damage_sentence(changes: Sequence[Json]) -> str:
     phrases = [phrase for (op, name), rows in kinds for phrase in _phrases(op, name, rows)]
     if (rest := len(phrases) - KINDS) > 0:
         phrases[KINDS:] = [f"and {rest} more kind{'s' * (rest > 1)} of change"]
-    number = f": {len(changes)} changes" if len(phrases) > 1 else ""
-    return f"{', '.join(phrases)}{number}"
+    return ", ".join(phrases) + (f": {len(changes)} changes" if len(phrases) > 1 else "")
 
 
 def _phrases(operation: str, type_name: str, rows: dict[str, list[Json]]) -> Iterator[str]:
