@@ -229,7 +229,7 @@ def through_the_commands(
             answered = await client.call_tool(*call)
             assert not answered.is_error, answered.content[0].text
 
-    serve = "statediff.cli.systems.serving._serve"
+    serve = "statediff_hosts.serving._serve"
 
     def served(server: Any, *_: Any, **__: Any) -> None:
         with ThreadPoolExecutor(1) as apart:  # whatever loop a test before this one left running

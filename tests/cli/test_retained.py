@@ -60,7 +60,7 @@ def test_chunks_go_with_their_keys_those_of_one_trial_and_no_other(
         assert VALUE not in path.read_bytes(), path
     for trial in (first, second):
         assert statediff("replay", str(trial), "--chunks", str(ran)).code == 0
-    assert "66 that are encrypted" in statediff("store", "check", str(ran / "chunks")).out
+    assert "68 that are encrypted" in statediff("store", "check", str(ran / "chunks")).out
     contract = load_contract(contract_path(CONTRACT))
     assert len(recorded_trials(ran, contract)) == 2
     copy = files.folder / "copy"

@@ -213,6 +213,8 @@ def make_project(own: Own, tmp_path: Path) -> None:
         if not table.enumeration.is_complete
     ]
     text = CONTRACT.format(name=own.kind, require=RENAMED) + f"exclude: {json.dumps(exclude)}\n"
+    if own.kind == "postgres":
+        text += "unread: [{what: db.role.password, because: only a superuser is shown it}]\n"
     (tmp_path / "contract.yaml").write_text(text)
     for name in ("right", "wrong"):
         head = f"import sys\nsys.argv[1:] = [{name!r}]\n"
