@@ -518,6 +518,7 @@ class _Showing:
             own = [change for change in changes if change.type in keys]
             # What the catalogue says follows from the rows, or could not be written as one.
             own = [c for c in own if not c.type.startswith(SCHEMA_OBJECT_PREFIXES)]
+            own = files.without_computed(own, part.state.schema.types)
             source = part.reading.source
             place = state[source]
             if isinstance(place, str):

@@ -12,6 +12,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -31,6 +32,21 @@ Keys = Mapping[str, tuple[str, ...]]
 def keys_of(types: Sequence[EntityType]) -> Keys:
     """The key columns of each table, as the file names them."""
     return {t.source_table: tuple(t.by_name[k].source_column for k in t.key) for t in types}
+
+
+def without_computed(
+    changes: Sequence[SeededChange], types: Sequence[EntityType]
+) -> list[SeededChange]:
+    """The changes without the columns that a database computes by itself, which no run writes."""
+    computed = {
+        t.source_table: {f.source_column for f in t.fields if f.computed_from} for t in types
+    }
+
+    def written(change: SeededChange, row: Mapping[str, Observed] | None) -> Any:
+        own = computed[change.type]
+        return None if row is None else {n: v for n, v in row.items() if n not in own}
+
+    return [replace(c, before=written(c, c.before), after=written(c, c.after)) for c in changes]
 
 
 def is_sqlite(path: Path) -> bool:
