@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
@@ -16,6 +15,12 @@ from statediff.model.state import MemoryChunks
 
 pytestmark = pytest.mark.pack("statediff[payments]")
 
+PROGRAM = """
+from localstripe.resources import Store
+Store.dump_to_disk = lambda self: None  # one file in /tmp for every server of the machine
+from localstripe.server import start
+start()
+"""
 KEY = "sk_test_12345"
 CARD = {"number": "4242424242424242", "exp_month": "12", "exp_year": "2035", "cvc": "123"}
 
@@ -23,8 +28,7 @@ CARD = {"number": "4242424242424242", "exp_month": "12", "exp_year": "2035", "cv
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     number = free_port()
-    program = str(Path(sys.executable).parent / "localstripe")
-    command = [program, "--port", str(number), "--from-scratch"]
+    command = [sys.executable, "-c", PROGRAM, "--port", str(number), "--from-scratch"]
     with serving(command, number, tmp_path_factory.mktemp("localstripe")):
         yield number
 
