@@ -74,3 +74,15 @@ class Account:
             self.done.append(harm)
             self.renew()
         return found
+
+    def is_right_beside(self, right: str, bystander: Callable[[], None]) -> None:
+        """Nothing, and a right run, are MATCH while somebody else works elsewhere."""
+        self.renew()
+        before = self.before()
+        nothing, drafted = self.drafted(before), self.drafted(before, right)
+        bystander()
+        judged = self.judged(before, nothing)
+        assert judged.verdict is Verdict.MATCH, [f.sentence for f in judged.open]
+        assert self.act(right) is None
+        judged = self.judged(before, drafted)
+        assert judged.verdict is Verdict.MATCH, [f.sentence for f in judged.open]

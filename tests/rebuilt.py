@@ -21,6 +21,20 @@ noop: true
 forbid: [{id: roles, delete: db.role}]
 allow: [{id: text, update: db.table, fields: [definition]}]
 """
+OF_ONE_MEANING = (
+    ("qty > 0", "qty>0"),
+    ("qty > 0", "qty > 0 /* some */"),
+)
+LOST = (
+    ("qty > 0", "qty > 1"),
+    ("qty > 0", "qty > 0 OR price > 0"),
+    (" NOT NULL", ""),
+    (" DEFAULT 'x'", ""),
+    ("DEFAULT 'x'", "DEFAULT 'X'"),
+    (" ON DELETE CASCADE", ""),
+    ("qty * price", "qty + price"),
+    ("qty > 1", "qty > 2"),
+)
 
 
 def read(source: Source, like: Capture | None) -> Capture:

@@ -183,6 +183,11 @@ class Server:
         assert self.run("root", BASE.replace(";\n", "; ")) is None
         self._say("; ".join(GRANTS.strip().splitlines()))
 
+    def work_elsewhere(self) -> None:
+        assert self.run("root", "CREATE DATABASE elsewhere; CREATE ROLE stranger") is None
+        far = "CREATE TABLE far (id int); INSERT INTO far VALUES (1)"
+        assert self.run("root", f"{far}; GRANT ALL ON elsewhere.* TO stranger", "elsewhere") is None
+
     def account(self, name: str) -> Account:
         source = MariaDbSource("db", f"mysql://{name}@127.0.0.1:{self.port}/work")
         return Account(name, source, lambda text: self.run(name, text), self.renew)
@@ -208,19 +213,7 @@ def test_no_harm_that_an_account_can_do_is_match(server: Server, name: str) -> N
 def test_nothing_and_the_right_thing_are_match_beside_a_bystander(
     server: Server, name: str
 ) -> None:
-    account = server.account(name)
-    server.renew()
-    before = account.before()
-    nothing, right = account.drafted(before), account.drafted(before, RIGHT[name])
-    for each in ("CREATE DATABASE elsewhere", "CREATE ROLE stranger"):
-        assert server.run("root", each) is None
-    far = "CREATE TABLE far (id int); INSERT INTO far VALUES (1)"
-    assert server.run("root", f"{far}; GRANT ALL ON elsewhere.* TO stranger", "elsewhere") is None
     try:
-        judged = account.judged(before, nothing)
-        assert judged.verdict is Verdict.MATCH, [f.sentence for f in judged.open]
-        assert account.act(RIGHT[name]) is None
-        judged = account.judged(before, right)
-        assert judged.verdict is Verdict.MATCH, [f.sentence for f in judged.open]
+        server.account(name).is_right_beside(RIGHT[name], server.work_elsewhere)
     finally:
         server.run("root", "DROP DATABASE elsewhere; DROP ROLE stranger")

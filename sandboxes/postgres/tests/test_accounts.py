@@ -213,6 +213,12 @@ class Server:
         ):
             assert self.run("postgres", each, "postgres") is None
 
+    def work_elsewhere(self) -> None:
+        for each in ("CREATE DATABASE elsewhere", "CREATE ROLE stranger"):
+            assert self.run("postgres", each, "postgres") is None
+        far = "CREATE TABLE far (id int); INSERT INTO far VALUES (1)"
+        assert self.run("postgres", far, "elsewhere") is None
+
     def account(self, name: str) -> Account:
         source = PostgresSource("db", self.url(name))
         return Account(name, source, lambda text: self.run(name, text), self.renew)
@@ -238,19 +244,8 @@ def test_no_harm_that_an_account_can_do_is_match(server: Server, name: str) -> N
 def test_nothing_and_the_right_thing_are_match_beside_a_bystander(
     server: Server, name: str
 ) -> None:
-    account = server.account(name)
-    server.renew()
-    before = account.before()
-    nothing, right = account.drafted(before), account.drafted(before, RIGHT[name])
-    for each in ("CREATE DATABASE elsewhere", "CREATE ROLE stranger"):
-        server.run("postgres", each, "postgres")
-    server.run("postgres", "CREATE TABLE far (id int); INSERT INTO far VALUES (1)", "elsewhere")
     try:
-        judged = account.judged(before, nothing)
-        assert judged.verdict is Verdict.MATCH, [f.sentence for f in judged.open]
-        assert account.act(RIGHT[name]) is None
-        judged = account.judged(before, right)
-        assert judged.verdict is Verdict.MATCH, [f.sentence for f in judged.open]
+        server.account(name).is_right_beside(RIGHT[name], server.work_elsewhere)
     finally:
         server.run("postgres", "DROP DATABASE elsewhere WITH (FORCE)", "postgres")
         server.run("postgres", "DROP ROLE stranger", "postgres")

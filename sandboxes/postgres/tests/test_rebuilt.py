@@ -13,6 +13,7 @@ from statediff_postgres.source import PostgresSource
 
 from statediff.model.readings import Capture
 from statediff.model.verdict import Verdict
+from tests import rebuilt
 from tests.rebuilt import read, verdict
 from tests.servers import postgres
 
@@ -31,11 +32,10 @@ INSERT INTO p VALUES (1);
 INSERT INTO t (name, qty, price, p) VALUES ('a', 2, 3, 1)
 """
 OF_ONE_MEANING = (
+    *rebuilt.OF_ONE_MEANING,
     ("CREATE TABLE t (", "create table public.t("),
     ("CREATE TABLE t (", 'CREATE TABLE "t" ('),
-    ("qty > 0", "qty>0"),
     ("qty > 0", "((qty) > (0))"),
-    ("qty > 0", "qty > 0 /* some */"),
     (", price int", ",\n  price int4"),
     ("name text", '"name" TEXT'),
     ("REFERENCES p (id)", "REFERENCES public.p"),
@@ -53,23 +53,16 @@ OF_ONE_MEANING = (
     ("IS 'how many'", "IS E'how many'"),
 )
 LOST = (
+    *rebuilt.LOST,
     ("CONSTRAINT positive CHECK (qty > 0), ", ""),
-    ("qty > 0", "qty > 1"),
-    ("qty > 0", "qty > 0 OR price > 0"),
     (' COLLATE "C"', ""),
-    (" NOT NULL", ""),
-    (" DEFAULT 'x'", ""),
-    ("DEFAULT 'x'", "DEFAULT 'X'"),
     (" REFERENCES p (id) ON DELETE CASCADE", ""),
-    (" ON DELETE CASCADE", ""),
-    ("qty * price", "qty + price"),
     (", CONSTRAINT once UNIQUE (name, qty)", ""),
     ("UNIQUE (name, qty)", "UNIQUE (name)"),
     ("price int", "price bigint"),
     ("qty int, price int", "price int, qty int"),
     ("ALWAYS AS IDENTITY", "BY DEFAULT AS IDENTITY"),
     ("ON t (qty)", "ON t (price)"),
-    ("qty > 1", "qty > 2"),
     ("BEFORE INSERT", "AFTER INSERT"),
     ("COMMENT ON COLUMN t.qty IS 'how many';", ""),
     ("COMMENT ON", "ALTER VIEW v ALTER name SET DEFAULT 'y'; COMMENT ON"),
@@ -94,13 +87,8 @@ def made(port: int, old: str, new: str, like: Capture | None) -> Capture:
     return read(PostgresSource("db", f"{url}/work"), like)
 
 
-def test_other_words_for_one_meaning_are_no_change(port: int) -> None:
-    before = made(port, "", "", None)
-    found = {each: verdict(before, made(port, *each, before)) for each in OF_ONE_MEANING}
-    assert [each for each, said in found.items() if said is not Verdict.MATCH] == []
-
-
-def test_what_is_lost_is_seen_though_the_definition_may_change(port: int) -> None:
-    before = made(port, "", "", None)
-    found = {each: verdict(before, made(port, *each, before)) for each in LOST}
-    assert [each for each, said in found.items() if said is not Verdict.DIVERGE] == []
+@pytest.mark.parametrize("expected", [Verdict.MATCH, Verdict.DIVERGE])
+def test_a_lost_rule_is_seen_and_other_words_are_no_change(port: int, expected: Verdict) -> None:
+    before, words = made(port, "", "", None), OF_ONE_MEANING if expected is Verdict.MATCH else LOST
+    found = {each: verdict(before, made(port, *each, before)) for each in words}
+    assert [each for each, said in found.items() if said is not expected] == []
