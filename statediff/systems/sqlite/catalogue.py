@@ -55,7 +55,7 @@ _WITHOUT_ROW_IDS: Final = re.compile(r"\bWITHOUT\s+ROWID\b", re.IGNORECASE)
 _DESCENDING: Final = re.compile(r"\bPRIMARY\s+KEY\s+DESC\b", re.IGNORECASE)
 _TREE: Final = re.compile(r"\bUSING\s+(?:rtree|rtree_i32)\s*\(", re.IGNORECASE)
 _VIRTUAL_COLUMN: Final = 2  # `hidden` in PRAGMA table_xinfo
-_STORED_COLUMN: Final = 3
+STORED_COLUMN: Final = 3
 _SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "user_version")
 
 DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC", "NUMBER", "MONEY"})
@@ -357,7 +357,7 @@ def _table(
     unreadable = None if any(c.is_stored for c in columns) else "the table has no stored column"
     plain = COVERED.sub(" ", definition)
     foreign, unique = references_of(listed), unique_of(connection, name)
-    made = [c.name for c in columns if c.hidden in (_VIRTUAL_COLUMN, _STORED_COLUMN)]
+    made = [c.name for c in columns if c.hidden in (_VIRTUAL_COLUMN, STORED_COLUMN)]
     return TableEntry(
         name,
         columns,
@@ -382,7 +382,7 @@ def _table(
 
 
 def _column_rows(table: TableEntry) -> Iterable[Row]:
-    generated = {_VIRTUAL_COLUMN: "virtual", _STORED_COLUMN: "stored"}
+    generated = {_VIRTUAL_COLUMN: "virtual", STORED_COLUMN: "stored"}
     for position, column in enumerate(table.columns):
         yield {
             "table": table.name,

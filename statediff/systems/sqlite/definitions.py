@@ -22,7 +22,7 @@ _WHERE: Final = re.compile(r"\s*WHERE\b(.+)", re.IGNORECASE | re.DOTALL)
 
 def parts_of(sql: str) -> tuple[list[str], str | None]:
     """The expressions of a CREATE INDEX, and its condition. Raises `Uncertain`."""
-    parts, rest = _split(sql)
+    parts, rest = split(sql)
     where = _WHERE.fullmatch(rest)
     if ";" in rest or bool(rest.strip()) is not bool(where):
         raise Uncertain("the text of an index is not understood")
@@ -32,13 +32,13 @@ def parts_of(sql: str) -> tuple[list[str], str | None]:
 
 def arguments_of(sql: str) -> list[str]:
     """The arguments of a CREATE VIRTUAL TABLE that has some. Raises `Uncertain`."""
-    parts, rest = _split(sql)
+    parts, rest = split(sql)
     if rest.strip():
         raise Uncertain("the text of a virtual table is not understood")
     return [part.strip() for part in parts]
 
 
-def _split(sql: str) -> tuple[list[str], str]:
+def split(sql: str) -> tuple[list[str], str]:
     """What is between the commas of the first parentheses, and what follows them."""
     parts, rest, depth, is_past = [""], "", 0, False
     for piece in _pieces(sql):

@@ -38,6 +38,7 @@ from statediff.model.batches import Row
 from statediff.model.values import printable
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.structure import UNCHECKED, Checked
+from statediff.systems.sqlite.catalogue import STORED_COLUMN, folded
 from statediff.systems.sqlite.pages import (
     FileConnection,
     is_missing,
@@ -46,6 +47,7 @@ from statediff.systems.sqlite.pages import (
     schema_trust,
     stand_in,
 )
+from statediff.systems.sqlite.ties import expressions_of
 from statediff.systems.sqlite.wal import read_commits, read_header
 
 MAX_PROBLEMS: Final = 100
@@ -55,6 +57,8 @@ _CACHE: Final = "cache_size=-65536"
 _MAX_VALUE_BYTES: Final = 1_000_000_000
 """Of an entry of an index: it lies in the file, whatever a capture keeps of it."""
 _STEPS: Final = 1_000_000
+_DEFINED: Final = """SELECT name, sql FROM main.sqlite_schema WHERE type = 'table'
+AND typeof(name) = 'text' AND typeof(sql) = 'text' AND sql LIKE '%AS%(%'"""
 _MAX_TEXT: Final = 1000
 _MAX_MISSING: Final = 100
 _ENVIRONMENT: Final = frozenset(
@@ -112,8 +116,35 @@ def limits(connection: sqlite3.Connection) -> Iterator[None]:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
 
 
+def _uncomputed(connection: sqlite3.Connection) -> Iterator[str]:
+    """What is kept of generated columns and is not what SQLite computes of the row now.
+
+    Of functions that only an application has, the values are unobserved as they are.
+    """
+    ours = "|".join(map(re.escape, getattr(connection, "stand_ins", ()))) or "(?!)"
+    for table, definition in connection.execute(_DEFINED).fetchall():
+        described = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()
+        stored = {folded(row[1]): row[1] for row in described if row[6] == STORED_COLUMN}
+        for column, expression in expressions_of(definition, folded) if stored else ():
+            if column not in stored or re.search(ours, expression, re.IGNORECASE):
+                continue
+            kept = f"{quoted(stored[column])} COLLATE BINARY IS NOT +({expression})"
+            asked = f"SELECT count(*) FROM main.{quoted(table)} WHERE {kept}"  # noqa: S608 - quoted
+            try:
+                (count,) = connection.execute(asked).fetchone()
+            except sqlite3.Error as error:
+                if _is_environment(error):
+                    raise
+                if not is_missing(error):
+                    yield f"{stored[column]} of {table} cannot be computed: {_said(error)}"
+                continue
+            if count:
+                yield f"{count} values of {stored[column]} of {table} are not what it computes"
+
+
 def _integrity(connection: sqlite3.Connection) -> Iterator[str]:
     """What `PRAGMA integrity_check` and searches say, of what only an application has in a copy."""
+    yield from _uncomputed(connection)
     if not getattr(connection, "stand_ins", ()):
         try:
             yield from _said_of_all(connection)

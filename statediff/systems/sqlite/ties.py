@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from statediff.systems.relational.meaning import COVERED, words
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.ties import closed
-from statediff.systems.sqlite.definitions import TOKEN, Uncertain, arguments_of
+from statediff.systems.sqlite.definitions import TOKEN, Uncertain, arguments_of, split
 
 _NAME: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|[\w$]+""")
 _OF_TABLE: Final = ("autoincrement", "without rowid", "strict", "primary key desc")
@@ -35,15 +36,20 @@ def reads_of(
         return {}
     names = {fold(name) for name in columns}
     reads: dict[str, tuple[str, ...]] = {}
-    for part in _parts(definition):
-        found = _COMPUTED.search(part)
-        first = _NAME.search(part)
-        if found is None or first is None:
-            continue
-        words = _NAME.findall(part[found.end() :])
+    for column, expression in expressions_of(definition, fold):
+        words = _NAME.findall(expression)
         read = {fold(_plain(word)) for word in words if not word.startswith("'")} & names
-        reads[fold(_plain(first[0]))] = tuple(sorted(read - {fold(_plain(first[0]))}))
+        reads[column] = tuple(sorted(read - {column}))
     return closed({name: reads.get(name, ()) for name in map(fold, generated)})
+
+
+def expressions_of(definition: str, fold: Any) -> Iterator[tuple[str, str]]:
+    """The generated columns of a CREATE TABLE, folded, each with its expression."""
+    for part in _parts(definition):
+        found, first = _COMPUTED.search(part), _NAME.search(part)
+        if found is not None and first is not None:
+            with suppress(Uncertain):
+                yield fold(_plain(first[0])), ",".join(split(part[found.end() - 1 :])[0])
 
 
 def references_of(listed: Iterable[tuple[Any, ...]]) -> tuple[Reference, ...]:

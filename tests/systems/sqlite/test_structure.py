@@ -1,6 +1,7 @@
 """The structure of a SQLite file is state: what disagrees after a run is a change."""
 
 import os
+import shutil
 import sqlite3
 import struct
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
+from statediff import Judge, Verdict
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
 from statediff.kernel.diff import diff
@@ -485,3 +487,33 @@ def test_work_on_odd_tables_is_followed_or_the_whole_file_is_checked(tmp_path, n
         assert check.called is is_checked_whole
     assert after.digest() == source.read(store, clock, before).state.digest()
     assert not after.tables[STRUCTURE].row_count
+
+
+KEEPS = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, q INT, p REAL, note TEXT,
+  total INT GENERATED ALWAYS AS (q * p) STORED, words TEXT AS (p) STORED,
+  "a b" TEXT AS (upper(note) || ',' /* (a */ || q) STORED, seen INT AS (q + 1));
+INSERT INTO t (id, q, p, note) VALUES (1, 2, 0.1 + 0.2, 'x'), (2, 4, 5, NULL);
+"""
+QUANTITY = """
+{contract: t/raise, version: 1.0.0, owner: me, intent: Raise the quantity.,
+ require: [{id: q, update: t, where: it.id == 1, set: {q: 7}}]}
+"""
+
+
+@pytest.mark.parametrize("column", ["", "total", "words", "a b"])
+def test_a_kept_value_that_nothing_computes_is_no_work_of_the_database(tmp_path, column):
+    """Its base may change and does; that explains what SQLite makes of it, and nothing else."""
+    before, after = tmp_path / "before.db", tmp_path / "after.db"
+    with closing(sqlite3.connect(before)) as db:
+        db.executescript(KEEPS)
+    shutil.copy(before, after)
+    run(after, "UPDATE t SET q = 7 WHERE id = 1")
+    if column:
+        made = KEEPS[1:].partition(";")[0]
+        plain = made.partition("total")[0] + 'total INT, words TEXT, "a b" TEXT)'
+        run(after, *definition(after, "t", plain))
+        run(after, f'UPDATE t SET "{column}" = 999 WHERE id = 1')
+        run(after, *definition(after, "t", made.replace("'", "''")))
+    judge, expected = Judge(QUANTITY, before), Verdict.DIVERGE if column else Verdict.MATCH
+    assert judge.judge(after).verdict is judge.score(after).verdict is expected

@@ -33,6 +33,7 @@ from statediff.model.schema import EntityType
 from statediff.model.state import CHUNK_KEYS, ChunkStore, LayeredChunks, State, Table
 from statediff.systems.relational.structure import STRUCTURE, is_established
 from statediff.systems.sqlite.catalogue import (
+    STORED_COLUMN,
     Catalogue,
     folded,
     kind_of,
@@ -456,7 +457,7 @@ class _After:
             self._check_places(moves, head, former)
             found.subtract(kept.connection, -1)
             found.subtract(self._prepared, 1)
-            if found.holds():
+            if found.holds() and not any(map(self._is_computed, moves.rewritten)):
                 return moves, found, True
         except Uncertain:
             pass
@@ -465,6 +466,11 @@ class _After:
         if scan.table(structure.type, structure).chunks != structure.chunks or scan.failures:
             raise Uncertain("an index is not what its table is")
         return moves, found, False
+
+    def _is_computed(self, root: int) -> bool:
+        """True for a table that keeps what SQLite computes: whether it did, pages do not say."""
+        entry = self._kept.catalogue.tables.get(folded(self._layout.indexes[root].name))
+        return entry is not None and any(c.hidden == STORED_COLUMN for c in entry.columns)
 
     def _objects(self, catalogue: Catalogue) -> dict[str, Table]:
         """What the catalogue says, where it says nothing else of any table or index."""
