@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,53 +21,41 @@ if TYPE_CHECKING:
     from statediff.contract.file import ContractFile
 
 
-@dataclass(frozen=True)
-class Installed:
-    """Some contracts, and what was left out of those that were named."""
+def installed(
+    paths: Sequence[Path], variant: str = EMBEDDED
+) -> tuple[tuple[Path, ...], Mapping[str, str]]:
+    """The contracts whose sandbox can be started here; sandbox → what installs it, of the others.
 
-    paths: tuple[Path, ...]
-    absent: Mapping[str, str]
-    """Sandbox → what `pip install` gets it with, of those that are not installed."""
-
-
-def installed(paths: Sequence[Path], variant: str = EMBEDDED) -> Installed:
-    """The contracts whose sandbox can be started with what is installed.
-
-    One that cannot be read is kept: its reader says what is wrong. `UsageError` where
-    nothing is left.
+    One that cannot be read is kept: its reader says what is wrong. `UsageError` where nothing is
+    left.
     """
     from statediff.contract.file import load_contract
 
-    kept: list[Path] = []
-    absent: dict[str, str] = {}
+    kept, absent = list[Path](), dict[str, str]()
     for path in paths:
         try:
-            found = lacking(load_contract(path), variant)
+            absent |= (found := _lacking(load_contract(path), variant))
         except ContractError:
-            found = None
-        if found is None:
-            kept.append(path)
-        else:
-            absent.setdefault(*found)
+            found = {}
+        kept += [] if found else [path]
     if paths and not kept:
         name, requirement = next(iter(absent.items()))
         raise UsageError(f"{name}: its systems are not installed; pip install {requirement}")
-    return Installed(tuple(kept), absent)
+    return tuple(kept), absent
 
 
-def lacking(file: ContractFile, variant: str = EMBEDDED) -> tuple[str, str] | None:
-    """The contract's sandbox and what `pip install` gets it with; None where it is installed."""
+def _lacking(file: ContractFile, variant: str) -> Mapping[str, str]:
+    """The contract's sandbox and what `pip install` gets it with; nothing where it is there."""
     from statediff.systems.base.registry import missing_extra
 
-    named = file.content.sandbox
+    named, sandbox = file.content.sandbox, known_sandbox(file)
     if named is None:
-        return None
-    sandbox = known_sandbox(file)
+        return {}
     if sandbox is None or (sandbox in PACKS and sandbox not in sandbox_names()):
         found = requirement_of(named)
     else:
         found = missing_extra(sandbox_pack(sandbox, variant))
-    return None if found is None else (named, found)
+    return {} if found is None else {named: found}
 
 
 def missing_servers() -> Mapping[str, str]:

@@ -144,8 +144,8 @@ def _here(
 
     if seeding.corpus is not None or any(run):
         return paths, {}
-    found = installed(paths, seeding.sandbox)
-    return found.paths, found.absent if contracts else missing_servers()
+    kept, absent = installed(paths, seeding.sandbox)
+    return kept, absent if contracts else missing_servers()
 
 
 def _seed(seeding: Seeding) -> int:

@@ -151,8 +151,8 @@ def _here(
     paths = contract_paths(contracts)
     if right.captures is not None or right.recorded.before:
         return paths, 0  # nothing is started
-    found = installed(paths)
-    return found.paths, left_out(found.absent, forgiven=installed_only)
+    kept, absent = installed(paths)
+    return kept, left_out(absent, forgiven=installed_only)
 
 
 def _show(report: MutationReport, path: Path, *, as_json: bool) -> None:

@@ -430,13 +430,13 @@ def _entries(
             f"{', '.join(drafts)}: `reviewed: false`: a draft that nobody has signed decides "
             "nothing; remove the line when its owner has read it, or say --allow-unreviewed"
         )
-    here = installed([entry.path for entry in found], variant)
-    found = [entry for entry in found if entry.path in here.paths]
+    here, absent = installed([entry.path for entry in found], variant)
+    found = [entry for entry in found if entry.path in here]
     for entry in found:
         require_unchanged(entry.path, entry.file)
     chosen = which.cases.chosen
     entries = [case for entry in found for case in cases_in(entry.path, entry.file, chosen)]
-    return entries, here.absent
+    return entries, absent
 
 
 def fits(contract: str, patterns: Sequence[str]) -> bool:
