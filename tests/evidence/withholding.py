@@ -13,7 +13,7 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -146,10 +146,6 @@ def check(draw: random.Random, found: Counter[str]) -> None:
             continue
         found["same verdict"] += 1
         assert again == verdict, f"{verdict} became {again} without {gone}"
-
-
-def _outside(gone: Collection[str]) -> Callable[[v.Leaf], bool]:
-    return lambda leaf: leaf.path not in gone
 
 
 def _choices(draw: random.Random, paths: list[str]) -> list[frozenset[str]]:
