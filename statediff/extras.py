@@ -30,12 +30,8 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Extra → the kinds and schemes, or the commands, that it brings."""
 PACKS: Final[Mapping[str, str]] = {
-    "chat": "chat",
-    "cloud": "cloud",
-    "erp": "erp",
+    **{name: name for name in ("chat", "cloud", "erp", "office", "payments")},
     "helpdesk": "trackers",
-    "office": "office",
-    "payments": "payments",
     "repo": "git",
 }
 """Pack → the extra that it comes with."""

@@ -198,10 +198,7 @@ def opened(verified: v.Verified) -> Bundle:
 
 
 def save(sealed: Sealed, path: Path, *, is_private: bool = False) -> None:
-    """The copy at `path`: a zip where it ends in `.zip`, else a new folder; nothing overwritten.
-
-    A private one, such as an auditor's, nobody else on this machine can read.
-    """
+    """The copy at `path`, a zip or a new folder; a private one only we can read."""
     try:
         if path.suffix == ".zip":
             mode = 0o600 if is_private else None

@@ -9,22 +9,15 @@ from statediff.model.codes import FindingCode
 from statediff.reports.record import delta_name, delta_sides, named_entity
 
 Json = Any
-_CODES: Final = frozenset(
-    {
-        FindingCode.FORBIDDEN_CHANGE,
-        FindingCode.UNAUTHORIZED_EFFECT,
-        FindingCode.DUPLICATE_EFFECT,
-        FindingCode.UNEXPLAINED_CHANGE,
-    }
-)
+_CODES: Final = frozenset((
+    FindingCode.FORBIDDEN_CHANGE, FindingCode.UNAUTHORIZED_EFFECT,
+    FindingCode.DUPLICATE_EFFECT, FindingCode.UNEXPLAINED_CHANGE,
+))  # fmt: skip
 """Codes of findings that are about changes which nothing allows."""
 _DONE: Final = {
-    "delete": "deleted",
-    "unlink": "unlinked",
-    "update": "changed",
-    "create": "created",
+    "delete": "deleted", "unlink": "unlinked", "update": "changed", "create": "created",
     "link": "linked",
-}
+}  # fmt: skip
 """Operation → what was done, the gravest first."""
 _NOTHING: Final = ({"value": ["null"]}, {"value": ["absent"]})
 NAMED: Final = 2

@@ -211,14 +211,9 @@ class AgentOptions:
             raise UsageError("--base-url and --model go together")
         budget = budget_of(self.price_in, self.price_out, self.max_cost)
         made: Agent = _plugged("model", "--base-url")(
-            self.base_url,
-            self.model,
-            self.key_env,
-            streams=self.stream,
-            budget=budget,
-            max_turns=self.max_turns or 50,
-            timeout_seconds=self.timeout_seconds or SECONDS,
-        )
+            self.base_url, self.model, self.key_env, streams=self.stream, budget=budget,
+            max_turns=self.max_turns or 50, timeout_seconds=self.timeout_seconds or SECONDS,
+        )  # fmt: skip
         return made
 
 

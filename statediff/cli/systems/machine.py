@@ -97,10 +97,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _packages_of(extra: str | None, of: str = "statediff") -> tuple[list[str], list[str]]:
-    """The packages that the extra adds, None for the core: those here with versions, and others.
-
-    With those that the extra of another distribution of ours adds, where it asks for one.
-    """
+    """The packages that the extra adds, with those of ours that it asks for: here, and missing."""
     import re
     from importlib.metadata import PackageNotFoundError, requires, version
 

@@ -255,6 +255,7 @@ class Trial:
     def menu(self) -> dict[str, str]:
         """Anchor → title of the sections that say something; the page has these and no others."""
         agent = self.beside.agent
+        is_about_calls = any(title == words.CALLS for title, *_ in self.results)
         is_known = agent.command or agent.exit or agent.ending or agent.outputs or self.duration
         sections = (
             ("task", "Task", True),
@@ -264,7 +265,7 @@ class Trial:
             ("changes", "All changes", True),
             ("answer", "Answer", self.claims or not self.answer_missing),
             ("agent", "Agent", is_known or self.turns),
-            ("actions", "Tool calls", self.actions or self.is_about_calls),
+            ("actions", "Tool calls", self.actions or is_about_calls),
             ("reads", "Read", self.reads),
             ("excluded", "Excluded", self.outside.rules),
             ("unknown", "Unknown", self.outside.doubts),
@@ -275,11 +276,6 @@ class Trial:
             ("replay", "Reproduce", True),
         )
         return {anchor: title for anchor, title, is_filled in sections if is_filled}
-
-    @property
-    def is_about_calls(self) -> bool:
-        """Whether a clause of the contract is about the calls."""
-        return any(title == words.CALLS for title, _, _ in self.results)
 
 
 def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -> Trial:

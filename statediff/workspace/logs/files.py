@@ -53,15 +53,11 @@ def _require_later(log: Path, kept: Log, line: bytes) -> None:
     """`UsageError` for an entry that says it was made before the one before it."""
     from statediff.evidence.canonical import read
 
-    if not kept.entries:
-        return
     try:
-        last, now = (
-            datetime.fromisoformat(entry["at"])
-            for entry in (kept.entries[-1], read(line, "the entry"))
-        )
+        entries = (read(each, "an entry") for each in (*kept.lines[-1:], line))
+        last, now = (datetime.fromisoformat(entry["at"]) for entry in entries)
         is_backdated = last - now > CLOCK_SLACK
-    except (ValueError, TypeError):  # another program's entries may say any text
+    except (ValueError, TypeError):  # the first, or one that says any text
         return
     if is_backdated:
         raise UsageError(
