@@ -19,7 +19,15 @@ from statediff.model.values import printable
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.structure import STRUCTURE_TYPE
 from statediff_mariadb.naming import unnamed
-from statediff_mariadb.rights import INSTEAD, local, missing, rights_of, scoped, seen
+from statediff_mariadb.rights import (
+    INSTEAD,
+    OWN_PRIVILEGES,
+    local,
+    missing,
+    rights_of,
+    scoped,
+    seen,
+)
 from statediff_mariadb.session import Connection, cause_of, fetched, quoted
 from statediff_mariadb.structure import INDEXED
 from statediff_mariadb.ties import Ties, read_ties
@@ -78,20 +86,8 @@ ORDER BY table_name, constraint_name, ordinal_position
 _WITHOUT_HASH: Final = (
     "JSON_REMOVE(priv, '$.authentication_string', '$.password_last_changed', '$.auth_or')"
 )
-_PRIVILEGES: Final = """
-SELECT grantee, '*' AS object, privilege_type, is_grantable
-FROM information_schema.user_privileges
-UNION ALL
-SELECT grantee, CONCAT('database ', table_schema), privilege_type, is_grantable
-FROM information_schema.schema_privileges
-UNION ALL
-SELECT grantee, CONCAT('table ', table_schema, '.', table_name), privilege_type, is_grantable
-FROM information_schema.table_privileges
-UNION ALL
-SELECT grantee, CONCAT('column ', table_schema, '.', table_name, '.', column_name),
-  privilege_type, is_grantable
-FROM information_schema.column_privileges
-UNION ALL
+_PRIVILEGES: Final = f"""
+{OWN_PRIVILEGES}UNION ALL
 SELECT CONCAT(user, '@', host), CONCAT('routine ', db, '.', routine_name), proc_priv, 'NO'
 FROM mysql.procs_priv
 UNION ALL

@@ -150,20 +150,23 @@ SELECT CONCAT(LOWER(routine_type), ' ', routine_name), LOWER(routine_type), defi
   NULLIF(routine_comment, '')), security_type
 FROM information_schema.routines r WHERE routine_schema = {{db}}
 """
-OWN_GRANTS: Final = """
-SELECT REPLACE(grantee, '''', ''), object, privilege_type, MAX(is_grantable) FROM (
-  SELECT grantee, '*' AS object, privilege_type, is_grantable
-  FROM information_schema.user_privileges
-  UNION ALL
-  SELECT grantee, CONCAT('database ', table_schema), privilege_type, is_grantable
-  FROM information_schema.schema_privileges
-  UNION ALL
-  SELECT grantee, CONCAT('table ', table_schema, '.', table_name), privilege_type, is_grantable
-  FROM information_schema.table_privileges
-  UNION ALL
-  SELECT grantee, CONCAT('column ', table_schema, '.', table_name, '.', column_name),
-    privilege_type, is_grantable
-  FROM information_schema.column_privileges) given GROUP BY 1, 2, 3
+OWN_PRIVILEGES: Final = """
+SELECT grantee, '*' AS object, privilege_type, is_grantable
+FROM information_schema.user_privileges
+UNION ALL
+SELECT grantee, CONCAT('database ', table_schema), privilege_type, is_grantable
+FROM information_schema.schema_privileges
+UNION ALL
+SELECT grantee, CONCAT('table ', table_schema, '.', table_name), privilege_type, is_grantable
+FROM information_schema.table_privileges
+UNION ALL
+SELECT grantee, CONCAT('column ', table_schema, '.', table_name, '.', column_name),
+  privilege_type, is_grantable
+FROM information_schema.column_privileges
+"""
+OWN_GRANTS: Final = f"""
+SELECT REPLACE(grantee, '''', ''), object, privilege_type, MAX(is_grantable)
+FROM ({OWN_PRIVILEGES}) given GROUP BY 1, 2, 3
 """
 OWN_MEMBERSHIPS: Final = """
 SELECT CONCAT(role_name, '@'), grantee, MAX(is_grantable = 'YES')
