@@ -101,7 +101,7 @@ class _Refinement:
         owner: dict[str, str] = {}
         for name, entity in self.entities.items():
             table = entity.table or name
-            found = by_table.get(table)
+            found = by_table.get(table) or self._declared(table, entity)
             path: NodePath = (name, "table") if entity.table else (name,)
             if found is None:
                 if not entity.optional:
@@ -124,6 +124,21 @@ class _Refinement:
             else:
                 chosen[name], owner[table] = found, name
         return chosen
+
+    def _declared(self, table: str, entity: EntityRefinement) -> EntityType | None:
+        """An optional table that the source lacks, where the file tells key and kinds itself."""
+        told = {field.column or name: field for name, field in entity.fields.items()}
+        if not (entity.optional and entity.source and entity.key and told):
+            return None
+        if any(field.type is None for field in told.values()):
+            return None
+        fields = tuple(Field(n, Kind(f.type), column=n, zone=f.zone) for n, f in told.items())
+        made = EntityType(table, (), fields, table=table, is_optional=True)
+        delivered = {**dict(self.schema.sources)}
+        delivered[self.source] = (*delivered.get(self.source, ()), table)
+        types = (*self.schema.types, made)
+        self.schema = replace(self.schema, types=types, sources=tuple(sorted(delivered.items())))
+        return made
 
     def _check_names(self, renamed: Mapping[str, str]) -> None:
         kept = {t.name for t in self.schema.types if t.name not in renamed}
