@@ -394,13 +394,16 @@ class _Refinement:
 
 
 def _with_optional(entity: EntityRefinement, found: EntityType) -> EntityType:
-    """The type with the optional columns that the catalogue lacks; their values are absent."""
+    """The type with the optional columns that the catalogue lacks; their values are absent.
+
+    A run may make an optional table without any column that the file tells whole.
+    """
     present = {f.source_column for f in found.fields}
     told = [(field.column or name, field) for name, field in entity.fields.items()]
     added = tuple(
         Field(column, Kind(field.type), column=column)
         for column, field in told
-        if field.optional and field.type is not None and column not in present
+        if (field.optional or entity.optional) and field.type is not None and column not in present
     )
     return replace(found, fields=found.fields + added)
 
