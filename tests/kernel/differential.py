@@ -315,9 +315,9 @@ def compare_brief(tally: Tally, contract: Any, evidence: Any, whole: Judgement) 
     )
     for name in ("clauses", "verdict", "tool", "task", "outcome", "open", "findings", "metrics"):
         one, two = getattr(brief, name), getattr(whole, name)
-        if one != two:
+        if one != two and repr(one) != repr(two):  # no number equals one that is none
             tally.clauses.append((contract.name, name, one, two))
-    if brief != whole:
+    if brief != whole and repr(brief) != repr(whole):
         tally.clauses.append((contract.name, "explained later", brief, whole))
 
 

@@ -30,7 +30,7 @@ from statediff.kernel.spec.changes import (
     fails_by,
 )
 from statediff.kernel.spec.clauses import Case, moved_alike
-from statediff.kernel.spec.expressions import ROOTS
+from statediff.kernel.spec.expressions import ROOTS, Eval
 from statediff.kernel.spec.values import (
     FALSE,
     NO_VALUE,
@@ -324,7 +324,7 @@ class Run:
         world = self.case.world
         if now is not None:
             world = replace(world, now=now[0], states={**world.states, now[0]: now[1]})
-        return replace(self.case, world=world).eval(**env).truths(node)
+        return Eval(world, env).truths(node)
 
     def _after(self, name: str, is_last: bool, of: c.Asserted) -> tuple[str, State]:
         """The state that the call or turn left, once the systems were at rest."""
