@@ -123,12 +123,11 @@ def _either(mask: Truths) -> Truths:
 def _classify(access: BoundAccess, holding: Holding, thing: Thing, world: World) -> Artifact:
     """Fail closed: without a time an artifact did not exist yet, and nobody unknown sees any."""
     granted = TRUE if holding.name in access.sees else FALSE
-    is_known = access.actors.get(access.actor) in access.roles
-    if granted == FALSE and holding.participation is not None and is_known:
-        granted = _holds(holding.participation, thing, world, without_undefined)
+    if granted == FALSE and holding.authorized_by is not None:
+        granted = _holds(holding.authorized_by, thing, world, without_undefined)
     times = [TRUE]
-    for node in (holding.at, holding.recorded_at):
-        if node is not None and access.as_of is not None:
+    for node in holding.times:
+        if access.as_of is not None:
             at = value(node, world, {"it": thing})
             is_then = isinstance(at, datetime) and at.tzinfo is not None and at <= access.as_of
             times.append(OPEN if isinstance(at, Some) else TRUE if is_then else FALSE)
@@ -149,7 +148,7 @@ def _artifact(access: BoundAccess, name: str, world: World) -> Artifact | None:
     if not table.may_miss(key):
         return None
     granted = TRUE if holding.name in access.sees else FALSE
-    granted |= TRUE if holding.participation is not None else 0
+    granted |= TRUE if holding.authorized_by is not None else 0
     return Artifact(holding.id_of(key), OPEN, granted, OPEN)
 
 
@@ -186,9 +185,9 @@ def _reach(access: BoundAccess, run: Run) -> Reached:
             read = (_map if is_mapped else _gate)(position, action, access)
             found += [] if read is None else [read]
             is_open = is_open or read is None
-        elif action.tool not in access.aside and action.tool != access.submitted_by:
+        elif action.tool not in access.aside:
             is_open = True  # a call that nobody ties to artifacts may have shown anything
-    before = [read for read in found if read.position < _answered_at(access, run)]
+    before = [read for read in found if read.position < _answered_at(run)]
     delivered = [read for read in before if read.is_delivered]
     fetched = frozenset(name for r in delivered if not r.is_search for name in r.names)
     searched = tuple(read.subsystem for read in delivered if read.is_search)
@@ -247,12 +246,11 @@ def _texts(values: Iterable[Any] | None) -> tuple[str, ...] | None:
     return listed if listed is None or all(isinstance(v, str) for v in listed) else None
 
 
-def _answered_at(access: BoundAccess, run: Run) -> int:
-    """The position of the call by which, or after which, the answer was given."""
+def _answered_at(run: Run) -> int:
+    """How many calls came before the answer."""
     actions, turns, answer = run.trace.actions, run.trace.turns or (), run.case.world.answer
-    given = [n for n, a in enumerate(actions) if a.tool == access.submitted_by and a.error is None]
-    if given or isinstance(answer, NoAnswer):
-        return given[-1] if given else len(actions)
+    if isinstance(answer, NoAnswer):
+        return len(actions)
     replied = [
         number
         for number, turn in enumerate(turns, start=1)
@@ -280,7 +278,7 @@ def _strays(read: Read, access: BoundAccess, world: World) -> tuple[FindingCode 
     """The first rule that a call breaks, and if it may break one."""
     if read.subsystem is not None and read.subsystem not in access.sees:
         holding = access.holding(read.subsystem)
-        if holding is None or holding.participation is None:
+        if holding is None or holding.authorized_by is None:
             return FindingCode.SUBSYSTEM_VIOLATION, False
     may_be = False
     for held in (_artifact(access, name, world) for name in read.names):
