@@ -79,10 +79,8 @@ def main() -> int:
             is_right = (code == 0) is asked.as_is
             wrong += not is_right
             change = "as is" if asked.as_is else f"{fault.path.relative_to(clone)}: {fault.name}"
-            color = "red  " if code else "green"
-            print(
-                f"{'ok   ' if is_right else 'WRONG'} {color} {seconds:4.0f} s  {name:12} {change}"
-            )
+            color = ("ok    " if is_right else "WRONG ") + ("red  " if code else "green")
+            print(f"{color} {seconds:4.0f} s  {name:12} {change}")
             print(f"        {last}", flush=True)
     return wrong
 
