@@ -4,8 +4,9 @@
 
 A clone of the last commit is made. For each folder (`statediff/reports` is `PKG=reports`,
 `sandboxes/git` is `PKG=git`) a change is drawn from all that `mutants` knows there, written into
-the clone, and `make quick PKG=…` runs until a first test fails. `--as-is` plants nothing and says
-how long each takes. Exits with the number of folders that answered wrongly.
+the clone, and `make quick PKG=…` runs until a first test fails. `--as-is` plants nothing. Printed
+are seconds, those of processors, and the machine's load. Exits with the number of folders that
+answered wrongly. `PACKS` names the environment of packs, `.packs` unless said.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -40,21 +42,26 @@ def drawn(folder: Path, seed: str) -> Mutant:
     return random.Random(seed).choice([each for path in modules for each in mutants_of(path)])
 
 
-def quick(checkout: Path, name: str) -> tuple[int, float, str]:
-    """The exit code of `make quick` in a checkout, its seconds, and the last line it printed."""
+def quick(checkout: Path, name: str) -> tuple[int, str, str]:
+    """The exit code of `make quick` in a checkout, what it took, and the last line it printed."""
     tops = sorted({str(each.parent) for each in folders(checkout).values()} - {str(checkout)})
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(checkout), *tops]),
         "PYTEST_ADDOPTS": "-x -p no:cacheprovider",
     }
     virtual = Path(sys.executable).parents[1]
-    began = time.monotonic()
+    packs = Path(os.environ.get("PACKS", CHECKOUT / ".packs")).absolute()
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     ran = subprocess.run(
-        ["make", "-o", "setup", "quick", f"PKG={name}", f"VENV={virtual}", "WORKERS=1"],
+        ["make", "-o", "setup", "-o", "packs-setup", "quick", f"PKG={name}", f"VENV={virtual}",
+         f"PACKS={packs}"],
         cwd=checkout, env=environment, check=False, capture_output=True, text=True,
     )  # fmt: skip
     [*_, last] = ["", *(line for line in ran.stdout.splitlines() if line.strip())]
-    return ran.returncode, time.monotonic() - began, last
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    took = f"{time.monotonic() - began:4.0f} s, CPU {busy:4.0f} s, load {os.getloadavg()[0]:.1f}"
+    return ran.returncode, took, last
 
 
 def main() -> int:
@@ -74,13 +81,13 @@ def main() -> int:
             text = fault.path.read_text(encoding="utf-8")
             if not asked.as_is:
                 fault.path.write_text(written(fault), encoding="utf-8")
-            code, seconds, last = quick(clone, name)
+            code, took, last = quick(clone, name)
             fault.path.write_text(text, encoding="utf-8")
             is_right = (code == 0) is asked.as_is
             wrong += not is_right
             change = "as is" if asked.as_is else f"{fault.path.relative_to(clone)}: {fault.name}"
             color = ("ok    " if is_right else "WRONG ") + ("red  " if code else "green")
-            print(f"{color} {seconds:4.0f} s  {name:12} {change}")
+            print(f"{color} {took}  {name:12} {change}")
             print(f"        {last}", flush=True)
     return wrong
 
