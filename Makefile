@@ -78,6 +78,10 @@ packs: packs-setup ## Make an environment with the servers of the packs, in .pac
 wheels: setup ## Build every wheel, install each as its README says in a fresh environment, run its command
 	$(BIN)/python -m tests.wheels $(ROOM)
 
+.PHONY: pages
+pages: setup ## Run what each page shows in a fresh environment with what it says to install (PAGE=judge)
+	$(BIN)/python -m tests.wheels --pages $(PAGE)
+
 .PHONY: check
 check: setup ## Run ruff, mypy strict, import-linter and the check of prose
 	$(BIN)/ruff check .
