@@ -81,7 +81,7 @@ def main() -> None:
         for name in ("a", "bb"):
             build(base, name, trials // 2 // CONTRACTS)
         for command in (["runs"], ["stats", "runs/a", "runs/bb", "-k", "5"],
-                        ["compare", "runs/a", "runs/bb"]):  # fmt: skip
+                        ["lab", "compare", "runs/a", "runs/bb"]):  # fmt: skip
             clock, cpu = measured(base, *command)
             print(
                 f"{command[0]:8} {trials} trials  {clock[RUNS // 2]:.2f} s "
