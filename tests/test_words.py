@@ -37,13 +37,11 @@ GREEK: Final = re.compile(r"[\u0391-\u03a1\u03a5-\u03c3\u03c5-\u03c9]")
 """All but tau, which is part of a benchmark's name."""
 WHOLE: Final = {
     "specification.md": "a rule says all of its condition at once",
-    "CHANGELOG.md": "describes earlier versions",
 }
 MAPPED: Final = {
     "bibliography.md": "maps the papers to the code, by their own letters",
     "design.md": "says which word stands for which letter of the papers",
     "reward.md": "has formulas of reinforcement learning",
-    "CHANGELOG.md": "describes earlier versions",
 }
 
 
