@@ -18,11 +18,11 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
+CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
     "access",
     "architecture",
     "audit",
-    "bfcl",
     "cli",
     "drafting",
     "first-contract",
@@ -35,6 +35,7 @@ PAGES = (
     "own-system",
     "pytest",
     "python",
+    "quality",
     "reads",
     "rejudge",
     "review",
@@ -63,7 +64,7 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
 def test_every_command_shown_prints_what_is_shown(
     document: Path, tmp_path: Path, forked: Path
 ) -> None:
-    for source in (README, document):
+    for source in (README, CLI, document):
         for _, name, content in blocks(source):
             if name:
                 (tmp_path / name).write_text(content, encoding="utf-8")

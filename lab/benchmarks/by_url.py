@@ -145,7 +145,7 @@ def _file(engine: str, folder: Path) -> Iterator[tuple[str, Execute]]:
 
 
 def main() -> None:
-    """A line of the table of docs/benchmarks.md for each number of rows."""
+    """A line of the printed table for each number of rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", type=int, default=[1_000_000, 10_000_000])
     parser.add_argument("--engine", choices=sorted(MADE), default="postgres")
