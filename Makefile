@@ -105,10 +105,6 @@ fuzz: setup ## Run the properties with many random examples, 100,000 contract fi
 variants: setup ## Try every agent of every task on the real servers (Docker; minutes)
 	STATEDIFF_EVERY_CASE=1 $(BIN)/python -m pytest -n $(WORKERS) sandboxes -k test_tasks
 
-.PHONY: docs
-docs: setup ## Write the pages that are generated from the code
-	$(BIN)/python docs/build_reference.py
-
 .PHONY: pictures
 pictures: setup ## Make the pictures of the docs again, from real runs (ONLY=part of a name)
 	$(BIN)/python -m docs.build_pictures $(ONLY)
