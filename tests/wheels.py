@@ -164,7 +164,7 @@ def said(page: Path) -> tuple[frozenset[str], frozenset[str]]:
     """The extras of ours that a page says to install, and the packages of others."""
     words = [
         word.strip("'\"`.:")
-        for line in re.findall(r"pip install ([^\n`(;]*)", page.read_text("utf-8"))
+        for line in re.findall(r"pip install\s+([^\n`(;]*)", page.read_text("utf-8"))
         for word in line.split()
     ]
     extras = {extra for word in words if word.startswith(f"{CORE}[")
