@@ -257,7 +257,7 @@ def _at_calls(clause: AtCalls, run: Run) -> Decided:
 def _is_meant(clause: AtCalls, action: Action) -> Truths:
     if clause.tool is not None and action.tool != clause.tool:
         return FALSE
-    if clause.action_class in (None, action.action_class):
+    if not clause.classes or action.action_class in clause.classes:
         return TRUE
     return OPEN if action.action_class is ActionClass.UNKNOWN else FALSE
 
