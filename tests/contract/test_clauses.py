@@ -28,7 +28,19 @@ from tests.traces import call, judged, log
 ROOT = Path(__file__).resolve().parents[2]
 VECTORS = ROOT / "fixtures" / "clauses"
 BESIDE_CLAUSES = {
-    *("contract", "version", "owner", "reviewed", "intent", "prompt", "sandbox", "inputs", "cases"),
+    *(
+        "contract",
+        "version",
+        "owner",
+        "reviewed",
+        "intent",
+        "prompt",
+        "sandbox",
+        "use",
+        "profiles",
+        "inputs",
+        "cases",
+    ),
     "noop",
     *(
         "frame",
