@@ -121,7 +121,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "missing-key": (("owner: billing-operations\n", ""),),
     "unknown-profile": (("identify: []", "use: djago@1"),),
     "missing-input": (("identify: []", "use: django@1"),),
-    "wrong-input": (("cents: 3900}", "cents: 3900, django_user: '\"'}"), ("identify: []", "use: django@1")),
+    "wrong-input": (("cents: 3900}", "cents: 3900, django_user: '\"'}\nuse: django@1"),),
     "duplicate-id": (("id: told-once", "id: refunded"),),
     "unknown-name": (("delete: customer", "delete: customr"),),
     "path": (("fields: [status, updated_at]", "fields: [status.inner]"),),
