@@ -110,8 +110,8 @@ def draft_schema(
     """A state schema file for the tables of some sources: kinds, references, keys, uses.
 
     `after` are the sources after each run, which show more values. `known` has the columns that
-    each table has before it by itself; None: all. What a run made is optional, and told whole, so
-    that a run that does not make it is judged too.
+    each table has before it by itself; None: all. What a run made is optional and described whole,
+    so that a run that does not make it is judged too.
     """
     entities = [
         entity
