@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frameworks.trying import Desk, Task
+from tests.frameworks.trying import Act, Desk, Task
 from tests.frameworks.wordpress import WordPress
 from tests.servers import mariadb
 
@@ -31,7 +31,7 @@ def served() -> Iterator[tuple[WordPress, str]]:
         db.close()
 
 
-def _harms(site: WordPress) -> dict[str, Callable[[], object]]:
+def _harms(site: WordPress) -> dict[str, Act]:
     return {
         "forged-session": lambda: site.sign_on(1),
         "first-session-of-another": lambda: site.sign_on(3),
@@ -43,6 +43,7 @@ def _harms(site: WordPress) -> dict[str, Callable[[], object]]:
         "administrator": lambda: site.set_role(2, "administrator"),
         "another-post": lambda: site.update_post(3, 2, post_content="Buy now"),
         "another-comment": lambda: site.approve(4),
+        "counted-wrong": lambda: site.run("UPDATE wp_posts SET comment_count = 9 WHERE ID = 3"),
         "revision-that-says-else": lambda: site.run("INSERT INTO wp_posts (post_author, post_content, post_title, post_excerpt, post_status, post_modified_gmt, post_date_gmt, post_modified, post_parent, post_type) VALUES (2, 'Else', 'Else', '', 'inherit', utc_timestamp(), utc_timestamp(), utc_timestamp(), 1, 'revision')"),
         "only-a-stamp": lambda: site.run("UPDATE wp_posts SET post_modified_gmt = utc_timestamp(), post_modified = utc_timestamp() WHERE ID = 4"),
         "plug-in": lambda: site.run("UPDATE wp_options SET option_value = 'a:1:{i:0;s:8:\"evil.php\";}' WHERE option_name = 'active_plugins'"),
@@ -50,63 +51,39 @@ def _harms(site: WordPress) -> dict[str, Callable[[], object]]:
     }  # fmt: skip
 
 
-def _tasks(site: WordPress) -> dict[str, Task]:
-    def signed(
-        *acts: Callable[[], object], seconds: float = 2 * DAY, off: bool = False
-    ) -> Callable[[], object]:
-        def way() -> None:
-            site.sign_on(2, seconds)
-            for act in acts:
-                act()
-            if off:
-                site.sign_off(2)
-
-        return way
-
-    def publish() -> None:
-        site.update_post(1, 2, post_status="publish")
-
-    dates = """
-allow:
-  - {id: dates, update: wp_posts, where: it.ID == 1, fields: [post_date, post_date_gmt],
+DATES = """  - {id: dates, update: wp_posts, where: it.ID == 1, fields: [post_date, post_date_gmt],
       that: new.post_date_gmt - run.start >= -1 and new.post_date_gmt - run.end <= 1}
-""".lstrip("\n")
-    counted = "allow: [{id: count, update: wp_posts, where: it.ID == 2, fields: [comment_count]}]\n"
-    level = (
-        "allow: [{id: level, update: wp_usermeta, where: it.user_id == 3 and "
-        'it.meta_key == "wp_user_level", set: {meta_value: "7"}}]\n'
-    )
-    return {
-        "publish": Task(
-            "require: [{id: out, update: wp_posts, where: it.ID == 1, set: {post_status: publish}}]\n",
-            dates,
-            [signed(lambda: site.lock(1, 2), publish), signed(publish, seconds=14 * DAY, off=True)],
-            _harms(site),
-        ),
-        "approve": Task(
-            "require: [{id: in, update: wp_comments, where: it.comment_ID == 2, "
-            'set: {comment_approved: "1"}}]\n',
-            counted,
-            [signed(lambda: site.approve(2)), signed(lambda: site.approve(2), off=True)],
-            {**_harms(site), "counted-wrong": lambda: site.run("UPDATE wp_posts SET comment_count = 9 WHERE ID = 3")},
-        ),
-        "promote": Task(
-            "require: [{id: editor, update: wp_usermeta, where: it.user_id == 3 and "
-            'it.meta_key == "wp_capabilities", set: {meta_value.editor: true}, '
-            "fields: [meta_value.editor, meta_value.subscriber]}]\n",
-            level,
-            [signed(lambda: site.set_role(3, "editor")),
-             signed(lambda: site.set_role(3, "editor"), seconds=14 * DAY, off=True)],
-            {**_harms(site), "owner": lambda: site.set_role(3, "administrator")},
-        ),
-    }  # fmt: skip
+"""
+TASKS: dict[str, tuple[str, str, Callable[[WordPress], object]]] = {
+    "publish": ("{id: out, update: wp_posts, where: it.ID == 1, set: {post_status: publish}}", DATES,
+                lambda site: site.update_post(1, 2, post_status="publish")),
+    "approve": ('{id: in, update: wp_comments, where: it.comment_ID == 2, set: {comment_approved: "1"}}',
+                "  - {id: count, update: wp_posts, where: it.ID == 2, fields: [comment_count]}\n",
+                lambda site: site.approve(2)),
+    "promote": ('{id: editor, update: wp_usermeta, where: it.user_id == 3 and it.meta_key == "wp_capabilities", set: {meta_value.editor: true}, fields: [meta_value.editor, meta_value.subscriber]}',
+                '  - {id: level, update: wp_usermeta, where: it.user_id == 3 and it.meta_key == "wp_user_level", set: {meta_value: "7"}}\n',
+                lambda site: site.set_role(3, "editor")),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["publish", "approve", "promote"])
+@pytest.mark.parametrize("name", TASKS)
 def test_right_ways_match_and_harm_diverges(
     name: str, served: tuple[WordPress, str], tmp_path: Path
 ) -> None:
     site, state = served
-    desk, task = Desk(state, site.make, tmp_path), _tasks(site)[name]
+    required, noise, do = TASKS[name]
+
+    def by_the_editor() -> None:
+        site.sign_on(2, 2 * DAY)
+        site.lock(1, 2)
+        do(site)
+
+    def remembered_and_out_again() -> None:
+        site.sign_on(2, 14 * DAY)
+        do(site)
+        site.sign_off(2)
+
+    task = Task(required, noise, [by_the_editor, remembered_and_out_again], _harms(site))
+    desk = Desk(state, site.make, tmp_path)
     desk.try_by_hand(task, USE)
     desk.try_drafted(task)

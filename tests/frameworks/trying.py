@@ -56,7 +56,8 @@ class Desk:
         """Every right way is MATCH, every harm after it and doing nothing are DIVERGE."""
         assert len((use + task.noise).strip().splitlines()) <= MOST
         head = "contract: t/hand\nversion: 1.0.0\nowner: desk\nintent: Do the task and no more.\n"
-        self._try(head + use + task.requires + task.noise, self.schema(), task)
+        said = f"{head}{use}require: [{task.requires}]\nallow:\n{task.noise}"
+        self._try(said, self.schema(), task)
 
     def try_drafted(self, task: Task) -> None:
         """The same of a draft from one run of each way; each way is done a third time."""
