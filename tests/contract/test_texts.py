@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.evaluation.texts import mentions
-from statediff.contract.language.context import (
-    FALSE,
-    TRUE,
-    UNDEFINED,
-    EvalContext,
-)
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EvalContext
 from statediff.contract.language.english import phrase
 from statediff.contract.language.parser import ExpressionError, Scope, parse
 from statediff.contract.language.written import text_of
