@@ -281,3 +281,16 @@ def test_assert_match_fails_with_the_report():
     harmed = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "closed"}]}
     with pytest.raises(AssertionError, match=r"DIVERGE[^$]*ticket 8 status"):
         statediff.judge(statediff.load_contract(CLOSE), OPEN, harmed).assert_match()
+
+
+def test_the_state_schema_beside_a_contract_is_its_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "contract.yaml").write_text(CLOSE.replace("update: ticket", "update: case"))
+    (tmp_path / "schema.yaml").write_text(
+        "schema: notes\nversion: 1.0.0\nentities: {case: {table: ticket}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert statediff.judge(tmp_path, OPEN, CLOSED).verdict is Verdict.MATCH
+    assert statediff.Judge(tmp_path / "contract.yaml", OPEN).score(CLOSED).reward == 1.0
+    assert statediff.judge(CLOSE, OPEN, CLOSED).verdict is Verdict.MATCH

@@ -73,7 +73,7 @@ EXPECTED: Final = {
     "agents/own_log.py": "content 4",
     "agents/recorder.py": "agent 7",
     "capture/acknowledged.py": "content 2",
-    "capture/bounds.py": "content 1",
+    "capture/bounds.py": "content 1, environment 1",
     "capture/feed.py": "content 1, environment 2",
     "capture/source.py": "agent 2, environment 2",
     "capture/take.py": "environment 1",

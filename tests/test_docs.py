@@ -64,18 +64,23 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
 def test_every_command_shown_prints_what_is_shown(
     document: Path, tmp_path: Path, forked: Path
 ) -> None:
-    for source in (README, CLI, document):
-        for _, name, content in blocks(source):
-            if name:
-                (tmp_path / name).write_text(content, encoding="utf-8")
-    (tmp_path / "fixtures").symlink_to(CHECKOUT / "fixtures")
-    (tmp_path / "reads").symlink_to(CHECKOUT / "docs" / "examples" / "reads")
-    (tmp_path / "hosts").symlink_to(CHECKOUT / "docs" / "examples" / "hosts")
     make_program(tmp_path, forked)
-    shown = [content for language, _, content in blocks(document) if language == "console"]
+    shown = lay_out(document, tmp_path)
     assert shown
     for content in shown:
         check(content, tmp_path)
+
+
+def lay_out(document: Path, folder: Path) -> list[str]:
+    """The consoles of a document; the files that it and README name are in the folder."""
+    for source in (README, CLI, document):
+        for _, name, content in blocks(source):
+            if name:
+                (folder / name).write_text(content, encoding="utf-8")
+    (folder / "fixtures").symlink_to(CHECKOUT / "fixtures")
+    (folder / "reads").symlink_to(CHECKOUT / "docs" / "examples" / "reads")
+    (folder / "hosts").symlink_to(CHECKOUT / "docs" / "examples" / "hosts")
+    return [content for language, _, content in blocks(document) if language == "console"]
 
 
 def make_program(folder: Path, forked: Path) -> None:

@@ -1,8 +1,10 @@
 """Wheels of every distribution, each installed in an environment that holds what it declares.
 
 `python -m tests.wheels [NAME...]` asks the index for what rooms declare, extras of servers too,
-and runs the first command of each README there (`make wheels`; minutes). Tests take what is
-declared from the environment at hand, and reach no index.
+and runs the first command of each README there (`make wheels`; minutes). `--pages [NAME...]` runs
+every console of each page of the docs, in an environment with README's distributions and what the
+page says to install (`make pages`); pages that say the same share one. Tests take what is declared
+from the environment at hand, and reach no index.
 """
 
 from __future__ import annotations
@@ -151,6 +153,82 @@ def main(names: list[str]) -> int:
     return failed
 
 
+def said(page: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """The extras of ours that a page says to install, and the packages of others."""
+    words = [
+        word.strip("'\"`.:")
+        for line in re.findall(r"pip install ([^\n`(;]*)", page.read_text("utf-8"))
+        for word in line.split()
+    ]
+    extras = {extra for word in words if word.startswith(f"{CORE}[")
+              for extra in word.partition("[")[2].rstrip("]").split(",")}  # fmt: skip
+    others = {word for word in words if re.fullmatch(r"[a-z][\w-]*", word) and word != CORE}
+    return frozenset(extras | {"sandboxes"}), frozenset(others)
+
+
+def _siblings(extras: frozenset[str]) -> dict[str, set[str]]:
+    """Our distributions that extras of the core bring → extras of theirs."""
+    table = project(ROOT)["optional-dependencies"]
+    found: dict[str, set[str]] = {}
+    waiting = [Requirement(each) for extra in extras for each in table[extra]]  # type: ignore[index]  # a table of lists
+    waiting.append(Requirement(f"{CORE}[{','.join(extras)}]"))
+    while waiting:
+        need = waiting.pop()
+        known = need.name in found and need.extras <= found[need.name]
+        if known or not need.name.startswith(CORE):
+            continue
+        found.setdefault(need.name, set()).update(need.extras)
+        own = project(folders()[need.name])
+        listed: dict[str, list[str]] = own.get("optional-dependencies", {})  # type: ignore[assignment]  # as above
+        lines = [*own["dependencies"], *(x for e in need.extras for x in listed[e])]  # type: ignore[misc]  # as above
+        waiting += map(Requirement, lines)
+    return found
+
+
+def try_pages(names: list[str]) -> int:
+    """How many of the named pages, or of all, show what does not come to pass as they say."""
+    from tests import test_docs as docs  # noqa: PLC0415 - it imports pytest and the parser
+
+    failed = 0
+    by_set: dict[tuple[frozenset[str], frozenset[str]], list[Path]] = {}
+    for name in names or docs.PAGES:
+        page = ROOT / "docs" / f"{name}.md"
+        by_set.setdefault(said(page), []).append(page)
+    with tempfile.TemporaryDirectory(prefix="statediff-pages-") as made:
+        wheels = build(Path(made) / "wheels")
+        for number, ((extras, others), pages) in enumerate(by_set.items()):
+            place = Path(made) / f"env{number}"
+            wanted = [f"{wheels[name]}[{','.join(sorted(own))}]" if own else str(wheels[name])
+                      for name, own in _siblings(extras).items()]  # fmt: skip
+            subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+            python = str(place / "bin" / "python")
+            _install(python, [*wanted, *sorted(others)])
+            for page in pages:
+                folder = Path(made) / f"{page.stem}{number}"
+                folder.mkdir()
+                own = "-m pytest -p no:cacheprovider -c /dev/null --rootdir ."
+                programs = {"statediff": "-m statediff", "python": "-B", "pytest": own}
+                docs.put_programs(folder, programs, python)
+                try:
+                    for content in docs.lay_out(page, folder):
+                        docs.check(content, folder, str(folder), own=True)
+                except (AssertionError, subprocess.TimeoutExpired) as error:
+                    failed += 1
+                    print(f"FAILED  {page.stem}: {error}")  # noqa: T201
+                else:
+                    print(f"ok  {page.stem}: {', '.join([*sorted(extras), *sorted(others)])}")  # noqa: T201
+    return failed
+
+
+def _install(python: str, wanted: list[str]) -> None:
+    """What is wanted is installed there: by uv where it is at hand, in a tenth of pip's time."""
+    uv = Path(sys.executable).with_name("uv")
+    pip = [str(uv), "pip", "install", "--quiet", "--python", python]
+    if not uv.exists():
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *wanted], check=True)
+
+
 def _named(place: str) -> str:
     """The distribution in a folder of a README's line."""
     folder = (ROOT / place.partition("[")[0]).resolve()
@@ -162,4 +240,5 @@ def _extras(place: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    pages = sys.argv[1:2] == ["--pages"]
+    sys.exit(try_pages(sys.argv[2:]) if pages else main(sys.argv[1:]))

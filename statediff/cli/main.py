@@ -107,7 +107,6 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("open", "suites.reporting", "open_page"),
     ("runs", "suites.store", "runs"),
     ("stats", "suites.store", "stats"),
-    ("compare", "suites.store", "compare"),
     ("schema", "contracts.authoring", "schema"),
     ("doctor", "systems.machine", "doctor"),
 )
@@ -130,7 +129,7 @@ _SECTIONS: Final = {
     "Begin": "demo tasks init watch judge run capture diff check mutate show",
     "Run agents": "retry record sandbox mcp mcp-proxy",
     "Write contracts": "fmt agree schema contract",
-    "Look at verdicts": "open report export runs stats compare store",
+    "Look at verdicts": "open report export runs stats store",
     "Stand before systems": "gate hold approve undo",
     "Keep evidence": "replay keygen sign verify attach redact raw expire log batch",
     "Test the evaluator": "metatest doctor lab",
@@ -149,8 +148,8 @@ MOVED: Final[Mapping[str, tuple[str, ...]]] = {
 } | {
     name: ("lab", name)
     for name in (
-        "adjudicate", "agreement", "audit", "bench", "conformance", "flag", "import", "reads",
-        "resolve", "review", "rubric", "study",
+        "adjudicate", "agreement", "audit", "bench", "compare", "conformance", "flag", "import",
+        "reads", "resolve", "review", "rubric", "study",
     )
 }  # fmt: skip
 """A command as it was called → as it is called."""

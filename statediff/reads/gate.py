@@ -392,9 +392,9 @@ class Library:
         return Cone(Policy(config), _READER, _EVER)
 
     def _instant(self, captured: Captured, held: CapturedArtifact) -> int | None:
-        node = held.holding.at
-        if node is None:
+        if not held.holding.times:
             return None
+        node = held.holding.times[0]
         world = captured.world(held.holding.footprint)
         found = evaluate(node, world, {"it": held.thing})
         if not isinstance(found, datetime) or found.tzinfo is None:

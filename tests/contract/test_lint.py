@@ -88,11 +88,10 @@ BY_STATUS = "{type: order, match_on: {status: }, version: 1, because: status}"
 OPAQUE = "{use: opaque@1, on: [refund.reason], because: prose}"
 ACCESS = """access:
   actor: ann
-  actors: {ann: clerk}
-  roles: {clerk: [orders]}
+  allow: [orders]
   subsystems:
-    orders: {type: order, timeless: they are all from before}
-    notes: {type: note, timeless: they are all from before}
+    orders: {type: order, at: [], because: they are all from before}
+    notes: {type: note, at: [], because: they are all from before}
   evidence:
     - id: the-order
       in: orders
@@ -194,7 +193,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
                     "    fields: [status, updated_at]\n    by: agent\n"),),
     "prompt-unknown-input": (("order {order}.", "order {ordr} of {order}."),),
     "prose-test": ((CLAIMS, CLAIMS + '    - contains(answer.note, "refund")\n'),),
-    "sees-nothing": (("answer:\n", ACCESS.replace("{ann: clerk}", "{ann: clark}") + "answer:\n"),),
+    "sees-nothing": (("answer:\n", ACCESS.replace("[orders]", "[]") + "answer:\n"),),
     "unknown-subsystem": (
         ("answer:\n", ACCESS.replace("[orders]", "[orders, post]") + "answer:\n"),),
     "unreachable-evidence": (("answer:\n", ACCESS.replace("[orders]", "[notes]") + "answer:\n"),),

@@ -11,6 +11,7 @@ from statediff_lab.importers.bfcl.suite import open_cases as bfcl
 from statediff_lab.importers.recorded import BadLine, Reader, Suite, read_lines
 from statediff_lab.importers.tau2.suite import open_cases as tau2
 from statediff_lab.importers.workers import CaseFolder, Workers
+from statediff_lab.labels import Label
 from statediff_lab.study.evaluators import OURS
 from statediff_lab.study.importing import contracts_digest, labelled_cases
 from statediff_lab.study.measures import is_failure
@@ -22,8 +23,6 @@ from statediff_lab.study.passes import (
     read_labels,
 )
 from statediff_lab.study.planning import read_registration
-
-from statediff.suite.labels import Label
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "fixtures" / "study"

@@ -83,6 +83,7 @@ class DraftedField:
     kind: str = "any"
     told: dict[str, str] = field(default_factory=dict)
     why: str = ""
+    reference: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ class DraftedEntity:
     holds: Purpose | None
     key: str = ""
     """The field that seems to name its rows, where the source says none; else empty."""
+    own_key: tuple[str, ...] = ()
+    """The columns that name its rows, as the source says."""
 
 
 def draft_schema(
@@ -106,7 +109,8 @@ def draft_schema(
     """A state schema file for the tables of some sources: kinds, references, keys, uses.
 
     `after` are the sources after each run, which show more values. `known` has the columns that
-    each table has before it by itself; None: all. What a run made is optional.
+    each table has before it by itself; None: all. What a run made is optional and described whole,
+    so that a run that does not make it is judged too.
     """
     entities = [
         entity
@@ -121,15 +125,23 @@ def draft_schema(
         "entities:",
     ]
     for entity in entities:
+        is_made = known is not None and entity.table not in known
         columns = known.get(entity.table) if known else None
         for one in entity.fields:
             if columns is not None and one.column not in columns:
                 one.told = {"type": one.kind, **one.told, "optional": "true"}
                 one.why = one.why or "only seen after the run"
+            elif is_made:
+                to = {} if one.reference is None else {"to": path_key(one.reference)}
+                one.told = {"type": one.kind, **to, **one.told}
         lines.append(f"  {path_key(entity.table)}:")
         lines.append(f"    source: {path_key(entity.source)}")
-        if known is not None and entity.table not in known:
+        if is_made:
             lines.append("    optional: true  # only seen after the run")
+        if is_made and not entity.key:
+            named = {one.column: one.name for one in entity.fields}
+            names = ", ".join(path_key(named[each]) for each in entity.own_key)
+            lines.append(f"    key: {f'[{names}]' if names else 'none'}")
         if entity.key:
             lines.append(f"    key: [{path_key(entity.key)}]  # every record has another one")
         if entity.holds is not None:
@@ -160,7 +172,8 @@ def _entities(source: str, state: State, after: Sequence[State]) -> Iterator[Dra
         fields = _distinct(tuple(_field(f, rows, entity, tables) for f in entity.fields))
         holds = entity.holds or _holds(entity)
         key = "" if entity.key else _key(table, fields, held)
-        yield DraftedEntity(table, source, fields, holds, key)
+        own = tuple(entity.by_name[name].source_column for name in entity.key)
+        yield DraftedEntity(table, source, fields, holds, key, own)
 
 
 def _key(name: str, fields: Sequence[DraftedField], tables: Sequence[Table]) -> str:
@@ -223,6 +236,7 @@ def _field(
     values = [v for row in rows if (v := row.get(told.name)) is not None and is_value(v)]
     drafted = DraftedField(told.name, told.source_column, told.kind.value)
     if told.reference is not None:
+        drafted.reference = told.reference
         drafted.name = _without_id(drafted.name, entity)
         return drafted
     aim = _aim(told, entity, tables)

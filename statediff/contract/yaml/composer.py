@@ -226,10 +226,9 @@ EXPRESSION_KEYS: Final = frozenset(
         "after_every_call",
         "calls",
         "when",
-        "participation",
     )
 )
-_OF_ACCESS: Final = frozenset(("when", "participation"))
+_OF_ACCESS: Final = frozenset(("when",))
 """Elsewhere than in `access` and `turns`, e.g. in an evaluation config of the read side, these are
 ordinary keys."""
 _NAMES_OF_THE_AUTHOR: Final = frozenset(

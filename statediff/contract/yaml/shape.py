@@ -35,6 +35,17 @@ INSTEAD: Final = {
     "disclose": "remove it; what a contract excludes is for auditors alone",
     "libraries": "write the clauses in each contract that has them",
     "rubric": "write `criteria` and `floor` in a file, and name that in `lab rubric --rubric`",
+    "actors": "write `actor`, and under `allow` the subsystems that its role may read",
+    "roles": "write under `allow` the subsystems that the actor may read",
+    "broadcast": "write the subsystem under `allow`",
+    "citations": "write `cite: NAME`",
+    "recorded_at": "write both instants under `at`, as a list",
+    "timeless": "write `at: []` and `because: REASON`",
+    "participation": "write `authorized_by`",
+    "aside": "write `{tool: NAME, because: REASON}` for each tool under `reads`",
+    "submitted_by": "write `{tool: NAME, because: REASON}` under `reads`",
+    "fetches": "write `in: SUBSYSTEM` and `at: arguments.PATH`",
+    "finds": "write `in: SUBSYSTEM` and `at: result.PATH`",
     "distinct": "tell the required changes apart by `where`, or ask for their number by `count`",
 }
 """Keys that were in the language once, and what to write."""

@@ -58,7 +58,6 @@ def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
                 "gate": truths.get(gates.get(gate, "")) if is_judged else None,
                 **({"of": gate, "attempt": turn["attempt"]} if "gate" in turn else {}),
                 "repair": repair(calls, window),
-                "judge": None,
             }
 
 

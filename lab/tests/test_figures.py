@@ -7,11 +7,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statediff_lab.comparison import side_figures
+from statediff_lab.labels import Label
+from statediff_lab.opinions import ReviewedTrial, ReviewerOpinions, labeled
 
-from statediff.suite.figures import labeled, side_figures
-from statediff.suite.labels import Label
 from statediff.suite.measures import CallCounts, Components, Levels, Measures, together
-from statediff.suite.opinions import ReviewedTrial, ReviewerOpinions
 from statediff.suite.overview import JudgedContract, groups
 from statediff.suite.records import Ended, Run, Trial, judged_trial, levels
 from statediff.suite.store import open_store
@@ -131,7 +131,7 @@ def test_labels_stand_beside_the_agent_they_are_of_and_are_never_made_up() -> No
     assert (careful.gates, careful.correct, agreement.trials) == (4, 3, 5)
     assert (agreement.decided, agreement.agree) == (3, 1)
     assert (agreement.false_acceptances, agreement.false_rejections) == (1, 1)
-    assert [row.agreement for row in labeled(found, None)] == [None, None]
+    assert [row.agreement for row in labeled(found, ReviewerOpinions((), 0))] == [None, None]
 
 
 @pytest.mark.parametrize("share", ["-1/2", "1/0", "5" * 60 + "/1", "x/2", 3])

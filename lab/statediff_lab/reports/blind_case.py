@@ -22,7 +22,7 @@ from statediff.model.values import decode
 from statediff.reports.formats.turns import turn_lines
 from statediff.reports.plain import dumps, plain, plain_judgement
 from statediff.reports.record import Record, delta_name, delta_sides, reading, said, shown
-from statediff.suite.opinions import RubricOpinion
+from statediff_lab.opinions import RubricOpinion
 
 Json = Any
 MAX_LISTED: Final = 200

@@ -7,10 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from statediff.errors import BundleError
-from statediff.reports.suites import comparison_document, comparison_tables
-from statediff.suite.comparison import (
+from statediff_lab.comparison import (
     CaseChange,
     Comparison,
     RunPart,
@@ -20,6 +17,9 @@ from statediff.suite.comparison import (
     difference_interval,
     unlike_trials,
 )
+from statediff_lab.reports.comparison import comparison_document, comparison_tables
+
+from statediff.errors import BundleError
 from statediff.suite.databases import SQLite
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, open_store

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -28,7 +29,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statediff.atomic import sync_folder, write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
-from statediff.evidence.statements import open_statement, sign_statement
+from statediff.evidence.log import Record, keyed
+from statediff.evidence.statements import REVIEWER, open_statement, payload_of, sign_statement
 from statediff.evidence.verify import Signer
 from statediff.statistics.binomial import Share, clopper_pearson
 from statediff.suite.records import domain_of
@@ -43,8 +45,6 @@ LOOK: Final = "statediff/label/3"
 RESOLUTION: Final = "statediff/resolution/1"
 FLAG: Final = "statediff/flag/1"
 FOLDER: Final = "labels"
-REVIEWER: Final = "reviewer"
-"""The role a key needs for its labels to count."""
 MAX_NOTE: Final = 4000
 MAX_SHOWN: Final = 100
 MAX_BYTES: Final = 64 * 1024
@@ -585,3 +585,28 @@ def against(verdicts: Sequence[tuple[str, Label]]) -> VerdictAgreement:
 def median_seconds(seconds: Sequence[int]) -> float | None:
     """The median time of a review; None without any."""
     return float(median(seconds)) if seconds else None
+
+
+def record_of(data: bytes, trust: Sequence[Signer] | None, secret: bytes) -> Record | None:
+    """What a log says of a label or a resolution; None of other files. `BundleError`, `UsageError`.
+
+    The bundle that it is about is named under the log's secret.
+    """
+    try:
+        form = json.loads(payload_of(data, "record"))["form"]
+    except (BundleError, ValueError, RecursionError, TypeError, KeyError):
+        return None
+    if trust is None or form not in (LABEL, LOOK, FLAG, RESOLUTION):
+        return None
+    found = read_signed(data, trust)
+    if isinstance(found, Flagged):
+        raise UsageError("a flag is kept beside its bundle, and is no record of a log")
+    if isinstance(found, Labelled):
+        kind, said = "adjudication", {"by": found.reviewer, "label": found.given.label.value}
+        if found.given.cause is not None:
+            said["cause"] = found.given.cause.value
+    else:
+        kind, said = "resolution", {"by": found.by, "label": found.label.value}
+        said["because"] = found.because
+    digest = hashlib.sha256(data.removesuffix(b"\n")).hexdigest()
+    return Record(kind, keyed(secret, found.bundle), digest, said)

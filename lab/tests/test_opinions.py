@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from statediff_lab.dashboard.page import board_page
-
-from statediff.errors import BundleError, UsageError
-from statediff.evidence.canonical import write
-from statediff.evidence.keys import SigningKey
-from statediff.evidence.package import load
-from statediff.evidence.verify import Signer
-from statediff.suite.indexing import index_run
-from statediff.suite.labels import (
+from statediff_lab.labels import (
     Flagged,
     Label,
     Review,
@@ -24,7 +17,7 @@ from statediff.suite.labels import (
     sign_flag,
     sign_label,
 )
-from statediff.suite.opinions import (
+from statediff_lab.opinions import (
     MAX_RAW,
     ReviewerOpinions,
     RubricOpinion,
@@ -38,6 +31,13 @@ from statediff.suite.opinions import (
     trust,
     unanswered,
 )
+
+from statediff.errors import BundleError, UsageError
+from statediff.evidence.canonical import write
+from statediff.evidence.keys import SigningKey
+from statediff.evidence.package import load
+from statediff.evidence.verify import Signer
+from statediff.suite.indexing import index_run
 from statediff.suite.records import Ended
 from statediff.suite.store import Store, file_url, open_store
 from statediff.workspace.runfolders import run_facts
@@ -123,18 +123,17 @@ def test_flagged_cases_are_told_apart_by_every_command_and_still_counted(
     flagged = statediff("lab", "flag", str(b / "trials" / "notes-close-1"), "--because", WHY,
                         "--key", "ada.pem", "--json")  # fmt: skip
     assert (flagged.code, flagged.json["unreliable"]) == (0, True), flagged.err
-    plain = statediff("stats", "runs/b", "--json").json
-    told = statediff("stats", "runs/b", "--trust", "trust.json", "--json").json
-    (case,) = told.pop("reviewed")["unreliable"]
+    told = statediff("lab", "reviewed", "runs/b", "--trust", "trust.json", "--json").json
+    (case,) = told["unreliable"]
     assert (case["trial"], case["flags"][0]["because"]) == ("notes-close-1", WHY)
-    assert told == plain
-    said = statediff("stats", "runs/b", "--trust", "trust.json").out
+    assert (told["domains"][0]["gates"], told["domains"][0]["labeled_pass"]) == (2, None)
+    said = statediff("lab", "reviewed", "runs/b", "--trust", "trust.json").out
     assert f"unreliable: notes-close-1 (DIVERGE): {WHY} (Ada)" in said
 
-    compared = statediff("compare", str(a), str(b), "--trust", "trust.json")
+    compared = statediff("lab", "compare", str(a), str(b), "--trust", "trust.json")
     assert compared.code == 1  # it is counted all the same
     assert "1 case flagged as unreliable, and counted; without: 1 both pass" in compared.out
-    found = statediff("compare", str(a), str(b), "--trust", "trust.json", "--json").json
+    found = statediff("lab", "compare", str(a), str(b), "--trust", "trust.json", "--json").json
     assert [(c["change"], len(c["b"])) for c in found["unreliable"]] == [("regressed", 1)]
 
     given = ("--trust", "trust.json", "--out", "page.html", "--no-open")

@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from statediff_lab.reports.differences import differences, differences_document, differences_lines
 
 from statediff.errors import BundleError
 from statediff.evidence.package import Bundle, make
 from statediff.model.trace import Action, Turn
 from statediff.model.values import Unobserved
-from statediff.reports.differences import differences, differences_document, differences_lines
 from statediff.reports.plain import dumps
 from tests.histories import course
 from tests.judging import item

@@ -17,10 +17,10 @@ from statediff.evidence.documents import trace_from
 from statediff.evidence.package import Bundle
 from statediff.model.trace import Action, Trace
 from statediff.model.values import Unobserved, encode
-from statediff.reports.blind_case import change
 from statediff.reports.formats.turns import first_failed_turn
 from statediff.reports.plain import plain, plain_side, side_of
 from statediff.reports.record import reading, said, shown
+from statediff_lab.reports.blind_case import change
 
 Json = Any
 MAX_DELTAS: Final = 20

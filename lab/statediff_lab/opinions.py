@@ -25,11 +25,17 @@ from typing import Any, Final
 
 from statediff.errors import BundleError, InputError, StorageError
 from statediff.evidence.canonical import read, write
+from statediff.evidence.keys import load_trust
 from statediff.evidence.verify import Signer
 from statediff.model.strictjson import read_json
 from statediff.model.values import Map
 from statediff.statistics.binomial import Share, clopper_pearson
-from statediff.suite.labels import (
+from statediff.suite.figures import DomainFigures, Figures
+from statediff.suite.overview import JudgedContract
+from statediff.suite.records import VERDICTS, Ended
+from statediff.suite.store import Store, within
+from statediff.workspace.stores import KnownRun
+from statediff_lab.labels import (
     FOLDER,
     MAX_BYTES,
     Flagged,
@@ -37,13 +43,12 @@ from statediff.suite.labels import (
     Labelled,
     Resolved,
     Signed,
+    VerdictAgreement,
+    against,
     read_signed,
     settled_label,
     standing_flags,
 )
-from statediff.suite.overview import JudgedContract
-from statediff.suite.records import Ended
-from statediff.suite.store import Store, within
 
 Json = Any
 FORM: Final = "statediff/rubric/1"
@@ -347,3 +352,43 @@ def _content(path: Path) -> str:
         return _NOT_READ
     # What a reviewer signs is ASCII; anything else would be refused anyway.
     return data.decode("ascii") if len(data) <= MAX_BYTES and data.isascii() else _NOT_READ
+
+
+@dataclass(frozen=True)
+class LabeledFigures:
+    """One agent in one domain beside what reviewers say of its trials [TV Table 5]."""
+
+    figures: DomainFigures
+    correct: int
+    """Trials with the label `correct`."""
+    agreement: VerdictAgreement | None
+    """None where no trial has a label."""
+
+    @property
+    def gates(self) -> int:
+        """Trials with a verdict."""
+        return sum(self.figures.counted.ended[each] for each in VERDICTS)
+
+
+def labeled(found: Figures, reviewed: ReviewerOpinions) -> tuple[LabeledFigures, ...]:
+    """A row for each of `domains`; `reviewed` is what the signers whom the caller trusts said."""
+    settled = [(each, each.label) for each in reviewed.trials if each.label is not None]
+    rows = []
+    for row in found.domains:
+        own = [
+            (each.ended.value, label)
+            for each, label in settled
+            if each.run in row.runs and each.judged in row.contracts and each.agent == row.agent
+        ]
+        correct = sum(label is Label.CORRECT for _, label in own)
+        rows.append(LabeledFigures(row, correct, against(own) if own else None))
+    return tuple(rows)
+
+
+def signed_opinions(store: Store, runs: Sequence[KnownRun], trust: Path) -> ReviewerOpinions:
+    """What reviewers signed of the runs' trials, as of now."""
+    keys = load_trust(trust)
+    for run in runs:
+        if run.folder is not None:
+            gather_opinions(store, run.id, run.folder)
+    return reviewer_opinions(store, [run.id for run in runs], keys)

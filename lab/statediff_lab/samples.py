@@ -7,6 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from statediff.errors import BundleError, UsageError
+from statediff.evidence.package import Bundle
+from statediff.evidence.seal import is_sealed
+from statediff.workspace.bundles import load_bundle
+from statediff.workspace.runfolders import is_run, trials
 
 
 def sample_bundles(bundles: Mapping[str, str], size: int, seed: int) -> tuple[str, ...]:
@@ -51,3 +59,47 @@ def counterbalanced(
         trial: evaluators[(sequence[at % size] + reviewer) % size]
         for at, trial in enumerate(trials)
     }
+
+
+@dataclass(frozen=True)
+class DrawnTrial:
+    """A trial that was drawn: the digest of its bundle, where that lies, and the labels' place."""
+
+    digest: str
+    path: Path
+    folder: Path
+    trust: Path | None
+
+    def read(self) -> Bundle:
+        """The bundle; `BundleError`."""
+        return load_bundle(self.path, self.trust)[0]
+
+
+def draw_trials(
+    targets: Sequence[Path], size: int | None, seed: int, trust: Path | None = None
+) -> list[DrawnTrial]:
+    """The trials of runs and bundles, each once, in an order that tells no verdict.
+
+    `size` of them, every verdict that occurs getting its share; all if None. `trust` says whose
+    keys count for sealed copies.
+    """
+    if size is not None and size < 1:
+        raise UsageError("--sample: expected at least one trial")
+    found: dict[str, DrawnTrial] = {}
+    verdicts: dict[str, str] = {}
+    for target in targets:
+        if is_run(target):
+            for trial in trials(target):
+                if trial.is_broken:
+                    raise BundleError(f"{trial.name}: {trial.why}")
+                if trial.bundle is not None:
+                    digest = trial.bundle.digest
+                    found[digest] = DrawnTrial(digest, trial.folder, trial.folder.parent, None)
+                    verdicts[digest] = str(trial.bundle.manifest["verdict"])
+            continue
+        bundle, folder = load_bundle(target, trust if is_sealed(target) else None)
+        keys = trust if is_sealed(target) else None
+        found[bundle.digest] = DrawnTrial(bundle.digest, folder, folder.parent, keys)
+        verdicts[bundle.digest] = str(bundle.manifest["verdict"])
+    order = sample_bundles(verdicts, len(found) if size is None else size, seed)
+    return [found[digest] for digest in order]

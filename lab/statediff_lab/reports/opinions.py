@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Any, Final
 
 from rich.table import Table
 
 from statediff.reports.said import said
-from statediff.suite.comparison import AnySide, CaseChange, ComparedCase, Comparison
-from statediff.suite.labels import Flagged, VerdictAgreement, against
-from statediff.suite.opinions import ReviewedTrial, ReviewerOpinions
+from statediff.reports.suites import percent, table_of
 from statediff.suite.overview import JudgedContract
+from statediff_lab.comparison import AnySide, CaseChange, ComparedCase, Comparison
+from statediff_lab.labels import Flagged, VerdictAgreement, against
+from statediff_lab.opinions import LabeledFigures, ReviewedTrial, ReviewerOpinions
 
 Json = Any
 Flags = Mapping[str, Sequence[Flagged]]
@@ -149,3 +151,45 @@ def _flags(flags: Sequence[Flagged]) -> Json:
 
 def _why(flags: Sequence[Flagged]) -> str:
     return "; ".join(f"{said(e.because, 200)} ({said(e.by, 40)})" for e in flags)
+
+
+def gates_document(each: LabeledFigures) -> Json:
+    """A row of [TV Table 5]; null where no trial has a label."""
+    found = each.agreement
+    return {
+        "domain": each.figures.domain,
+        "agent": each.figures.agent,
+        "gates": each.gates,
+        "pass": each.figures.counted.passed,
+        "labeled": 0 if found is None else found.trials,
+        "labeled_pass": None if found is None else each.correct,
+        "decided": None if found is None else found.decided,
+        "agree": None if found is None else found.agree,
+        "lenient": None if found is None else found.false_acceptances,
+        "strict": None if found is None else found.false_rejections,
+    }
+
+
+def gates_table(labeled: Sequence[LabeledFigures]) -> Table:
+    """Verdicts beside labels, as [TV Table 5] has them; a dash where no trial has a label."""
+    table = table_of(
+        "domain", "agent", "gates", "pass", "labeled", "label pass", "agree", "lenient", "strict"
+    )
+    for each in labeled:
+        found, row = each.agreement, each.figures
+        beside = ["–"] * 5
+        if found is not None:
+            beside = [
+                str(found.trials),
+                _part(each.correct, found.trials),
+                _part(found.agree, found.decided),
+                str(found.false_acceptances),
+                str(found.false_rejections),
+            ]
+        passed = _part(row.counted.passed, each.gates)
+        table.add_row(said(row.domain, 40), said(row.agent, 40), str(each.gates), passed, *beside)
+    return table
+
+
+def _part(number: int, of: int) -> str:
+    return f"{percent(Fraction(number, of))} ({number}/{of})" if of else "–"

@@ -23,6 +23,8 @@ from typing import Any, Final, NamedTuple
 from statediff.errors import BundleError
 from statediff.statistics.binomial import mcnemar
 from statediff.statistics.bootstrap import Interval, mean_interval
+from statediff.suite.measures import Measures, together
+from statediff.suite.overview import EndCounts, TrialGroup, pool
 from statediff.suite.records import Ended, Loose, Side, Trial, domain_of
 from statediff.suite.store import ENDS, FOUND, Query, Store, loose_by_trial
 
@@ -388,3 +390,22 @@ def _loose(part: RunPart) -> Query:
 def _sides(rows: Iterable[Sequence[Any]], found: Iterable[Sequence[Any]]) -> list[Side]:
     loose: Mapping[str, tuple[Loose, ...]] = loose_by_trial(found)
     return [Side._make((row[0], ENDS[row[1]], *row[2:], loose.get(row[0], ()))) for row in rows]
+
+
+@dataclass(frozen=True)
+class SideFigures:
+    """One side of a comparison in one domain: how its trials ended, and what they measured."""
+
+    counted: EndCounts
+    measures: Measures
+
+
+def side_figures(groups: Iterable[TrialGroup]) -> dict[str, SideFigures]:
+    """One agent's trials in one run, by domain, in order."""
+    by: dict[str, list[TrialGroup]] = defaultdict(list)
+    for group in groups:
+        by[domain_of(group.judged.contract)].append(group)
+    return {
+        name: SideFigures(pool(g.counted for g in own), together(g.measures for g in own))
+        for name, own in sorted(by.items())
+    }

@@ -13,12 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
-
-from statediff.errors import BundleError, StorageError, UsageError
-from statediff.evidence.keys import SigningKey
-from statediff.evidence.statements import open_statement
-from statediff.evidence.verify import Signer
-from statediff.suite.labels import (
+from statediff_lab.labels import (
     Cause,
     Component,
     Label,
@@ -39,7 +34,12 @@ from statediff.suite.labels import (
     sign_label,
     sign_resolution,
 )
-from statediff.suite.samples import counterbalanced, sample_bundles
+from statediff_lab.samples import counterbalanced, sample_bundles
+
+from statediff.errors import BundleError, StorageError, UsageError
+from statediff.evidence.keys import SigningKey
+from statediff.evidence.statements import open_statement
+from statediff.evidence.verify import Signer
 
 ADA, BO, EVE = (
     SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in (0, 1, 2)
