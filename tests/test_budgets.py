@@ -17,7 +17,7 @@ LINES: Final = {
     "statediff_data": 1_200,
     "statediff_erp": 1_000,
     "statediff_gate": 4_000,
-    "statediff_git": 7_200,
+    "statediff_git": 6_650,
     "statediff_mariadb": 4_000,
     "statediff_office": 5_400,
     "statediff_payments": 1_800,

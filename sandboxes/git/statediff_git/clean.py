@@ -21,7 +21,8 @@ MAX_SECONDS: Final = 120
 _WAIT_SECONDS: Final = 1200
 _MAX_MEMORY: Final = 6 * 1024 * 1024
 """Kibibytes of addresses: a pack is mapped whole, and a bomb ends where they do."""
-_LIMITED: Final = 'ulimit -v "$0" && ulimit -t "$1" && shift && exec "$@"'
+_LIMITED: Final = 'ulimit -v "$0"; ulimit -t "$1"; shift && exec "$@"'
+"""A system that knows no such limit, or has a lower one, goes on with its own."""
 _PLAIN: Final = (
     *("-c", "core.bigFileThreshold=16m", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"),
     *("-c", "pack.threads=1", "-c", "core.hooksPath=/dev/null"),
