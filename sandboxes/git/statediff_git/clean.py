@@ -25,7 +25,7 @@ _LIMITED: Final = 'ulimit -v "$0"; ulimit -t "$1"; shift && exec "$@"'
 """A system that knows no such limit, or has a lower one, goes on with its own."""
 _PLAIN: Final = (
     *("-c", "core.bigFileThreshold=16m", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"),
-    *("-c", "pack.threads=1", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsync=none", "-c", "core.looseCompression=0", "-c", "core.hooksPath=/dev/null"),
 )
 _CONFIG: Final = "[core]\n\trepositoryFormatVersion = {}\n\tbare = false\n"
 _LONG_IDS: Final = "[extensions]\n\tobjectFormat = sha256\n"
