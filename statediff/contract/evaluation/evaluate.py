@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from statediff.contract.evaluation.gathering import collected, quantify, unique
+from statediff.contract.evaluation.gathering import collected, quantify, same_items, unique
 from statediff.contract.evaluation.operations import (
     Reckoned,
     aggregate,
@@ -42,7 +42,6 @@ from statediff.contract.evaluation.texts import (
     apply_test,
     item_at,
     joined,
-    same_items,
     text_function,
 )
 from statediff.contract.evaluation.written import is_unread

@@ -457,6 +457,10 @@ class Collected:
     """There may be no list at all: an item of it may be undefined, or it is null."""
     causes: set[Cause] = field(default_factory=set)
     """Why there may be more, or other values."""
+    shown: list[tuple[Result, tuple[EntityRef, ...]]] = field(default_factory=list)
+    """The values that count, or may, in their order, each with the entities that it is of."""
+    is_wild: bool = False
+    """A doubted element stands for items that nobody has seen."""
     beside: Partial = NOTHING
     """What columns, or an index, say of further elements, all of which count."""
     is_plain: bool = False
