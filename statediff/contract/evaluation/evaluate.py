@@ -171,8 +171,12 @@ def _compare(node: Compare, context: EvalContext, env: Env) -> int:
             one, two = _reckoned(node.left, context, env), _reckoned(node.right, context, env)
             decided = compared(op, one, two)
             left, right = one.result, two.result
-            if decided is not None:
+            if decided in (TRUE, FALSE):
                 left, right = one.shown, two.shown
+            elif decided is not None:
+                relate("==", left, right, context)  # notes why it is undefined
+                for side in (left, right):
+                    context.waits_for(side.causes if isinstance(side, Unknown) else ())
         else:
             left, right = evaluate(node.left, context, env), evaluate(node.right, context, env)
             decided = None

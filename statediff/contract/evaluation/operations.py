@@ -573,9 +573,12 @@ def _extreme(name: str, values: list[Result], _beside: Partial) -> Result:
 
 
 def compared(op: str, left: Reckoned, right: Reckoned) -> int | None:
-    """The outcome that all values within the bounds have; None where there is no such."""
-    is_open = isinstance(left.result, (Unknown, Undefined))
-    if not is_open and not isinstance(right.result, (Unknown, Undefined)):
+    """The outcomes that values within the bounds have; None where these say nothing.
+
+    What is undefined and has bounds, as a count, is open beside what nobody knows yet: that may
+    come to lie beyond them.
+    """
+    if not any(isinstance(side.result, (Unknown, Undefined)) for side in (left, right)):
         return None
     match op:
         case "<":
@@ -588,7 +591,12 @@ def compared(op: str, left: Reckoned, right: Reckoned) -> int | None:
             is_true, is_false = False, _below(left, right, -1) or _below(right, left, -1)
         case _:
             return None
-    return TRUE if is_true else FALSE if is_false else None
+    if is_true or is_false:
+        return TRUE if is_true else FALSE
+    bounded = [s for s in (left, right) if isinstance(s.result, Undefined) and type(s.least) is int]
+    if not bounded or not any(isinstance(side.result, Unknown) for side in (left, right)):
+        return None
+    return UNDEFINED | FALSE if op == "==" else UNDEFINED | TRUE | FALSE
 
 
 def _below(one: Reckoned, other: Reckoned, *signs: int) -> bool:
