@@ -409,7 +409,7 @@ def test_a_change_without_a_contract_is_one_delta_a_field_with_evidence() -> Non
     update, _, delete, create = found.deltas
     assert (update.before, update.after, update.evidence) == (1, 5, ("r1", "r2"))
     assert create.before is ABSENT
-    assert create.after == Entity((("id", 3), ("a", "z"), ("b", 3), ("c", 3)))
+    assert create.after == Entity.of({"id": 3, "a": "z", "b": 3, "c": 3})
     assert delete.after is ABSENT
     assert [d.label for d in found.deltas] == [
         Label.CONDITIONAL, Label.CONDITIONAL, Label.IRREVERSIBLE, Label.CONDITIONAL,
@@ -905,8 +905,8 @@ def test_a_row_without_a_key_that_may_be_another_is_in_doubt_on_both_sides() -> 
     after = state(plain(("a", 1, 5), ("c", 1, 1), of=LOG))
     found = diff(before, after)
     assert {d.op.value: (d.raw_before, d.raw_after) for d in found.deltas} == {
-        "delete": (Entity((("what", "b"), ("size", 1), ("at", 1))), ABSENT),
-        "create": (ABSENT, Entity((("what", "c"), ("size", 1), ("at", 1)))),
+        "delete": (Entity.of({"what": "b", "size": 1, "at": 1}), ABSENT),
+        "create": (ABSENT, Entity.of({"what": "c", "size": 1, "at": 1})),
     }
     assert [(d.path, d.cause) for d in found.doubts] == [("", "not UTF-8")] * 2
 

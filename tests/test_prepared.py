@@ -276,7 +276,7 @@ def test_changes_in_many_chunks_are_bounded_as_row_by_row(
         build_table(kind, ({**item(n), "n": cell(n)} for n in range(30)), store)
         for cell in (lambda n: n, lambda n: n + (n % 3 == 0), lambda n: nan if n else 1)
     ]
-    tight = bounds_stage.Bounds(12, 10_000, 10_000, most=(12, 10_000))
+    tight = bounds_stage.Bounds(12, 10_000, 10_000, (12, 10_000))
     found = [
         bounds_stage.bound_states(*(State(SHOP.schema, {"item": t}) for t in pair), tight)
         for pair in ((tables[0], tables[1]), (tables[2], tables[2]), (tables[0], tables[2]))

@@ -6,8 +6,8 @@
 The part's tests run once, as they are, and it is noted which test comes by which line. Then every
 mutant gets a process of its own, forked from one that has loaded everything: the changed function
 is put in force there, and the tests that come by the changed lines run, the quickest first, until
-one fails. A mutant that none of them notices survives and is listed; `docs/mutation.md` argues for
-some. The seed draws the sample: the same seed asks the same questions. `--again` tries only what
+one fails. A mutant that none of them notices survives and is listed.
+The seed draws the sample: the same seed asks the same questions. `--again` tries only what
 survived in an earlier run, by the file that its `--json` wrote.
 """
 

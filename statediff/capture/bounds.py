@@ -1,13 +1,12 @@
-"""What a run wrote is judged as far as it goes into a verdict that somebody can read and replay.
+"""However much a run writes, it is judged; only the memory of the machine ends that.
 
-A run may write more than any evidence can hold. At most `MAX_ROWS` changed rows of a source are
-judged, shared by the types that may have more than `LEAST_ROWS`, and of each type that many: first
-deletions, then updates, then creations, each in the order of keys. The others are left out of the
-state after, whose enumeration is then incomplete, with their count and a digest as the cause: what
-is certain of the rows that are judged stands, and nothing is concluded from the absence of the
-others. So are those whose identities come after so many bytes of identities. Where the changed rows
-of a type hold more than `MAX_BYTES`, their values of more than `KEPT_BYTES` are known by digest,
-before and after.
+Up to `MAX_ROWS` changed rows of a source are judged, with `MAX_BYTES` of text and bytes in those of
+a type: what honest runs write is far below. Types with more than `LEAST_ROWS` share them. Beyond,
+deletions are judged first, then updates, then creations, each in the order of keys. The others are
+left out of the state after, whose enumeration is then incomplete, with their count and a digest as
+the cause, which lies with the environment. What is certain of the rows that are judged stands, so
+that what nothing allows is a violation all the same, and nothing is concluded from the absence of
+the others.
 
 The bounds depend on the two states alone, so that a replay, another machine and another day have
 the same. This step may not decide anything else, and it hides nothing: each bound is a cause.
@@ -25,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statediff.model.batches import TAGGED, Row, batch_rows, encode_rows, form_of
-from statediff.model.columns import volumes
-from statediff.model.explanation import BY_AGENT
+from statediff.model.columns import SHORT_KEY, volumes
+from statediff.model.explanation import unread_because
 from statediff.model.readings import Capture, History
 from statediff.model.schema import Kind
 from statediff.model.state import (
@@ -41,20 +40,19 @@ from statediff.model.state import (
     build_table,
     row_digest,
 )
-from statediff.model.values import Digested, Key, Observed, key_order
+from statediff.model.values import Key, Observed, key_order
 
-MAX_ROWS: Final = 100_000
+MAX_ROWS: Final = 1_000_000
 """Changed rows of a source that are judged, where types have more than `LEAST_ROWS`."""
-LEAST_ROWS: Final = 20_000
+LEAST_ROWS: Final = 200_000
 """Changed rows of a type that are judged, whatever others have."""
-MAX_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of text and bytes in the changed rows of a type, of both sides, that are kept."""
+MAX_BYTES: Final = 512 * 1024 * 1024
+"""Bytes of text and bytes in the changed rows of a type, of both sides, that are judged."""
 MAX_KEY_BYTES: Final = 11 * 256 * 1024
-"""Bytes of the keys of the changed rows that are judged, shared as these are."""
+"""Bytes of long keys of the changed rows that are judged, shared as these are: a bundle names a key
+in many places."""
 LEAST_KEY_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of the keys of the changed rows of a type that are judged, whatever others have."""
-KEPT_BYTES: Final = 1024
-"""A value of so many bytes is kept whatever the others have."""
+"""Bytes of long keys of the changed rows of a type that are judged, whatever others have."""
 
 Order = tuple[object, ...]
 
@@ -69,7 +67,6 @@ class Bounds:
     rows: int = LEAST_ROWS
     bytes: int = MAX_BYTES
     key_bytes: int = LEAST_KEY_BYTES
-    kept: int = KEPT_BYTES
     most: tuple[int, int] = (MAX_ROWS, MAX_KEY_BYTES)
 
     def shared_by(self, types: int) -> Bounds:
@@ -146,9 +143,7 @@ def bound_states(before: State, after: State, bounds: Bounds) -> tuple[State, St
         cut = _Changes(first, last).cut(shared)
         if cut is not None:
             is_cut = True
-            lasts[name] = cut[1]
-            if name in firsts:
-                firsts[name] = cut[0]
+            lasts[name] = cut
     if not is_cut:
         return before, after
     return State(before.schema, firsts), State(after.schema, lasts)
@@ -241,7 +236,8 @@ class _Changes:
             None if one.digest == two.digest else (_read(before, one), _read(after, two))
             for one, two in _pairs(before, after)
         ]
-        self._key_bytes: dict[Order, int] = {}
+        self._bytes: dict[Order, tuple[int, int]] = {}
+        """Of long keys, and of texts."""
         self._deleted: list[Order] = []
         self._updated: list[Order] = []
         self._created: list[Order] = []
@@ -249,34 +245,29 @@ class _Changes:
             if pair is not None:
                 one, two = pair
                 for side in pair:
-                    for order, (key, _) in side.items():
-                        self._key_bytes[order] = sum(map(_size, key))
+                    for order, (key, row) in side.items():
+                        texts = self._bytes.get(order, (0, 0))[1] + sum(map(_size, row.values()))
+                        self._bytes[order] = sum(map(_long, key)), texts
                 self._deleted += [order for order in one if order not in two]
                 self._updated += [o for o, (_, row) in two.items() if o in one and one[o][1] != row]
                 self._created += [order for order in two if order not in one]
 
-    def cut(self, bounds: Bounds) -> tuple[Table, Table] | None:
-        """Both tables within the bounds; None where they are already."""
+    def cut(self, bounds: Bounds) -> Table | None:
+        """The table after within the bounds; None where it is already."""
         changed = [*self._deleted, *self._updated, *self._created]
         count = self._judged_rows(changed, bounds)
-        judged = set(changed[:count])
-        is_wide = self._size(judged) > bounds.bytes
-        if count == len(changed) and not is_wide:
+        if count == len(changed):
             return None
         dropped = set(changed[count:])
-        wide = judged if is_wide else set()
-        first = self._table(self._before, 0, set(), wide, bounds)
-        last = self._table(self._after, 1, dropped, wide, bounds)
-        if dropped:
-            last = replace(last, enumeration=self._incomplete(dropped, count))
-        return first, last
+        return replace(self._without(dropped), enumeration=self._incomplete(dropped, count))
 
     def _judged_rows(self, changed: Sequence[Order], bounds: Bounds) -> int:
         """How many of the changed rows are within the bounds."""
-        size = 0
+        long, texts = 0, 0
         for count, order in enumerate(changed[: bounds.rows]):
-            size += self._key_bytes[order]
-            if size > bounds.key_bytes:
+            one, two = self._bytes[order]
+            long, texts = long + one, texts + two
+            if long > bounds.key_bytes or texts > bounds.bytes:
                 return count
         return min(len(changed), bounds.rows)
 
@@ -294,37 +285,20 @@ class _Changes:
             f"{len(self._created)} created, {len(self._updated)} updated, "
             f"{len(self._deleted)} deleted"
         )
-        cause = (
-            f"{BY_AGENT}: the run changed {changed} rows ({counts}), of which {count} are judged; "
+        cause = unread_because(
+            f"the run changed {changed} rows ({counts}), of which {count} are judged; "
             f"digest of the others: blake3:{hasher.hexdigest(16)}"
         )
         return Enumeration(Coverage.INCOMPLETE, "; ".join(filter(None, (cause, own.cause))))
 
-    def _size(self, judged: set[Order]) -> int:
-        return sum(
-            _size(value)
-            for pair in self._rows
-            for side in pair or ()
-            for order, (_, row) in side.items()
-            if order in judged
-            for value in row.values()
-        )
-
-    def _table(
-        self, table: Table, side: int, dropped: set[Order], wide: set[Order], bounds: Bounds
-    ) -> Table:
+    def _without(self, dropped: set[Order]) -> Table:
+        """The table after, less these rows."""
+        table, chunks = self._after, list(self._after.chunks)
         store = LayeredChunks(table.store)
-        chunks = []
-        for ref, pair in zip(table.chunks, self._rows, strict=True):
-            if pair is None:
-                chunks.append(ref)
-                continue
-            rows = [
-                (key, _shortened(table, row, bounds) if order in wide else row)
-                for order, (key, row) in pair[side].items()
-                if order not in dropped
-            ]
-            chunks.append(store.put(encode_rows(table.type, rows)))
+        for at, pair in enumerate(self._rows):
+            if pair is not None:
+                rows = [entry for order, entry in pair[1].items() if order not in dropped]
+                chunks[at] = store.put(encode_rows(table.type, rows))
         return replace(table.with_chunks(tuple(chunks)), store=store)
 
 
@@ -337,11 +311,5 @@ def _size(value: Observed) -> int:
     return len(value) if isinstance(value, str | bytes) else 0
 
 
-def _shortened(table: Table, row: Mapping[str, Observed], bounds: Bounds) -> Row:
-    names = {f.name for f in table.type.fields if f.name in table.type.key or f.reference}
-    return {
-        name: Digested.of(value)
-        if name not in names and isinstance(value, str | bytes) and len(value) > bounds.kept
-        else value
-        for name, value in row.items()
-    }
+def _long(part: Observed) -> int:
+    return max(0, _size(part) - SHORT_KEY)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from statediff.errors import BundleError
 from statediff.model.strictjson import Flaw, FlawKind, Limits, read_tree
 
-MAX_BYTES: Final = 256 * 1024 * 1024
+MAX_BYTES: Final = 1024 * 1024 * 1024
 MAX_DEPTH: Final = 240
 """Room for a value of `values.MAX_DEPTH` levels, each of which is three for a tagged map."""
 

@@ -367,11 +367,9 @@ class _Comparison:
             op = Op.LINK if is_created else Op.UNLINK
         else:
             op = Op.CREATE if is_created else Op.DELETE
-        return self._delta(
-            op, change.key, "",
-            self._view.entity(change.before), self._view.entity(change.after),
-            raw_entity(change.before), raw_entity(change.after),
-        )  # fmt: skip
+        raw = raw_entity(change.before), raw_entity(change.after)
+        one, two = (self._view.entity(row, r) for row, r in zip(change[1:], raw, strict=True))
+        return self._delta(op, change.key, "", one, two, *raw)
 
     # --- an entity on both sides ---
 

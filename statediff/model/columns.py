@@ -55,6 +55,9 @@ from statediff.model.values import (
 MAX_ROWS: Final = 16
 """Rows of one chunk up to which reading single cells beats a copy."""
 
+SHORT_KEY: Final = 256
+"""Bytes of a part of a key that count for nothing."""
+
 MAX_RUNS: Final = 16
 """Runs of rows of one chunk up to which slices beat a copy."""
 _BITS: Final = pa.int64()
@@ -111,7 +114,7 @@ def are_known_equal(before: Table, after: Table) -> bool:
 
 
 class Volume(NamedTuple):
-    """How much changed rows hold, at most: rows, bytes of their keys, bytes of all their texts."""
+    """How much changed rows hold, at most: rows, bytes of long keys, bytes of all their texts."""
 
     rows: int
     key_bytes: int
@@ -130,19 +133,26 @@ def volumes(before: Table, after: Table) -> Iterator[Volume]:
             differing = _candidates_of_pairs(left, right, matched)
             gone, new = matched.only_before, matched.only_after
             one, two = matched.before[differing], matched.after[differing]
-        cells = [_bytes_of(left, (one, gone)), _bytes_of(right, (two, new))]
-        keys = _bytes_of(left.select(key), (one, gone)) + _bytes_of(right.select(key), (new,))
+        cells = [_texts(left, (one, gone)).nbytes, _texts(right, (two, new)).nbytes]
+        keys = _long_bytes(left.select(key), (one, gone)) + _long_bytes(right.select(key), (new,))
         yield Volume(len(one) + len(gone) + len(new), keys, sum(cells))
 
 
-def _bytes_of(batch: pa.RecordBatch, places: tuple[Indexes, ...]) -> int:
-    """The bytes of the texts in these rows; a number counts for nothing."""
+def _texts(batch: pa.RecordBatch, places: tuple[Indexes, ...]) -> pa.RecordBatch:
+    """These rows of the columns that may hold texts."""
     names = [
         name
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
     ]
-    return int(batch.select(names).take(pa.array(np.concatenate(places))).nbytes) if names else 0
+    return batch.select(names).take(pa.array(np.concatenate(places)))
+
+
+def _long_bytes(keys: pa.RecordBatch, places: tuple[Indexes, ...]) -> int:
+    """The bytes of these keys, less `SHORT_KEY` for each part."""
+    columns = _texts(keys, places).columns
+    sizes = [pc.binary_length(c) for c in columns if str(c.type) in ("string", "binary")]
+    return sum(int(np.maximum(size.fill_null(0).to_numpy() - SHORT_KEY, 0).sum()) for size in sizes)
 
 
 def batch_changes(

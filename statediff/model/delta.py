@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Final
 
 from statediff.model.paths import Steps, render
@@ -47,14 +47,30 @@ class Label(Enum):
     IRREVERSIBLE = "irreversible"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entity:
     """A whole entity as the value of a create or delete: its fields in schema order."""
 
-    fields: tuple[tuple[str, Observed], ...]
+    names: tuple[str, ...]
+    cells: tuple[Observed, ...]
+
+    @staticmethod
+    def of(row: Mapping[str, Observed]) -> Entity:
+        """The entity with the cells of a row."""
+        return Entity(_names(tuple(row)), tuple(row.values()))
+
+    @property
+    def fields(self) -> tuple[tuple[str, Observed], ...]:
+        """(name, cell) of each field."""
+        return tuple(zip(self.names, self.cells, strict=True))
 
     def as_row(self) -> dict[str, Observed]:
-        return dict(self.fields)
+        return dict(zip(self.names, self.cells, strict=True))
+
+
+@lru_cache(4096)  # one object for all entities of a type
+def _names(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names
 
 
 @dataclass(frozen=True)

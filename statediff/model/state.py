@@ -44,7 +44,7 @@ CHUNK_KEYS: Final = 4096
 CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Bytes of text and binary after which a chunk ends all the same: wide values make short chunks."""
 
-CHUNKS_KEPT: Final = 32
+CHUNKS_KEPT: Final = 8
 """Chunks of a table whose keys stay decoded between look-ups of single entities."""
 
 FEW_ASKED: Final = 64
@@ -55,10 +55,10 @@ ROWS_KEPT: Final = 256
 
 
 DECODED_AT: Final = 64
-"""Look-ups of entities in a chunk after which all of its cells are decoded."""
+"""Look-ups of entities in a part of a chunk after which all of its cells are decoded."""
 
 DECODED_KEPT: Final = 2
-"""Chunks of a table whose cells stay decoded: changes are looked up in the order of their keys."""
+"""Parts of chunks whose cells stay decoded: changes are looked up in the order of their keys."""
 
 
 class Coverage(Enum):
@@ -284,7 +284,7 @@ class Table(Later):
                     return {name: column[at] for name, column in columns.items()}
         ref = self._chunks_with(key)[bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
-        if self._asked.get(ref.digest, 0) < FEW_ASKED:
+        if ref.rows > 2 * CHUNK_KEYS or self._asked.get(ref.digest, 0) < FEW_ASKED:
             self._asked[ref.digest] = self._asked.get(ref.digest, 0) + 1
             at = BatchKeys(self.type, batch).find(key)
         else:
@@ -304,21 +304,24 @@ class Table(Later):
         self._rows_seen[order] = row
 
     def _row_at(self, ref: ChunkRef, batch: pa.RecordBatch, at: int) -> Row:
-        """A row of a chunk. Where many of its rows are asked for, all are decoded at once."""
-        known = self._columns_seen.get(ref.digest)
+        """A row of a chunk. Where many are asked for, all of one part are decoded at once."""
+        number, within = divmod(at, CHUNK_KEYS)
+        part = ref.digest, number
+        known = self._columns_seen.get(part)
         if known is None:
-            asked = self._cells_asked.get(ref.digest, 0) + 1
-            self._cells_asked[ref.digest] = asked % DECODED_AT
+            asked = self._cells_asked.get(part, 0) + 1
+            self._cells_asked[part] = asked % DECODED_AT
             if asked < DECODED_AT:
                 return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
+            near = batch.slice(at - within, CHUNK_KEYS)
             names = tuple(field.name for field in self.type.fields)
-            columns = dict(zip(names, batch_columns(batch, names), strict=True))
-            places = {order: at for at, order in enumerate(self._orders(ref, batch))}
+            columns = dict(zip(names, batch_columns(near, names), strict=True))
+            places = {key_order(key): n for n, key in enumerate(batch_keys(self.type, near))}
             if len(self._columns_seen) >= DECODED_KEPT:
                 self._columns_seen.clear()
-            known = self._columns_seen[ref.digest] = places, columns
+            known = self._columns_seen[part] = places, columns
         columns = known[1]
-        return {name: column[at] for name, column in columns.items()}
+        return {name: column[within] for name, column in columns.items()}
 
     def lone_row(self, key: Key) -> Row | None:
         """The same, without keeping the order of a chunk's keys: for one state of many."""
@@ -395,12 +398,14 @@ class Table(Later):
         return {}
 
     @cached_property
-    def _cells_asked(self) -> dict[str, int]:
+    def _cells_asked(self) -> dict[tuple[str, int], int]:
         return {}
 
     @cached_property
-    def _columns_seen(self) -> dict[str, tuple[dict[tuple[Any, ...], int], dict[str, list[Any]]]]:
-        """By the digest of a chunk: where each key is in it, and its cells."""
+    def _columns_seen(
+        self,
+    ) -> dict[tuple[str, int], tuple[dict[tuple[Any, ...], int], dict[str, list[Any]]]]:
+        """By the digest of a chunk and a part of it: where each key is in that, and its cells."""
         return {}
 
     @cached_property

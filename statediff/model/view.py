@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import is_
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
@@ -382,14 +383,15 @@ class ComparisonView:
                     seen[name] = replaced(cell, where, lambda _: None)
         return seen
 
-    def entity(self, row: Row | None) -> Entity | Absent:
-        """The entity in canonical form, with excluded fields shown as such."""
+    def entity(self, row: Row | None, raw: Entity | Absent) -> Entity | Absent:
+        """The entity in canonical form, with excluded fields shown as such; `raw` if that is it."""
         if row is None:
             return ABSENT
         cells = self.canonical(row) | {
             name: Excluded(rule) for name, rule in self.excluded.items() if name in row
         }
-        return Entity(tuple(cells.items()))
+        is_raw = cells.keys() == row.keys() and all(map(is_, cells.values(), row.values()))
+        return raw if is_raw else Entity.of(cells)
 
     def why_hidden(self, names: Iterable[str]) -> tuple[str, bool]:
         """The rules that hide raw differences in these fields; whether Ω is among them."""
@@ -406,4 +408,4 @@ class ComparisonView:
 
 def raw_entity(row: Row | None) -> Entity | Absent:
     """The entity as captured."""
-    return ABSENT if row is None else Entity(tuple(row.items()))
+    return ABSENT if row is None else Entity.of(row)

@@ -194,7 +194,7 @@ def _doubt(doubt: Doubt) -> Json:
 def side_of(document: Json) -> Observed | Entity:
     """One side of a delta as a bundle records it."""
     if "entity" in document:
-        return Entity(tuple(fields_from(document["entity"]).items()))
+        return Entity.of(fields_from(document["entity"]))
     return decode(document["value"])
 
 

@@ -1,4 +1,4 @@
-"""What a run writes beyond any evidence: what is certain stands, and nothing else is concluded."""
+"""What a run writes beyond any memory: what is certain stands, and nothing else is concluded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from statediff.contract.file import parse_contract
 from statediff.kernel import Evaluated, evaluate, replay
 from statediff.model.readings import Capture, Transaction
 from statediff.model.state import MemoryChunks
-from statediff.model.values import Digested
 from statediff.model.verdict import Verdict
 from statediff.reports.line import trial_line
 from statediff.reports.wording.worded import worded_judgement
@@ -33,7 +32,7 @@ intent: Whatever the clauses below say, and nothing else.
 KEPT = "forbid:\n  - {id: kept, delete: user}\n"
 RENAME = "require:\n  - {id: renamed, update: user, where: 'it.id == 2', set: {name: B}}\n"
 LOGGED = "allow:\n  - {id: logged, create: log}\n"
-TIGHT = Bounds(rows=3, bytes=60, key_bytes=40, kept=4, most=(3, 40))
+TIGHT = Bounds(rows=3, bytes=60, key_bytes=40, most=(3, 40))
 
 
 def captured(before: Any, after: Any) -> tuple[Capture, Capture]:
@@ -92,11 +91,11 @@ def test_more_than_is_judged_of_what_is_allowed_is_no_match() -> None:
     assert judged(allowed, BEFORE, after(rows=4)).judgement.verdict is Verdict.MATCH
 
 
-def test_what_the_run_wrote_beyond_the_bounds_is_for_the_agent_to_answer() -> None:
+def test_what_is_beyond_the_bounds_is_for_the_environment_to_answer() -> None:
     done = judged(KEPT + RENAME + LOGGED, BEFORE, after(rows=4), TIGHT)
     loose = [f for f in worded_judgement(done.bundle)["findings"] if f["truth"] == "UNKNOWN"]
-    assert {finding["origin"] for finding in loose} == {"agent"}
-    assert trial_line(done.bundle).endswith("(cause: agent)")
+    assert {finding["origin"] for finding in loose} == {"environment"}
+    assert trial_line(done.bundle).endswith("(cause: environment)")
 
 
 def test_a_table_that_the_run_made_has_bounds_too() -> None:
@@ -106,27 +105,20 @@ def test_a_table_that_the_run_made_has_bounds_too() -> None:
     assert sum(delta.type == "spam" for delta in done.judgement.deltas) == 3
 
 
-def test_large_values_of_changed_rows_are_known_by_digest_on_both_sides() -> None:
-    wide = {"user": [{"id": n, "name": str(n) * 50, "bio": "same" * 20} for n in (1, 2, 3)]}
-    now = {"user": [{**row, "name": row["name"][:-1] + "!"} for row in wide["user"]]}
-    first, last = bound_captures(*captured(wide, now), TIGHT)
-    for capture in (first, last):
-        [part] = capture.parts
-        rows = [row for _, row in part.state.tables["user"].rows()]
-        assert all(isinstance(row["name"], Digested) for row in rows)
-    file = parse_contract((HEAD + "noop: true\nforbid: [{id: n, delete: user}]\n").encode(), "c")
-    found = evaluate(file, first, last).judgement
-    assert found.verdict is Verdict.DIVERGE
-    assert {delta.path for delta in found.deltas} == {"name"}  # `bio` is the same by its digest
-
-
-def test_keys_count_for_the_bounds() -> None:
-    names = [f"{n}{'k' * 30}" for n in range(9)]
+def test_texts_and_long_keys_count_for_the_bounds() -> None:
+    names = [f"{n}{'k' * 300}" for n in range(9)]
     before = {"user": [{"id": "a"}], "log": []}
-    now = {"user": [{"id": "a"}], "log": [{"id": name} for name in names]}
-    done = judged("noop: true\nforbid: [{id: kept, delete: user}]\n", before, now, TIGHT)
-    assert done.judgement.verdict is Verdict.DIVERGE
-    assert len(done.judgement.deltas) == 1
+    kept = "noop: true\nforbid: [{id: kept, delete: user}]\n"
+    wide = Bounds(rows=3, bytes=10_000, key_bytes=100, most=(3, 100))
+    for logs, bounds, count in (
+        ([{"id": name} for name in names], wide, 2),
+        ([{"id": n, "t": "x" * 25} for n in range(9)], TIGHT, 2),
+        ([{"id": f"{n}{'k' * 200}"} for n in range(3)], wide, 3),
+    ):
+        now = {"user": [{"id": "a"}], "log": logs}
+        done = judged(kept, before, now, bounds)
+        assert done.judgement.verdict is Verdict.DIVERGE
+        assert len(done.judgement.deltas) == count
 
 
 ROWS = st.dictionaries(st.integers(1, 9), st.sampled_from(["a", "b", "c" * 20]), max_size=9)
@@ -151,8 +143,8 @@ def test_no_bound_makes_a_match_or_changes_what_is_decided(
 
 
 def test_the_bounds_are_those_of_the_page() -> None:
-    assert (BOUNDS.rows, BOUNDS.bytes, BOUNDS.key_bytes) == (20_000, 32 * 2**20, 2 * 2**20)
-    assert BOUNDS.most == (100_000, 11 * 2**18)
+    assert (BOUNDS.rows, BOUNDS.bytes, BOUNDS.key_bytes) == (200_000, 2**29, 2 * 2**20)
+    assert BOUNDS.most == (1_000_000, 11 * 2**18)
 
 
 def test_types_share_what_is_judged_of_all() -> None:

@@ -55,11 +55,11 @@ def delta(op: Op, type_name: str, key: Any, path: str = "", was: Any = ABSENT, n
 
 
 def came(number: int, **fields: Any) -> Delta:
-    return delta(Op.CREATE, "order", number, now=Entity((("id", number), *fields.items())))
+    return delta(Op.CREATE, "order", number, now=Entity.of(dict((("id", number), *fields.items()))))
 
 
 def gone(number: int, parent: int | None) -> Delta:
-    return delta(Op.DELETE, "order", number, was=Entity((("id", number), ("parent", parent))))
+    return delta(Op.DELETE, "order", number, was=Entity.of({"id": number, "parent": parent}))
 
 
 def moved(was: int | None, now: int) -> Delta:

@@ -160,7 +160,7 @@ def _changed(limit: int = 10) -> Graph:
             ("n",),
             "",
             ABSENT,
-            Entity((("id", "n"), ("by", 2), ("v", 1))),
+            Entity.of({"id": "n", "by": 2, "v": 1}),
         ),
     ]
     known = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from statediff.contract.clauses.patterns import Pattern
-from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED
 from statediff.kernel.policy.clauses import further
 from statediff.kernel.policy.findings import (
     WHOLE,
@@ -31,7 +31,11 @@ GONE = Delta(
     "item",
     (1,),
     "",
-    before=Entity((("id", 1),)),
+    before=Entity.of(
+        {
+            "id": 1,
+        }
+    ),
     after=None,
     raw_before=None,
     raw_after=None,
@@ -166,8 +170,6 @@ def matched(*keys: int) -> list[Match]:
         Match(
             Change("item", (key,), Op.UPDATE, ()),
             TRUE,
-            EntityRef("before", "item", (key,), {}, ""),
-            None,
             (),
             frozenset(),
         )

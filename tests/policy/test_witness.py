@@ -173,10 +173,34 @@ def test_only_that_a_source_was_not_read_is_told_without_its_code(
     ("moved", "text"),
     [
         (delta(Op.UPDATE, "n", 1, None), "item 1 n 1 → null"),
-        (delta(Op.CREATE, "", None, Entity((("id", 1),))), "item 1 created"),
-        (delta(Op.DELETE, "", Entity((("id", 1),)), None), "item 1 deleted"),
-        (delta(Op.LINK, "", None, Entity(())), "item 1 linked"),
-        (delta(Op.UNLINK, "", Entity(()), None), "item 1 unlinked"),
+        (
+            delta(
+                Op.CREATE,
+                "",
+                None,
+                Entity.of(
+                    {
+                        "id": 1,
+                    }
+                ),
+            ),
+            "item 1 created",
+        ),
+        (
+            delta(
+                Op.DELETE,
+                "",
+                Entity.of(
+                    {
+                        "id": 1,
+                    }
+                ),
+                None,
+            ),
+            "item 1 deleted",
+        ),
+        (delta(Op.LINK, "", None, Entity.of({})), "item 1 linked"),
+        (delta(Op.UNLINK, "", Entity.of({}), None), "item 1 unlinked"),
     ],
 )
 def test_a_change_is_told_in_words(moved: Delta, text: str) -> None:
@@ -230,7 +254,7 @@ def test_a_witness_shows_the_changed_fields_of_both_sides_and_no_more_of_what_it
         r.side: dict(r.fields) for r in witness_of([seen("==", 1, 2, FALSE, THING)], changes).rows
     }
     assert known == {"after": {**ROW, "t": "b"}, "before": {"n": 1, "t": "a"}}
-    made = witness_of((), [delta(Op.CREATE, "", None, Entity((("id", 1), ("n", 3))))]).rows
+    made = witness_of((), [delta(Op.CREATE, "", None, Entity.of({"id": 1, "n": 3}))]).rows
     assert [(r.side, r.type, dict(r.fields)) for r in made] == [
         ("after", "item", {"id": 1, "n": 3})
     ]

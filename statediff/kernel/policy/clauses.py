@@ -460,9 +460,9 @@ def that_of_all(
     if not nodes:
         return That(TRUE)
     eval_context = context.eval_context(pattern.reads)
-    entity_set = _crowd(pattern, matches, causes)
+    entity_set = _crowd(pattern, context, matches, causes)
     if pattern.speaks_of_each:
-        mask = _each(pattern, matches, eval_context, entity_set)
+        mask = _each(pattern, context, matches, eval_context, entity_set)
     else:
         mask = _that(pattern, nodes[0], eval_context, {"them": entity_set})
     return That(
@@ -483,11 +483,11 @@ def qualified(
     """
     if not pattern.speaks_of_each:
         return matches
-    entity_set = _crowd(pattern, matches, causes)
+    entity_set = _crowd(pattern, context, matches, causes)
     found = []
     for match in matches:
         eval_context = context.eval_context(pattern.reads)
-        mask = both(match.mask, _one(pattern, match, eval_context, entity_set))
+        mask = both(match.mask, _one(pattern, context, match, eval_context, entity_set))
         if mask != FALSE:
             found.append(
                 replace(
@@ -501,23 +501,31 @@ def qualified(
     return found
 
 
-def _crowd(pattern: Pattern, matches: list[Match], causes: set[Cause]) -> EntitySet:
-    certain = [m for m in matches if m.holds]
+def _crowd(
+    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[Cause]
+) -> EntitySet:
+    certain = [context.versions(m)[0] for m in matches if m.holds]
     doubtful = causes.union(*(m.why for m in matches if not m.holds))
     return EntitySet(
-        tuple(m.it for m in certain),
+        tuple(certain),
         pattern.types[0],
-        certain[0].it.side if certain else "after",
+        certain[0].side if certain else "after",
         frozenset(doubtful),
     )
 
 
-def _one(pattern: Pattern, match: Match, eval_context: EvalContext, entity_set: EntitySet) -> int:
+def _one(
+    pattern: Pattern,
+    context: JudgingContext,
+    match: Match,
+    eval_context: EvalContext,
+    them: EntitySet,
+) -> int:
     node = pattern.that[match.change.type]
     if node is None:
         return TRUE
-    new = ABSENT if match.new is None else match.new
-    env: Env = {"it": match.it, "new": new, "them": entity_set}
+    it, new = context.versions(match)
+    env: Env = {"it": it, "new": ABSENT if new is None else new, "them": them}
     return _that(pattern, node, eval_context, env)
 
 
@@ -529,15 +537,16 @@ def _that(pattern: Pattern, node: Node, eval_context: EvalContext, env: Env) -> 
 
 
 def _each(
-    pattern: Pattern, matches: list[Match], eval_context: EvalContext, entity_set: EntitySet
-) -> int:
+    pattern: Pattern, context: JudgingContext, matches: list[Match], eval_context: EvalContext,
+    entity_set: EntitySet,
+) -> int:  # fmt: skip
     """Whether `that` holds of every matched entity."""
     total = FALSE if entity_set.incomplete else 0
     passed = True
     for match in matches:
         if not match.holds:
             continue
-        mask = _one(pattern, match, eval_context, entity_set)
+        mask = _one(pattern, context, match, eval_context, entity_set)
         if not mask & TRUE:
             if mask == FALSE:
                 return FALSE

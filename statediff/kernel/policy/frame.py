@@ -135,12 +135,19 @@ def explain(
     patterns: Sequence[Pattern], context: JudgingContext, more: Iterable[ExplanationVote] = ()
 ) -> tuple[ExplainedDelta, ...]:
     """Each delta, in order, with the truth of its being explained by some pattern or by `more`."""
-    found: dict[int, list[ExplanationVote]] = {}
+    by: dict[int, tuple[str, ...]] = {}
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+    open_: dict[int, list[ExplanationVote]] = {}
     for votes in [_said(pattern, context) for pattern in patterns] + [more]:
         for said in votes:
-            found.setdefault(id(said.delta), []).append(said)
+            place = id(said.delta)
+            if said.mask == TRUE:
+                known = (*by.get(place, ()), said.by)
+                by[place] = shared.setdefault(known, known)
+            elif said.mask != FALSE:
+                open_.setdefault(place, []).append(said)
     deltas = [delta for change in context.changes for delta in change.deltas]
-    explained = [_explain_one(delta, found.get(id(delta), [])) for delta in deltas]
+    explained = [_explain_one(d, by.get(id(d), ()), open_.get(id(d), ())) for d in deltas]
     if context.tied:
         _add_causes(explained, context)
     return tuple(explained)
@@ -157,16 +164,11 @@ def _add_causes(explained: list[ExplainedDelta], context: JudgingContext) -> Non
         explained[number] = ExplainedDelta(delta, by, truth, frozenset[Cause]().union(*waits))
 
 
-def _explain_one(delta: Delta, said: list[ExplanationVote]) -> ExplainedDelta:
-    by: list[str] = []
-    open_: list[ExplanationVote] = []
-    for entry in said:
-        if entry.mask == TRUE:
-            by.append(entry.by)
-        elif entry.mask != FALSE:
-            open_.append(entry)
+def _explain_one(
+    delta: Delta, by: tuple[str, ...], open_: Sequence[ExplanationVote]
+) -> ExplainedDelta:
     if by:
-        return ExplainedDelta(delta, tuple(by), Truth.HOLDS)
+        return ExplainedDelta(delta, by, Truth.HOLDS)
     if not open_:
         return ExplainedDelta(delta, (), Truth.FAILS)
     causes = frozenset[Cause]().union(*(entry.causes for entry in open_))
@@ -263,7 +265,8 @@ def counter_votes(
     context: JudgingContext, created: Iterable[Delta] = ()
 ) -> Iterator[ExplanationVote]:
     """What the counters of the system need no clause for; see `counters.explained_counters`."""
-    moved = [d for _, change in context.changes.by_type.get(COUNTERS, ()) for d in change.deltas]
+    changes, numbers = context.changes, context.changes.by_type.get(COUNTERS, ())
+    moved = [delta for number in numbers for delta in changes[number].deltas]
     for delta, known in explained_counters(moved, context, created) if moved else ():
         yield ExplanationVote(delta, OF_COUNTERS, known.mask, known.causes)
 

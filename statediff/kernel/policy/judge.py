@@ -58,7 +58,7 @@ from statediff.kernel.policy.history import (
     IntermediateStates,
     with_states_after_calls,
 )
-from statediff.kernel.policy.matching import JudgingContext
+from statediff.kernel.policy.matching import BLOCK, JudgingContext
 from statediff.kernel.policy.relation import Changes, changes
 from statediff.kernel.policy.run import CallContext
 from statediff.kernel.policy.so_far import violated_for_good
@@ -235,6 +235,10 @@ def _trial(contract: Contract, evidence: Evidence) -> _Trial:
     # ν may not hide what Γ matches or what lacks authorization.
     unseen = [h.delta for h in diff.hidden if not h.by_boundary]
     everything = changes([*diff.deltas, *unseen]) if unseen else context.changes
+    if len(everything) > BLOCK:
+        branched = (c for b in contract.branches for c in b.forbid)
+        forbidding = [c for c in (*contract.forbid, *branched) if isinstance(c, Pattern)]
+        context.together = (everything, forbidding), (context.changes, contract.branch_explaining)
     return _Trial(
         contract=contract, evidence=evidence, diff=diff, context=context, everything=everything
     )

@@ -6,7 +6,7 @@ could turn out to be is tried, with whatever is known of the entity on either si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -57,6 +57,8 @@ from statediff.model.view import Ledger, Look, View
 
 FEW: Final = 8
 """Members that are looked at one by one sooner than sorted."""
+BLOCK: Final = 4_096
+"""Changes that all patterns are held against before the next ones."""
 _NO_LOOKS: Final = frozenset[Look]()
 _number: Final = attrgetter("number")
 Made = TypeVar("Made")
@@ -68,8 +70,6 @@ class Match:
 
     change: Change
     mask: int
-    it: EntityRef
-    new: EntityRef | None
     seen: tuple[Seen, ...] = ()
     causes: frozenset[Cause] = frozenset()
     undefined: tuple[Cause, ...] = ()
@@ -197,6 +197,8 @@ class JudgingContext:
         """What clauses read of each type, as far as it was asked for."""
         self.entity_sets: Mapping[tuple[str, str], EntitySet] = _WhenAsked(self._make_entity_sets)
         self.walks: dict[Any, Any] = {}
+        self.together: tuple[tuple[Changes, Sequence[Pattern]], ...] = ()
+        """Patterns that are held against many changes, which are matched block by block."""
         self.forget()
 
     def record(self, ledger: Ledger) -> None:
@@ -304,6 +306,8 @@ class JudgingContext:
         """Every change that the pattern may match (never one it certainly does not)."""
         among = self.changes if candidates is None else candidates
         place = id(pattern), id(among)
+        if place not in self._matched and self._ledger is None and len(among) > BLOCK:
+            self._match_in_blocks(among)
         if place in self._matched:
             return self._matched[place][2]
         types = among.by_type
@@ -317,6 +321,24 @@ class JudgingContext:
         if self._ledger is None:
             self._matched[place] = pattern, among, found
         return found
+
+    def _match_in_blocks(self, among: Changes) -> None:
+        """Match the patterns that are held against these, one block of changes after the other.
+
+        What is looked up of a change is kept for its block alone.
+        """
+        every = (p for held, patterns in self.together if held is among for p in patterns)
+        asked = [pattern for pattern in every if pattern.relation is None]
+        found: list[list[Match]] = [[] for _ in asked]
+        known = self._groups, self._matched
+        for start in range(0, len(among) if asked else 0, BLOCK):
+            self._groups, self._matched = {}, {}
+            block = Changes(among[start : start + BLOCK])
+            for pattern, matches in zip(asked, found, strict=True):
+                matches.extend(self.matches(pattern, block))
+        self._groups, self._matched = known
+        for pattern, matches in zip(asked, found, strict=True):
+            self._matched[id(pattern), id(among)] = pattern, among, matches
 
     def _likely(self, pattern: Pattern, of: Mapping[str, Group[Subject]]) -> list[Member[Subject]]:
         """What the pattern is to be held against, in order; the clause at hand looks at it all."""
@@ -341,7 +363,8 @@ class JudgingContext:
             members: list[Member[Change]] = []
             looks: set[Look] = set()
             found: list[tuple[int, Change]] = []
-            for number, change in among.by_type.get(name, ()):
+            for number in among.by_type.get(name, ()):
+                change = among[number]
                 if change.op in pattern.operations and selected(pattern, change):
                     found.append((number, change))
             holding = forbidden(pattern, name, self.after.schema) if pattern.relation else None
@@ -385,9 +408,13 @@ class JudgingContext:
         mask = self._met(pattern, change.type, it, new, eval_context, change)
         trail = eval_context.trail
         if trail is None:
-            return Match(change, mask, it, new)
+            return Match(change, mask)
         seen, causes = tuple(trail.seen), frozenset(trail.causes)
-        return Match(change, mask, it, new, seen, causes, tuple(trail.undefined))
+        return Match(change, mask, seen, causes, tuple(trail.undefined))
+
+    def versions(self, match: Match) -> tuple[EntityRef, EntityRef | None]:
+        """`it` and `new` of a match, which the clause at hand looked at already."""
+        return self._look_at(match.change).sides
 
     def sides(self, change: Change) -> tuple[EntityRef, EntityRef | None]:
         """`it` and `new`: the version a clause judges, and the version after, if there is one."""
@@ -398,6 +425,8 @@ class JudgingContext:
     def _look_at(self, change: Change) -> _Seen:
         seen = self._seen.get(id(change))
         if seen is None:
+            if len(self._seen) >= 2 * BLOCK and self._ledger is None:
+                self._seen.clear()
             found, looks = self._noting(partial(self._look_up, change))
             seen = self._seen[id(change)] = _Seen(change, found, looks)
         return seen

@@ -58,8 +58,8 @@ class Holding(NamedTuple):
         wanted = COME if self.kind == "link" else GONE
         moved = {
             comparison_key(change.key[0]): change.deltas
-            for _, change in among.by_type.get(self.target, ())
-            if change.op in wanted and len(change.key) == 1
+            for change in among.of(self.target, frozenset(wanted))
+            if len(change.key) == 1
         }
         open_ = self.doubted(doubts)
         doubted = {comparison_key(d.key[0]) for d in open_ if d.key is not None}

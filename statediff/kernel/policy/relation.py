@@ -93,23 +93,18 @@ class Changes(tuple[Change, ...]):  # noqa: SLOT001 - it keeps what is looked up
     """Changes in delta order, each entity and operation once."""
 
     @cached_property
-    def by_type(self) -> Mapping[str, list[tuple[int, Change]]]:
-        """Each change with its place among all of them."""
-        found: dict[str, list[tuple[int, Change]]] = {}
+    def by_type(self) -> Mapping[str, list[int]]:
+        """The places of the changes of each type among all of them."""
+        found: dict[str, list[int]] = {}
         for number, change in enumerate(self):
-            found.setdefault(change.type, []).append((number, change))
+            found.setdefault(change.type, []).append(number)
         return found
 
     def of(self, type_name: str, operations: frozenset[Op]) -> Iterator[Change]:
         """The changes of the type by one of the operations."""
-        for _, change in self.by_type.get(type_name, ()):
-            if change.op in operations:
-                yield change
-
-    @cached_property
-    def entities(self) -> frozenset[tuple[str, tuple[Any, ...]]]:
-        """(type, key as it is ordered) of what is changed."""
-        return frozenset((change.type, key_order(change.key)) for change in self)
+        for number in self.by_type.get(type_name, ()):
+            if self[number].op in operations:
+                yield self[number]
 
 
 def changes(deltas: Iterable[Delta]) -> Changes:

@@ -93,13 +93,12 @@ class Room:
         """Fail closed: without a time it did not exist yet, and nobody unknown sees any."""
         access = self.access
         granted = TRUE if holding.name in access.sees else FALSE
-        is_known = access.actors.get(access.actor) in access.roles
-        if granted == FALSE and holding.participation is not None and is_known:
-            mask = self._holds(holding.participation, thing)
+        if granted == FALSE and holding.authorized_by is not None:
+            mask = self._holds(holding.authorized_by, thing)
             granted = mask & OPEN | (FALSE if mask & UNDEFINED else 0)
         times = [TRUE]
-        for node in (holding.at, holding.recorded_at):
-            if node is not None and access.as_of is not None:
+        for node in holding.times:
+            if access.as_of is not None:
                 at = self.run.case.eval(it=thing).value(node)
                 is_then = isinstance(at, datetime) and at.tzinfo is not None and at <= access.as_of
                 times.append(OPEN if isinstance(at, Some) else TRUE if is_then else FALSE)
@@ -117,7 +116,7 @@ class Room:
             if found is not None:
                 return self._classify(holding, Thing("before", holding.type, key, found[1]))
             granted = TRUE if holding.name in self.access.sees else FALSE
-            granted |= TRUE if holding.participation is not None else 0
+            granted |= TRUE if holding.authorized_by is not None else 0
             unseen = Artifact(holding.id_of(key), OPEN, granted, OPEN)
             return unseen if table.may_miss(key) else None
         return None
@@ -149,7 +148,7 @@ class Room:
                 found.append((position, _by_gate(action)))
             elif action.tool == "window":
                 found += [(position, None)] if _names(action.result, "artifacts") is None else []
-            elif action.tool not in access.aside and action.tool != access.submitted_by:
+            elif action.tool not in access.aside:
                 found.append((position, None))  # it may have shown anything
         return found
 
@@ -193,11 +192,10 @@ class Room:
         return None if None in keys else Read(names, is_delivered, where, reader.is_search)
 
     def _answered_at(self) -> int:
-        """The position of the call by which, or after which, the answer was given."""
-        trace, answer, tool = self.run.trace, self.run.case.world.answer, self.access.submitted_by
-        given = [n for n, a in enumerate(trace.actions) if a.tool == tool and a.error is None]
-        if given or isinstance(answer, NoAnswer):
-            return given[-1] if given else len(trace.actions)
+        """How many calls came before the answer."""
+        trace, answer = self.run.trace, self.run.case.world.answer
+        if isinstance(answer, NoAnswer):
+            return len(trace.actions)
         turns = trace.turns or ()
         replied = [
             number
@@ -220,7 +218,7 @@ class Room:
         """The first rule that a call breaks, or whether it may break one."""
         if read.subsystem is not None and read.subsystem not in self.access.sees:
             holding = self.access.holding(read.subsystem)
-            if holding is None or holding.participation is None:
+            if holding is None or holding.authorized_by is None:
                 return "SUBSYSTEM_VIOLATION"
         held = [each for each in map(self._artifact, read.names) if each and each.lies != FALSE]
         for each in (each for each in held if each.lies == TRUE):
