@@ -578,7 +578,8 @@ def compared(op: str, left: Reckoned, right: Reckoned) -> int | None:
     What is undefined and has bounds, as a count, is open beside what nobody knows yet: that may
     come to lie beyond them.
     """
-    if not any(isinstance(side.result, (Unknown, Undefined)) for side in (left, right)):
+    is_open = isinstance(left.result, (Unknown, Undefined))
+    if not is_open and not isinstance(right.result, (Unknown, Undefined)):
         return None
     match op:
         case "<":
