@@ -36,9 +36,14 @@ PKG ?= kernel
 QUICK_TESTS = $(or $(wildcard $(if $(filter kernel,$(PKG)),tests/kernel tests/policy tests/resolve,tests/$(PKG) \
   sandboxes/$(PKG)/tests $(filter-out tests/tests,$(PKG)/tests) tests/test_$(notdir $(PKG)).py)),$(error no tests of $(PKG)))
 
+# Rooms whose servers only extras bring have their tests where these are: elsewhere all are skipped.
+PACKS ?= .packs
+QUICK_IN = $(if $(filter $(SERVED:statediff-%=%),$(PKG)),packs-setup,setup)
+
 .PHONY: quick
-quick: setup ## Run the examples of one package, room or laboratory: PKG=reports, PKG=git, PKG=lab
-	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow and not hypothesis" $(QUICK_TESTS)
+quick: $(QUICK_IN) ## Run the examples of one package, room or laboratory: PKG=reports, PKG=git, PKG=lab
+	$(if $(filter setup,$(QUICK_IN)),$(BIN),$(PACKS)/bin)/python -m pytest -n $(WORKERS) -q \
+	  -m "not slow and not hypothesis" $(QUICK_TESTS)
 
 .PHONY: test
 test: check ## Run check, then all tests but those that take long (WORKERS=2)
@@ -61,14 +66,21 @@ hosts: setup ## Make environments of the hosts that need their own, in .hosts, a
 # The others need what only the development environment has.
 PACK_TESTS := tests/packs sandboxes tests/test_tasks.py tests/test_drift.py tests/test_compensation.py tests/test_hostile.py
 
+.PHONY: packs-setup
+packs-setup:
+	$(MAKE) --no-print-directory VENV=$(PACKS) $(PACKS)/packs.stamp
+
 .PHONY: packs
-packs: ## Make an environment with the servers of the packs, in .packs, and run what needs them
-	$(MAKE) --no-print-directory VENV=.packs .packs/packs.stamp
-	STATEDIFF_REQUIRE=pack .packs/bin/python -m pytest -n $(WORKERS) --dist worksteal -m pack $(PACK_TESTS)
+packs: packs-setup ## Make an environment with the servers of the packs, in .packs, and run what needs them
+	STATEDIFF_REQUIRE=pack $(PACKS)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m pack $(PACK_TESTS)
 
 .PHONY: wheels
 wheels: setup ## Build every wheel, install each as its README says in a fresh environment, run its command
 	$(BIN)/python -m tests.wheels $(ROOM)
+
+.PHONY: pages
+pages: setup ## Run what each page shows in a fresh environment with what it says to install (PAGE=judge)
+	$(BIN)/python -m tests.wheels --pages $(PAGE)
 
 .PHONY: check
 check: setup ## Run ruff, mypy strict, import-linter and the check of prose
@@ -92,10 +104,6 @@ fuzz: setup ## Run the properties with many random examples, 100,000 contract fi
 .PHONY: variants
 variants: setup ## Try every agent of every task on the real servers (Docker; minutes)
 	STATEDIFF_EVERY_CASE=1 $(BIN)/python -m pytest -n $(WORKERS) sandboxes -k test_tasks
-
-.PHONY: docs
-docs: setup ## Write the pages that are generated from the code
-	$(BIN)/python docs/build_reference.py
 
 .PHONY: pictures
 pictures: setup ## Make the pictures of the docs again, from real runs (ONLY=part of a name)

@@ -1,7 +1,4 @@
-"""Writes the pages of `PAGES`: `python docs/build_reference.py`.
-
-A test fails when they lag.
-"""
+"""The pages that the site makes of code and packs: `PAGES`, each by its name."""
 
 from __future__ import annotations
 
@@ -10,8 +7,12 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
 
+import click
+import typer
 from ruamel.yaml import YAML
+from statediff_lab.importers.taxonomy import Cause
 
+from statediff.cli.main import parser
 from statediff.contract.document.jsonschema import (
     contract_schema,
     sandbox_schema,
@@ -31,7 +32,6 @@ DOCS: Final = Path(__file__).parent
 OURS: Final = frozenset(
     name for name, each in plug_ins(GROUP).items() if each.module.startswith("statediff")
 )
-HEAD: Final = "<!-- Written by `python docs/build_reference.py`; do not edit. -->\n"
 _SHAPES: Final = {
     "quantifier": "(CONDITION for x in COLLECTION)",
     "elements": "(VALUE for x in COLLECTION)",
@@ -40,13 +40,11 @@ _SHAPES: Final = {
     "entities": "(x for x in COLLECTION)",
     "entity": "(ENTITY)",
     "sized": "(TEXT or LIST)",
-    "number": "(NUMBER)",
     "within": "(NUMBER, NUMBER, TOLERANCE)",
     "regex": "(TEXT, PATTERN)",
     "text2": "(TEXT, PART)",
     "instant": "(TEXT)",
     "lower": "(TEXT)",
-    "join": "(LIST, TEXT)",
     "same": "(LIST, LIST)",
     "path": "(ENTITY, ENTITY, via=[TYPE.REFERENCE, (TYPE.IN, TYPE.OUT)])",
 }
@@ -105,8 +103,8 @@ def keys(title: str, schema: dict[str, Any], level: str = "###") -> list[str]:
 
 
 def reference() -> str:
-    """docs/reference.md."""
-    lines = [HEAD, "# Reference", ""]
+    """The page reference.md."""
+    lines = ["# Reference", ""]
     lines += [
         "Every key, function, rule, finding and lint code. How to write a contract is described in",
         "[first-contract.md](first-contract.md) and [contract.md](contract.md).",
@@ -141,8 +139,8 @@ def meaning(code: FindingCode) -> str:
 
 
 def findings() -> str:
-    """docs/findings.md."""
-    lines = [HEAD, "# Findings: every code, and what it means", ""]
+    """The page findings.md."""
+    lines = ["# Findings: every code, and what it means", ""]
     lines += wrap(
         "A clause yields findings. Each names the clause, a stable code, the stage of judgement, a "
         "truth (HOLDS, FAILS, UNKNOWN), a sentence, the deltas and readings it rests on, a "
@@ -193,8 +191,8 @@ def findings() -> str:
 
 
 def lint() -> str:
-    """docs/check.md."""
-    lines = [HEAD, "# Lint: every code, and what to write instead", ""]
+    """The page check.md."""
+    lines = ["# Lint: every code, and what to write instead", ""]
     lines += [
         "`statediff check` reports errors (the contract cannot be used, or its verdicts would be",
         "wrong; exit code 2), warnings (something is let through that its author probably did not",
@@ -212,8 +210,8 @@ def lint() -> str:
 
 
 def packs() -> str:
-    """docs/packs.md."""
-    lines = [HEAD, "# The packs: sandboxes and tasks that come with statediff", ""]
+    """The page packs.md."""
+    lines = ["# The packs: sandboxes and tasks that come with statediff", ""]
     lines += [
         "Each sandbox runs on a laptop with nothing but Python. `statediff run TASK --agent-cmd …`",
         "tries an agent; `statediff check --explain TASK` says in English what it permits. Each",
@@ -292,9 +290,9 @@ def excerpt(text: str, show: list[str]) -> str:
 
 
 def examples() -> str:
-    """docs/examples.md."""
+    """The page examples.md."""
     told = YAML(typ="safe").load(DOCS / "examples" / "explained.yaml")
-    lines = [HEAD, "# Twelve tasks, and the contracts that judge them", ""]
+    lines = ["# Twelve tasks, and the contracts that judge them", ""]
     lines += [
         "For each task the part of its contract that carries it, as the file has it. Patterns and",
         "expressions are described in [contract.md](contract.md); every change that",
@@ -313,7 +311,7 @@ def examples() -> str:
 
 def not_observed() -> str:
     """The page of what each source does not look at."""
-    lines = [HEAD, "# What is not looked at", ""]
+    lines = ["# What is not looked at", ""]
     lines += [
         "A change of what is listed here is in no delta. Everything else that a source names is",
         "state; what it could not read is *unobserved*, and never taken to be unchanged.",
@@ -330,17 +328,36 @@ def not_observed() -> str:
     return "\n".join(lines) + "\n"
 
 
+def commands() -> str:
+    """The page cli.md: the one in `docs/`, with the help of each command below it."""
+    root = typer.main.get_command(parser())
+    lines = [(DOCS / "cli.md").read_text(encoding="utf-8")]
+    for name, each in sorted(root.commands.items()):  # type: ignore[attr-defined]
+        inner = getattr(each, "commands", {})
+        lines += [f"## statediff {name}", "", str(each.help), ""]
+        lines += options(each) if not inner else []
+        for part, command in sorted(inner.items()):
+            lines += [f"### statediff {name} {part}", "", str(command.help), "", *options(command)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def labels() -> str:
+    """The table of audit.md: what each label of a disagreement says."""
+    rows = [row(f"`{cause}`", cause.words) for cause in Cause]
+    return "\n".join([*table("label", "what it says"), *rows])
+
+
+def options(command: click.Command) -> list[str]:
+    """The table of what a command takes."""
+    lines = table("argument or option", "meaning")
+    for each in command.params:
+        if each.opts != ["--help"]:
+            named = each.opts if each.param_type_name == "option" else [each.opts[0].upper()]
+            lines.append(row(", ".join(f"`{name}`" for name in named), str(each.help or "")))  # type: ignore[attr-defined]
+    return [*lines, ""]
+
+
 PAGES: Final = {
     "reference.md": reference, "findings.md": findings, "check.md": lint, "packs.md": packs,
-    "examples.md": examples, "not-observed.md": not_observed,
+    "examples.md": examples, "not-observed.md": not_observed, "cli.md": commands,
 }  # fmt: skip
-
-
-def main() -> None:
-    """Every page is as code and packs say."""
-    for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

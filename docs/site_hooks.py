@@ -1,4 +1,4 @@
-"""What the documentation needs to be a site: a first page, the version, and links out of `docs/`.
+"""What the documentation needs to be a site: a first page, the reference, and links out.
 
 A page links to files of the checkout (`../contracts/…`). On the site such a link is its text, since
 the site is not tied to a place where the code is shown; one that leads nowhere is an error.
@@ -7,6 +7,7 @@ the site is not tied to a place where the code is shown; one that leads nowhere 
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -17,6 +18,8 @@ from mkdocs.structure.pages import Page
 from statediff import __version__
 
 _CHECKOUT = Path(__file__).resolve().parents[1]
+_BUILD = runpy.run_path(str(_CHECKOUT / "docs" / "build_reference.py"))
+_TABLES = runpy.run_path(str(_CHECKOUT / "fixtures" / "build_specification.py"))["written"]
 _NAMED = re.compile(r"^```(\w+) file=(\S+)$", re.MULTILINE)
 _MARKED = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
 _FOLDER = re.compile(r"(?<!!)\[([^\]]*)\]\(([A-Za-z0-9_./-]+)\)")
@@ -32,11 +35,15 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """The README is the first page; its links to `docs/` lead to the pages beside it."""
+    """The README is the first page, and the reference is made of the code."""
     text = (_CHECKOUT / "README.md").read_text(encoding="utf-8")
     text = re.sub(r"\]\((?:docs/)([^)\s]*)\)", r"](\1)", text)
     text = re.sub(r"\[([^\]]*)\]\((?:CONTRIBUTING\.md|LICENSE|CHANGELOG\.md)\)", r"\1", text)
     files.append(File.generated(config, "index.md", content=text))
+    for name, page in _BUILD["PAGES"].items():
+        if (found := files.get_file_from_path(name)) is not None:
+            files.remove(found)
+        files.append(File.generated(config, name, content=page()))
     return files
 
 
@@ -57,7 +64,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         folder = _CHECKOUT / "docs" / Path(page.file.src_uri).parent / found[2]
         return found[1] if folder.is_dir() else found[0]
 
-    inside = _FOLDER.sub(listed, _OUTSIDE.sub(plain, markdown))
+    markdown = markdown.replace("<!-- table: labels -->", _BUILD["labels"]())
+    inside = _FOLDER.sub(listed, _OUTSIDE.sub(plain, _TABLES(markdown)))
     return _MARKED.sub(r"```\1", _NAMED.sub(r'```\1 title="\2"', inside))
 
 

@@ -1,3 +1,3 @@
 """The version of statediff."""
 
-__version__ = "0.3.0.dev0"
+__version__ = "1.0.0rc1"

@@ -52,6 +52,7 @@ from statediff.scoring import (
     chosen_cases,
     contract_of,
     load_contract,
+    schema_of,
 )
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace import inputs
@@ -60,7 +61,12 @@ from statediff.workspace.agents import AgentOptions
 from statediff.workspace.batches import Evidence
 from statediff.workspace.bundles import load_bundle
 from statediff.workspace.cases import Chosen, load_cases
-from statediff.workspace.contracts import States, check, contract_path, contract_paths
+from statediff.workspace.contracts import (
+    States,
+    check,
+    contract_path,
+    contract_paths,
+)
 from statediff.workspace.trials import TrialRequest, lend, make_trial
 from statediff.workspace.warm import Place, State, captures, names_of, place_of
 from statediff.workspace.watching import SETTLE_SECONDS, Watch
@@ -108,10 +114,12 @@ def judge(  # noqa: PLR0913 - all that is known of a run, given by name
     `form: text`), or a `Path` to the file that holds it;
     `trace` the file of its calls, which with `complete_trace` the caller vouches for: it holds
     every call, and no agent wrote it. `during` are the files of the states in between, in order.
-    `ended` is how the run ended, e.g. `by-itself`, for clauses that ask `run.ended`.
+    `ended` is how the run ended, e.g. `by-itself`, for clauses that ask `run.ended`. Without
+    `schema` the state schema is the file `schema.yaml` beside the contract, where there is one.
     """
     file = contract_of(contract)
-    captured = captures(before, after, schema, known_sandbox(file), during)
+    beside = schema_of(contract, file, schema)
+    captured = captures(before, after, beside, known_sandbox(file), during)
     done = evaluate(
         file,
         *captured,
@@ -231,6 +239,8 @@ def watch(
         run.changes
     """
     file = None if contract is None else contract_of(contract)
+    if contract is not None and file is not None:
+        schema = schema_of(contract, file, schema)
     return Watching(states, file, schema, settle_seconds)
 
 

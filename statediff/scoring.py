@@ -197,7 +197,8 @@ class Judge:
         from statediff.workspace.warm import keep
 
         self.contract = contract_of(contract)
-        self._kept = keep(before, schema, known_sandbox(self.contract))
+        beside = schema_of(contract, self.contract, schema)
+        self._kept = keep(before, beside, known_sandbox(self.contract))
         self._prepared: dict[int, Prepared] = {}
         known = self._kept.known()
         if known is not None:
@@ -483,10 +484,10 @@ def load_contract(
     from statediff.workspace.contracts import contract_path
 
     chosen = chosen_cases(case or (), cases, inputs)
-    if isinstance(named, str) and "\n" in named:
+    if _is_text(named):
         if chosen != Chosen():
             raise UsageError("a contract in a text has no cases: write its inputs into the text")
-        return parse_contract(named.encode("utf-8"), "contract.yaml")
+        return parse_contract(str(named).encode("utf-8"), "contract.yaml")
     return load_case(contract_path(str(named)), chosen)
 
 
@@ -531,6 +532,21 @@ def chosen_cases(
         names=(names,) if isinstance(names, str) else tuple(names),
         inputs=given,
     )
+
+
+def _is_text(contract: ContractFile | str | Path) -> bool:
+    return isinstance(contract, str) and "\n" in contract
+
+
+def schema_of(
+    contract: ContractFile | str | Path, file: ContractFile, given: str | Path | None
+) -> str | Path | None:
+    """The state schema file: the one given, else the one beside the contract's own file."""
+    from statediff.workspace.contracts import schema_of_contract
+
+    if _is_text(contract):
+        return given
+    return schema_of_contract(Path(file.source.file), file, given)
 
 
 def contract_of(contract: ContractFile | str | Path) -> ContractFile:

@@ -240,8 +240,8 @@ def test_lint_takes_a_state_and_a_folder(tmp_path: Path) -> None:
 def test_judge_takes_prose_and_a_complete_trace(tmp_path: Path) -> None:
     contract = (
         "contract: t/t\nversion: 1.0.0\nowner: me\nintent: Say what the test says.\n"
-        "noop: true\nactions: {forbid: {tools: [drop]}}\n"
-        "answer: {form: text, extract: {n: number}, claims: [answer.n == 2]}\n"
+        "noop: true\nactions: {forbid: {tool: [drop]}}\n"
+        "answer: {extract: {n: number}, claims: [answer.n == 2]}\n"
     )
     state = {"ticket": [{"id": 7}]}
     (tmp_path / "trace.jsonl").write_text('{"tool": "look", "arguments": {}}\n')
@@ -281,3 +281,16 @@ def test_assert_match_fails_with_the_report():
     harmed = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "closed"}]}
     with pytest.raises(AssertionError, match=r"DIVERGE[^$]*ticket 8 status"):
         statediff.judge(statediff.load_contract(CLOSE), OPEN, harmed).assert_match()
+
+
+def test_the_state_schema_beside_a_contract_is_its_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "contract.yaml").write_text(CLOSE.replace("update: ticket", "update: case"))
+    (tmp_path / "schema.yaml").write_text(
+        "schema: notes\nversion: 1.0.0\nentities: {case: {table: ticket}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert statediff.judge(tmp_path, OPEN, CLOSED).verdict is Verdict.MATCH
+    assert statediff.Judge(tmp_path / "contract.yaml", OPEN).score(CLOSED).reward == 1.0
+    assert statediff.judge(CLOSE, OPEN, CLOSED).verdict is Verdict.MATCH

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_lab.labels import keep_signed
 
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Trial
@@ -32,7 +33,6 @@ from statediff.evidence.package import load
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.suite.labels import keep_signed
 from statediff.suite.records import attempt_folder, keep_attempt, set_aside
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.folders import keep_bundle

@@ -1,8 +1,10 @@
 """Wheels of every distribution, each installed in an environment that holds what it declares.
 
 `python -m tests.wheels [NAME...]` asks the index for what rooms declare, extras of servers too,
-and runs the first command of each README there (`make wheels`; minutes). Tests take what is
-declared from the environment at hand, and reach no index.
+and runs the first command of each README there (`make wheels`; minutes). `--pages [NAME...]` runs
+every console of each page of the docs, in an environment with README's distributions and what the
+page says to install (`make pages`); pages that say the same share one. Tests take what is declared
+from the environment at hand, and reach no index.
 """
 
 from __future__ import annotations
@@ -23,6 +25,12 @@ from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CORE: Final = "statediff"
+PROGRAMS: Final = {
+    "statediff": "-m statediff",
+    "python": "-B",
+    "pytest": "-m pytest -p no:cacheprovider -c /dev/null --rootdir .",
+}
+"""What a page calls, as arguments of an environment's Python."""
 
 
 def folders() -> dict[str, Path]:
@@ -45,10 +53,15 @@ def first_command(folder: Path) -> str:
     return str(command)
 
 
-def installs(folder: Path) -> list[str]:
-    """What the README of a distribution installs, each a folder and its extras."""
+def installs(folder: Path) -> dict[str, list[str]]:
+    """What the README of a distribution installs: those of ours, each with its extras."""
     [line] = re.findall(r"(?m)^pip install (.*)$", (folder / "README.md").read_text("utf-8"))
-    return [word.strip("'") for word in line.split()]
+    names = {place: name for name, place in folders().items()}
+    words = [word.strip("'").rstrip("]").partition("[") for word in line.split()]
+    return {
+        names[(ROOT / place).resolve()]: extras.split(",") if extras else []
+        for place, _, extras in words
+    }
 
 
 def build(into: Path) -> dict[str, Path]:
@@ -85,9 +98,9 @@ class Environment:
         self._scripts(found)
         for need in _needs(found, extras):
             if not need.name.startswith(CORE):
-                self._borrow(need)
+                self.borrow(need)
 
-    def _borrow(self, need: Requirement) -> None:
+    def borrow(self, need: Requirement) -> None:
         """Link what the environment at hand has of a library, and of what it needs itself."""
         name = canonicalize_name(need.name)
         if name in self.installed:
@@ -101,7 +114,7 @@ class Environment:
             elif not place.exists():
                 place.symlink_to(home / top)
         for inner in _needs(found, tuple(need.extras)):
-            self._borrow(inner)
+            self.borrow(inner)
 
     def _scripts(self, found: metadata.Distribution) -> None:
         for script in found.entry_points.select(group="console_scripts"):
@@ -129,37 +142,84 @@ def main(names: list[str]) -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="statediff-wheels-") as made:
         wheels = build(Path(made) / "wheels")
+        ours = _named_wheels(wheels, Path(made))
         for name, folder in folders().items():
             if name == CORE or name not in (names or wheels):  # its README is tried by the docs
                 continue
             place = Path(made) / name
-            wanted = [f"{wheels[_named(each)]}{_extras(each)}" for each in installs(folder)]
+            wanted = [f"{each}[{','.join(more)}]" for each, more in installs(folder).items()]
             subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-            ran = [
-                subprocess.run(
-                    [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet",
-                     "--disable-pip-version-check", *wanted], check=False, cwd=made,
-                ),
-                subprocess.run(
-                    first_command(folder), shell=True, check=False, cwd=made,
-                    env={"PATH": f"{place / 'bin'}:/usr/local/bin:/usr/bin:/bin", "HOME": made},
-                ),
-            ]  # fmt: skip
-            is_right = not any(each.returncode for each in ran)
+            _install(str(place / "bin" / "python"), wanted, ours)
+            ran = subprocess.run(
+                first_command(folder), shell=True, check=False, cwd=made,
+                env={"PATH": f"{place / 'bin'}:/usr/local/bin:/usr/bin:/bin", "HOME": made},
+            )  # fmt: skip
+            is_right = ran.returncode == 0
             failed += not is_right
             print(f"{'ok' if is_right else 'FAILED'}  {name}: {first_command(folder)}")  # noqa: T201
     return failed
 
 
-def _named(place: str) -> str:
-    """The distribution in a folder of a README's line."""
-    folder = (ROOT / place.partition("[")[0]).resolve()
-    return next(name for name, each in folders().items() if each == folder)
+def said(page: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """The extras of ours that a page says to install, and the packages of others."""
+    words = [
+        word.strip("'\"`.:")
+        for line in re.findall(r"pip install\s+([^\n`(;]*)", page.read_text("utf-8"))
+        for word in line.split()
+    ]
+    extras = {extra for word in words if word.startswith(f"{CORE}[")
+              for extra in word.partition("[")[2].rstrip("]").split(",")}  # fmt: skip
+    others = {word for word in words if re.fullmatch(r"[a-z][\w-]*", word) and word != CORE}
+    return frozenset(extras | {"sandboxes"}), frozenset(others)
 
 
-def _extras(place: str) -> str:
-    return "[" * ("[" in place) + place.partition("[")[2]
+def try_pages(names: list[str]) -> int:
+    """How many of the named pages, or of all, show what does not come to pass as they say."""
+    from tests import test_docs as docs  # noqa: PLC0415 - it imports pytest and the parser
+
+    failed = 0
+    by_set: dict[tuple[frozenset[str], frozenset[str]], list[Path]] = {}
+    for name in names or docs.PAGES:
+        page = ROOT / "docs" / f"{name}.md"
+        by_set.setdefault(said(page), []).append(page)
+    with tempfile.TemporaryDirectory(prefix="statediff-pages-") as made:
+        ours = _named_wheels(build(Path(made) / "wheels"), Path(made))
+        for number, ((extras, others), pages) in enumerate(by_set.items()):
+            place = Path(made) / f"env{number}"
+            subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+            python = str(place / "bin" / "python")
+            _install(python, [f"{CORE}[{','.join(sorted(extras))}]", *sorted(others)], ours)
+            for page in pages:
+                folder = Path(made) / f"{page.stem}{number}"
+                folder.mkdir()
+                docs.put_programs(folder, PROGRAMS, python)
+                try:
+                    for content in docs.lay_out(page, folder):
+                        docs.check(content, folder, str(folder), own=True)
+                except (AssertionError, subprocess.TimeoutExpired) as error:
+                    failed += 1
+                    print(f"FAILED  {page.stem}: {error}")  # noqa: T201
+                else:
+                    print(f"ok  {page.stem}: {', '.join([*sorted(extras), *sorted(others)])}")  # noqa: T201
+    return failed
+
+
+def _named_wheels(wheels: dict[str, Path], folder: Path) -> Path:
+    """Constraints by which no index supplies a name of ours."""
+    ours = folder / "ours.txt"
+    ours.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
+    return ours
+
+
+def _install(python: str, wanted: list[str], ours: Path) -> None:
+    """What is wanted is installed there: by uv where it is at hand, in a tenth of pip's time."""
+    uv = Path(sys.executable).with_name("uv")
+    pip = [str(uv), "pip", "install", "--quiet", "--python", python]
+    if not uv.exists():
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--constraint", str(ours), *wanted], check=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    pages = sys.argv[1:2] == ["--pages"]
+    sys.exit(try_pages(sys.argv[2:]) if pages else main(sys.argv[1:]))

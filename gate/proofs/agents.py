@@ -111,6 +111,8 @@ def gated_agent(agent: str, contract: str, place: str, folder: str, source: str)
                 self.place, self._block, self._begun = place, None, None
 
             def execute(self, statement: str, values: Any = ()) -> Any:
+                if statement == "BEGIN":  # a transaction is open
+                    statement = "SELECT 1"
                 if self._begun is None:
                     self._block = gate.transaction()
                     self._begun = self._block.__enter__()

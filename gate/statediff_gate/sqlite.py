@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -48,12 +49,23 @@ _STATISTICS: Final = ("sqlite_stat1", "sqlite_stat4")
 _LOCKED_MS: Final = 5000
 _READING: Final = frozenset({"table_info", "table_xinfo", "table_list", "index_list", "index_info"})
 """Pragmas that an agent may ask; all others set something of the connection or the file."""
+_PASSING: Final = frozenset({"query_only", "defer_foreign_keys"})
+"""Pragmas that only refuse more, and that the next transaction does not find."""
 _REFUSED: Final = (
     apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH,
-    apsw.SQLITE_CREATE_TEMP_TABLE, apsw.SQLITE_CREATE_TEMP_VIEW, apsw.SQLITE_CREATE_TEMP_TRIGGER,
-    apsw.SQLITE_CREATE_TEMP_INDEX,
+    apsw.SQLITE_CREATE_TEMP_VIEW, apsw.SQLITE_CREATE_TEMP_TRIGGER,
 )  # fmt: skip
-"""Actions that end a transaction half, or that outlive it in the connection."""
+"""Actions that end a transaction half, or that act on another one from the connection."""
+_LOOKS: Final = frozenset({
+    apsw.SQLITE_PRAGMA, apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION,
+    apsw.SQLITE_RECURSIVE,
+})  # fmt: skip
+_ENFORCED: Final = "foreign_keys"
+_YES: Final = frozenset({"1", "on", "true", "yes"})
+_TEMPORARY: Final = """
+SELECT name FROM temp.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
+ORDER BY sql LIKE 'CREATE VIRTUAL%' DESC"""
+"""Tables of the connection alone; a virtual one takes those that it is kept in along."""
 
 
 class SqliteGate:
@@ -68,6 +80,9 @@ class SqliteGate:
         self._folder = tempfile.TemporaryDirectory(prefix="statediff-gate-")
         self._refine = refine
         self._is_agents = False
+        self._has_acted = False
+        self._wish: bool | None = None
+        self._dangling: Counter[Any] | None = None
         try:
             flags = apsw.SQLITE_OPEN_READWRITE
             self._db = apsw.Connection(str(path), flags=flags)
@@ -75,7 +90,6 @@ class SqliteGate:
             raise InputError(f"{printable(str(path))}: cannot be opened: {error}") from error
         self._db.set_busy_timeout(_LOCKED_MS)
         self._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        self._db.execute("PRAGMA foreign_keys = ON")
         self._db.preupdate_hook(self._note)
         self._db.authorizer = self._authorize
         self._touched: dict[tuple[str, Any], list[Any]] = {}
@@ -91,13 +105,22 @@ class SqliteGate:
 
     def begin_run(self) -> None:
         self._course.begin_run()
+        self._db.execute("PRAGMA query_only = OFF")
+        for name in [row[0] for row in self._db.execute(_TEMPORARY)]:
+            self._db.execute(f"DROP TABLE IF EXISTS temp.{quoted(name)}")
 
     def begin(self) -> None:
+        self._begin(is_enforced=True)
+
+    def _begin(self, *, is_enforced: bool) -> None:
         try:
+            self._db.execute(f"PRAGMA query_only = OFF; PRAGMA {_ENFORCED} = {is_enforced}")
             self._db.execute("BEGIN IMMEDIATE")
         except apsw.Error as error:
             raise Refused(f"{self.name}: no transaction can begin: {error}") from error
         self._touched, self._whole = {}, None
+        self._has_acted, self._wish = False, None
+        self._dangling = None if is_enforced else self._pointing_nowhere()
         version = self._ask("PRAGMA data_version")
         if version != self._version:
             self._follow()
@@ -116,14 +139,36 @@ class SqliteGate:
             for _ in cursor:  # a statement that writes ends with its last row
                 pass
             touched = self._db.total_changes() - before
+            self._switch()
             return Answer(names, rows[:MOST_ROWS], touched, len(rows) > MOST_ROWS)
         except (apsw.Error, UnicodeDecodeError, ValueError, TypeError) as error:
             raise Refused(f"{self.name}: the database refuses it: {error}") from error
         finally:
             self._is_agents = False
 
+    def _switch(self) -> None:
+        """Foreign keys as the agent wishes, in a new transaction: SQLite changes them in none.
+
+        As in SQLite it is without effect where the transaction wrote already. The next transaction
+        has them again.
+        """
+        wish, self._wish, self._is_agents = self._wish, None, False
+        if wish is None or self._has_acted or wish == (self._dangling is None):
+            return
+        self._db.execute("ROLLBACK")
+        self._begin(is_enforced=wish)
+
+    def _pointing_nowhere(self) -> Counter[Any]:
+        """(table, the table it refers to) → how many of its rows refer to none."""
+        found = self._db.execute("PRAGMA main.foreign_key_check")
+        return Counter((table, parent) for table, _, parent, _ in found)
+
     def prepare(self, transaction: str) -> Prepared:
         course = self._course
+        if self._dangling is not None:
+            for table, parent in self._pointing_nowhere() - self._dangling:
+                raise Refused(f"{self.name}: rows of {table} refer to rows of {parent} that are"
+                              " not there, which foreign keys would not allow")  # fmt: skip
         whole = self._reason_to_read_all()
         if whole is None:
             changes = self._edits()
@@ -241,8 +286,8 @@ class SqliteGate:
             return self._counted((_SEQUENCES,)), self._counted(_STATISTICS)
         found = []
         for table in tables:
-            is_there = self._ask(f"SELECT 1 FROM sqlite_schema WHERE name = '{table}'")  # noqa: S608 - ours
-            found.append(tuple(self._db.execute(f"SELECT * FROM {table}")) if is_there else ())  # noqa: S608 - ours
+            is_there = self._ask(f"SELECT 1 FROM main.sqlite_schema WHERE name = '{table}'")  # noqa: S608 - ours
+            found.append(tuple(self._db.execute(f"SELECT * FROM main.{table}")) if is_there else ())  # noqa: S608 - ours
         return tuple(found)
 
     def _ask(self, question: str) -> Any:
@@ -253,7 +298,11 @@ class SqliteGate:
         """SQLite's question about each step of an agent's statement."""
         if not self._is_agents:
             return int(apsw.SQLITE_OK)
-        is_setting = action == apsw.SQLITE_PRAGMA and folded(one or "") not in _READING
+        self._has_acted |= action not in _LOOKS
+        if action == apsw.SQLITE_PRAGMA and folded(one or "") == _ENFORCED and other is not None:
+            self._wish = folded(other) in _YES
+            return int(apsw.SQLITE_OK)
+        is_setting = action == apsw.SQLITE_PRAGMA and folded(one or "") not in _READING | _PASSING
         if action in _REFUSED or (is_setting and other is not None):
             return int(apsw.SQLITE_DENY)
         return int(apsw.SQLITE_OK)
@@ -299,7 +348,9 @@ class SqliteGate:
         return state
 
     def _columns(self, table: str) -> tuple[str, ...]:
-        return tuple(row[1] for row in self._db.execute(f"PRAGMA table_xinfo({quoted(table)})"))
+        return tuple(
+            row[1] for row in self._db.execute(f"PRAGMA main.table_xinfo({quoted(table)})")
+        )
 
 
 class _PlainTable:

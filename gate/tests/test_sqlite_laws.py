@@ -2,8 +2,10 @@
 
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statediff_gate.conformance import require_alike
@@ -49,6 +51,11 @@ STATEMENTS = st.one_of(
     st.builds("INSERT INTO child (plain) VALUES ({})".format, NUMBERS),
     st.just("DELETE FROM child"),
     st.just("DELETE FROM loose"),
+    st.just("CREATE TEMP TABLE IF NOT EXISTS seen AS SELECT * FROM plain"),
+    st.just("CREATE TEMP TABLE IF NOT EXISTS loose (id INTEGER PRIMARY KEY AUTOINCREMENT, a, b)"),
+    st.just("CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5 (v)"),
+    st.sampled_from(["PRAGMA foreign_keys = OFF", "PRAGMA foreign_keys = 'on'"]),
+    st.sampled_from(["PRAGMA query_only = ON", "PRAGMA defer_foreign_keys = ON"]),
 )
 
 
@@ -65,13 +72,19 @@ def test_what_is_prepared_is_what_is_there_after_the_commit(
         system = SqliteGate("x", path)
         try:
             for statements in runs:
+                if data.draw(st.booleans()):
+                    system.begin_run()
                 system.begin()
                 for each in statements:
                     try:
                         system.run(each)
                     except Refused:  # e.g. a key that is there: the statement alone is undone
                         continue
-                prepared = system.prepare("x")
+                try:
+                    prepared = system.prepare("x")
+                except Refused:  # without foreign keys it pointed at what is not there
+                    system.abort()
+                    continue
                 if data.draw(st.booleans()):
                     system.abort()
                     state = system.world("after").state
@@ -82,3 +95,33 @@ def test_what_is_prepared_is_what_is_there_after_the_commit(
                 require_alike(state, read, str(statements))
         finally:
             system.close()
+
+
+REBUILT = (
+    "SELECT * FROM plain", "PRAGMA foreign_keys = OFF",
+    "CREATE TEMP TABLE kept AS SELECT * FROM plain", "DROP TABLE plain",
+    "CREATE TABLE plain (id INTEGER PRIMARY KEY, v, w TEXT UNIQUE, x)",
+    "INSERT INTO plain SELECT *, 1 FROM kept",
+)  # fmt: skip
+
+
+def test_a_table_is_built_anew_without_foreign_keys_and_they_are_back_afterwards(
+    tmp_path: Path,
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.sqlite")) as made:
+        made.executescript(MADE)
+    with closing(SqliteGate("x", tmp_path / "x.sqlite")) as system:
+        system.begin()
+        for each in REBUILT:
+            system.run(each)
+        assert "child" not in system.prepare("x").changes
+        system.commit()
+        system.begin()
+        system.run("DELETE FROM plain WHERE id = 1")
+        assert len(system.prepare("x").changes["child"].gone) == 1
+        system.abort()
+        system.begin()
+        system.run("PRAGMA foreign_keys = OFF")
+        system.run("DELETE FROM plain WHERE id = 1")
+        with pytest.raises(Refused, match="rows of child refer to rows of plain that are not"):
+            system.prepare("x")

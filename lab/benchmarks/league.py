@@ -1,6 +1,6 @@
-"""The league page: what audits of public suites found, from their stored results.
+"""The league: what audits of public suites found, from their stored results.
 
-    python -m lab.benchmarks.league              # docs/league.md of lab/benchmarks/league/*.json
+    python -m lab.benchmarks.league              # prints lab/benchmarks/league/*.json as a page
     python -m lab.benchmarks.league --collect CASES  # first audits every suite in the folder CASES
     python -m lab.benchmarks.league --collect CASES --suite bfcl --each 1 --keep KEPT # one; goes on
     python -m lab.benchmarks.league --register NAME=TASKS  # the contracts of its held-out half
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +43,6 @@ from statediff.parallel import work_through
 
 STORED: Final = Path(__file__).parent / "league"
 REGISTERED: Final = STORED / "registered"
-PAGE: Final = Path(__file__).parents[2] / "docs" / "league.md"
 SUITES: Final = ("agent-diff", "bfcl", "tau2")
 MADE: Final = "bfcl-runs"
 MADE_LATER: Final = "bfcl-runs-1.1.0"
@@ -174,9 +174,8 @@ def page() -> str:
 _LEAD: Final = """\
 # Verifiers of public suites
 
-Written by `python -m lab.benchmarks.league` from `lab/benchmarks/league/*.json`; do not edit.
-[audit.md](audit.md) says what was shown, and what the shares mean: *wrong of so many*, and the
-95 % interval over tasks. *Beside the task* is harm by how it was made; *in the task* is harm as
+`docs/audit.md` says what was shown. The shares are *wrong of so many*, with the 95 % interval over
+tasks. *Beside the task* is harm by how it was made; *in the task* is harm as
 far as our contracts say so."""
 _SUITE_COLUMNS: Final = (
     "domain",
@@ -242,7 +241,7 @@ def _suite(name: str, found: Mapping[str, Any]) -> Iterator[str]:
         yield from ("", f"{_HELD_OUT} {len(found['contracts'])} tasks, as they were first run:", "")
         yield from _table(_SUITE_COLUMNS, map(_domain, held_out))
     if any(each.get("labels") for each in domains):
-        yield from ("", "Runs on which it is wrong, by [label](audit.md#why-it-is-wrong):", "")
+        yield from ("", "Runs on which it is wrong, by label:", "")
         codes = [c.value for c in Cause if any(c.value in d["labels"] for d in domains)]
         names = ("label", *(d["name"] for d in domains))
         rows = ((code, *(d["labels"].get(code, 0) for d in domains)) for code in codes)
@@ -324,7 +323,7 @@ def _judges(found: Mapping[str, Any]) -> Iterator[str]:
 _MADE_LEAD: Final = """
 ## BFCL: made runs
 
-Runs that are right or wrong by how they are made ([bfcl.md](bfcl.md#kinds-of-runs)), before the
+Runs that are right or wrong by how they are made (`lab/benchmarks/bfcl_runs.py`), before the
 benchmark's checker and before contracts that were generated from the ground truth. Those of the
 held-out half were written down before a run of it was carried out; its figures are of the first
 run. `python -m lab.benchmarks.bfcl study DIR`, statediff {statediff}, kernel {kernel}."""
@@ -333,7 +332,7 @@ _MADE_ERRORS: Final = """
 `{label}` is **our error**, in {tasks}. Each of these runs stops before its
 last turn, which only asks to see what an earlier call of the run has shown. The first rules asked
 for no call there, since an agent may say it from what it knows. The figures are as they came out;
-[rules 1.1.0](#bfcl-made-runs-under-rules-110) close it."""
+rules 1.1.0 close it."""
 _MADE_LATER_LEAD: Final = """
 ## BFCL: made runs, under rules 1.1.0
 
@@ -406,7 +405,7 @@ def _plain(value: float | None) -> str:
 
 
 def main() -> None:
-    """The page is written."""
+    """The page is printed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--collect", type=Path, metavar="CASES")
     parser.add_argument("--register", metavar="NAME=TASKS")
@@ -427,7 +426,7 @@ def main() -> None:
     if given.collect is not None:
         effort = replace(EFFORT, each=given.each, keep=given.keep)
         collect(given.collect, given.jobs, effort, given.suite)
-    PAGE.write_text(page(), encoding="utf-8")
+    sys.stdout.write(page())
 
 
 if __name__ == "__main__":

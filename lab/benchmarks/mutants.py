@@ -292,3 +292,10 @@ def _swap(node: ast.IfExp, body: ast.expr, orelse: ast.expr) -> Edit:
         node.body, node.orelse = orelse, body
 
     return swap
+
+
+def written(mutant: Mutant) -> str:
+    """The text of the module with the change, as `ast` writes it: without comments."""
+    tree = _parse(mutant.path)
+    next(p for number, p in enumerate(_places(tree)) if number == mutant.number).edit()
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"

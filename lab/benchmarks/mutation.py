@@ -6,8 +6,8 @@
 The part's tests run once, as they are, and it is noted which test comes by which line. Then every
 mutant gets a process of its own, forked from one that has loaded everything: the changed function
 is put in force there, and the tests that come by the changed lines run, the quickest first, until
-one fails. A mutant that none of them notices survives and is listed; `docs/mutation.md` argues for
-some. The seed draws the sample: the same seed asks the same questions. `--again` tries only what
+one fails. A mutant that none of them notices survives and is listed.
+The seed draws the sample: the same seed asks the same questions. `--again` tries only what
 survived in an earlier run, by the file that its `--json` wrote.
 """
 
@@ -56,10 +56,10 @@ PARTS: Final[dict[str, Part]] = {
         tuple(f"statediff/contract/{name}.py" for name in (
             "authoring/changes", "binding/bind", "clauses/conduct", "clauses/derive",
             "clauses/kind", "clauses/patterns",
-            "evaluation/columnar", "evaluation/evaluate", "evaluation/gathering",
-            "evaluation/joins", "evaluation/operations", "language/calls", "language/names",
-            "language/kinds", "language/parser", "language/syntax", "language/context",
-            "yaml/composer", "yaml/shape",
+            "evaluation/columns", "evaluation/evaluate", "evaluation/gathering",
+            "evaluation/joins", "evaluation/operations", "evaluation/plans", "language/calls",
+            "language/names", "language/kinds", "language/parser", "language/syntax",
+            "language/context", "yaml/composer", "yaml/shape",
         )),
         ("tests/contract", "tests/policy"),
     ),

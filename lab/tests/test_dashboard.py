@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_lab.comparison import CaseChange
 from statediff_lab.dashboard.comparing import Pair, comparison_page
 from statediff_lab.dashboard.page import board_page
 from statediff_lab.dashboard.parts import KIND, Choice
@@ -22,7 +23,6 @@ from statediff.errors import BundleError
 from statediff.evidence.package import Bundle
 from statediff.reports.html.page import MARK, policy
 from statediff.reports.loopback import parse_query
-from statediff.suite.comparison import CaseChange
 from statediff.suite.overview import PAGE, find_trials
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, file_url, open_store

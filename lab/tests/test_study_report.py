@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, replace
 
 import pytest
+from statediff_lab.labels import Component, Failure, Label
 from statediff_lab.reports.pages import study_html
 from statediff_lab.reports.study import document, study_text, table
 from statediff_lab.study.evaluators import ABLATIONS, EVALUATORS
@@ -16,7 +17,6 @@ from statediff_lab.study.trials import EvaluatorOpinion, Origin, ScoredCase, sco
 from statediff.meta.world import Untried
 from statediff.model.verdict import Verdict
 from statediff.reports.plain import dumps
-from statediff.suite.labels import Component, Failure, Label
 
 ABOUT = {each.name: each.about for each in (*EVALUATORS, *ABLATIONS)}
 HOSTILE = "<script>x</script>\x1b[31m\u202e"

@@ -99,15 +99,12 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("keygen", "evidence.sealing", "keygen"),
     ("sign", "evidence.sealing", "sign"),
     ("verify", "evidence.sealing", "verify"),
-    ("attach", "evidence.attaching", "attach"),
     ("redact", "evidence.sealing", "redact"),
     ("raw", "evidence.sealing", "raw"),
-    ("expire", "evidence.erasing", "expire"),
     ("report", "suites.reporting", "report"),
     ("open", "suites.reporting", "open_page"),
     ("runs", "suites.store", "runs"),
     ("stats", "suites.store", "stats"),
-    ("compare", "suites.store", "compare"),
     ("schema", "contracts.authoring", "schema"),
     ("doctor", "systems.machine", "doctor"),
 )
@@ -120,7 +117,6 @@ _GROUPS: Final[Sequence[tuple[str, str, str]]] = (
         "contracts.versions",
     ),
     ("store", "Check and tidy the chunks of a run.", "suites.store"),
-    ("log", "Keep verdicts where every change is noticed.", "evidence.logs"),
     ("batch", "Open one rollout of many that were judged at once.", "evidence.batches"),
 )
 """Name, help, module of this package, whose `COMMANDS` are in the group."""
@@ -130,7 +126,7 @@ _SECTIONS: Final = {
     "Begin": "demo tasks init watch judge run capture diff check mutate show",
     "Run agents": "retry record sandbox mcp mcp-proxy",
     "Write contracts": "fmt agree schema contract",
-    "Look at verdicts": "open report export runs stats compare store",
+    "Look at verdicts": "open report export runs stats store",
     "Stand before systems": "gate hold approve undo",
     "Keep evidence": "replay keygen sign verify attach redact raw expire log batch",
     "Test the evaluator": "metatest doctor lab",
@@ -149,8 +145,8 @@ MOVED: Final[Mapping[str, tuple[str, ...]]] = {
 } | {
     name: ("lab", name)
     for name in (
-        "adjudicate", "agreement", "audit", "bench", "conformance", "flag", "import", "reads",
-        "resolve", "review", "rubric", "study",
+        "adjudicate", "agreement", "audit", "bench", "compare", "conformance", "flag", "import",
+        "reads", "resolve", "review", "rubric", "study",
     )
 }  # fmt: skip
 """A command as it was called → as it is called."""

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from statediff.errors import BundleError
 from statediff.evidence.canonical import read, write
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
 
 Json = Any
+REVIEWER: Final = "reviewer"
+"""The role a key needs for its labels and sign-offs to count."""
 
 
 def sign_statement(payload: Json, what: str, key: SigningKey) -> bytes:

@@ -47,7 +47,7 @@ from statediff.packs import sandbox_of
 from statediff.suite.campaign import SandboxPool
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.cases import Chosen, cases_of, load_cases
-from statediff.workspace.contracts import contract_path, schema_of_contract
+from statediff.workspace.contracts import contract_path
 from statediff.workspace.trials import HeldTrial
 
 Test: TypeAlias = Callable[["ContractTest"], None]
@@ -192,8 +192,7 @@ def run_case(item: ContractTest, case: ListedCase) -> None:
 def judge_states(item: ContractTest, states: States) -> None:
     """The states beside the contract match it."""
     given: dict[str, Any] = {} if states.answer is None else {"answer": states.answer}
-    schema = schema_of_contract(item.path, api.load_contract(item.path), None)
-    judged = api.judge(item.path, states.before, states.after, schema=schema, **given)
+    judged = api.judge(item.path, states.before, states.after, **given)
     trials_of(item.config).keep(item, judged)
     require(judged)
 

@@ -56,7 +56,7 @@ from statediff.uncollected import uncollected
 
 KERNEL: Final = "13"
 """Version of the judging kernel; raised by hand when any judgement could change."""
-RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0", "13": "0.3.0"}
+RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0", "13": "1.0.0"}
 """Kernel → the first released statediff that has it; others were in no release."""
 
 

@@ -139,13 +139,7 @@ class _ReadSeeder:
         """Everything is read once the answer was given."""
         if not any(names for _, names in self.needed):
             return
-        submitted = self.access.submitted_by
-        own = [a for a in self.trace.actions if a.tool == submitted]
-        if own:
-            others = [a for a in self.trace.actions if a.tool != submitted]
-            text = "all is read after the answer was handed in"
-            yield self._fault("fetched-after-answer", "", text, [*own, *others])
-        elif not self.world.compiled.contract.turns and isinstance(self.reference.answer, Map):
+        if not self.world.compiled.contract.turns and isinstance(self.reference.answer, Map):
             turns = (Turn("the task", 0, self.reference.answer), Turn("thanks", 0, NO_REPLY))
             trace = replace(self.trace, turns=turns)
             text = "all is read in the turn after the answer"

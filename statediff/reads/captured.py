@@ -89,7 +89,7 @@ class Captured:
         thing = EntityRef("before", holding.type, key, None, cause)
         granted = TRUE if holding.name in self.access.sees else FALSE
         may = TRUE | FALSE
-        if holding.participation is not None:
+        if holding.authorized_by is not None:
             granted |= TRUE
         return CapturedArtifact(
             holding.id_of(key), holding, thing, may, granted, may, frozenset({cause})
@@ -137,23 +137,20 @@ class Captured:
         lies, why = self._is(holding.where, holding.footprint, thing)
         causes: set[Cause] = set(why)
         granted = TRUE if holding.name in self.access.sees else FALSE
-        if granted == FALSE and holding.participation is not None and self._is_known():
+        if granted == FALSE and holding.authorized_by is not None:
             granted, why = self._is(
-                holding.participation, holding.footprint, thing, undefined=FALSE
+                holding.authorized_by, holding.footprint, thing, undefined=FALSE
             )
             causes |= why
         in_time = TRUE
-        for node in (holding.at, holding.recorded_at):
-            if node is not None and self.access.as_of is not None:
+        for node in holding.times:
+            if self.access.as_of is not None:
                 found, why = self._by_then(node, holding, thing, self.access.as_of)
                 in_time = _conjunction(in_time, found)
                 causes |= why
         return CapturedArtifact(
             holding.id_of(thing.key), holding, thing, lies, granted, in_time, frozenset(causes)
         )
-
-    def _is_known(self) -> bool:
-        return self.access.actors.get(self.access.actor) in self.access.roles
 
     def _is(
         self,

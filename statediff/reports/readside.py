@@ -89,17 +89,17 @@ def read_side(
         return None
     if access is None:
         return None
-    verbs = _VERBS | {r.tool: "searched" if r.finds else "fetched" for r in access.reads}
+    verbs = _VERBS | {r.tool: "searched" if r.finds else "fetched" for r in access.reads if r.in_}
     findings = [f for f in judged["findings"] if f["stage"] == stage and f["truth"] != "HOLDS"]
     outside = {str(name) for f in findings if f["code"] in _OUTSIDE for name in f["evidence"]}
     reads = [a for a in trace["actions"] if str(a["tool"]) in verbs]
     calls = [_call(a, verbs[str(a["tool"])], str(a["id"]) in outside) for a in reads]
     fetched = {name for action in reads if (name := _delivered(action))}
-    citing = access.citations
+    citing = access.cite
     cited = answer.get(citing) if citing is not None and isinstance(answer, Map) else None
     sources = cited if isinstance(cited, tuple) else ()
     told = [f for f in findings if f["code"] in _MISSED or f["truth"] == "UNKNOWN"]
-    as_of = f", as of {said(access.as_of, 40)}" if access.as_of else ""
+    as_of = f", as of {said(access.at, 40)}" if access.at else ""
     others = len(trace["actions"]) - len(reads)
     return ReadSide(
         actor=f"For {said(access.actor, _NAME)}{as_of}",
@@ -107,7 +107,8 @@ def read_side(
         calls=tuple(calls[:MAX_CALLS]),
         more_calls=_more(calls, MAX_CALLS, "calls"),
         cited=tuple(
-            (_text(each), _way(each, fetched, bool(access.reads))) for each in sources[:MAX_CITED]
+            (_text(each), _way(each, fetched, any(r.in_ for r in access.reads)))
+            for each in sources[:MAX_CITED]
         ),
         more_cited=_more(sources, MAX_CITED, "citations"),
         missed=tuple((said(f["clause"], _NAME), said(_sentence(f))) for f in told[:MAX_MISSED]),

@@ -1,4 +1,4 @@
-"""Many trials in a report: runs, their figures, and two runs side by side.
+"""Many trials in a report: runs, and their figures.
 
 As tables for people, and as JSON documents with a schema of their own. Exact figures are
 fractions in JSON, with their value beside them; null is a figure that is not defined.
@@ -10,27 +10,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import unquote
 
 from rich.table import Table
 
 from statediff.reports.said import said
-from statediff.suite.comparison import CaseChange, ComparedCase, Comparison, PassDifference
-from statediff.suite.figures import DomainFigures, Figures, LabeledFigures, SideFigures
+from statediff.suite.figures import DomainFigures, Figures
 from statediff.suite.measures import Mean, Measures, TurnCounts
 from statediff.suite.overview import EndCounts, JudgedContract
-from statediff.suite.records import FAILURES, Ended, Loose, Side, Trial
+from statediff.suite.records import FAILURES, Ended
 from statediff.suite.store import RunCounts
-
-if TYPE_CHECKING:
-    from statediff.reports.differences import Differences
 
 Json = Any
 RUNS: Final = "statediff/runs/1"
 STATS: Final = "statediff/stats/1"
-COMPARISON: Final = "statediff/comparison/1"
 POOLED: Final = "pooled over domains"
 MEASURES: Final = (
     "precision",
@@ -44,9 +38,6 @@ MEASURES: Final = (
     "only end fails",
 )
 CALLS: Final = ("calls", "wrong", "unknown", "right end, wrong call", "wrong end, right calls")
-NO_DIFFERENCE: Final = PassDifference(0, None, Fraction(1), None)
-MAX_LISTED: Final = 20
-"""Cases and violations of one kind shown to people; all are counted, and JSON lists them."""
 
 
 def runs_document(listed: Sequence[RunCounts]) -> Json:
@@ -59,7 +50,7 @@ def runs_document(listed: Sequence[RunCounts]) -> Json:
                 "location": each.location,
                 "statediff": each.statediff,
                 "kernel": each.kernel,
-                **_counts(EndCounts(each.counts)),
+                **end_counts(EndCounts(each.counts)),
             }
             for each in listed
         ],
@@ -68,7 +59,7 @@ def runs_document(listed: Sequence[RunCounts]) -> Json:
 
 def runs_table(listed: Sequence[RunCounts], *, with_place: bool) -> Table:
     """The runs as a table, by the names of their folders, or by where those are."""
-    table = _table("run", "trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict", "kernel")
+    table = table_of("run", "trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict", "kernel")
     for each in listed:
         count = EndCounts(each.counts)
         place = each.location if with_place else each.location.rpartition("/")[2]
@@ -76,26 +67,24 @@ def runs_table(listed: Sequence[RunCounts], *, with_place: bool) -> Table:
     return table
 
 
-def stats_document(
-    found: Figures, runs: int, labeled: Sequence[LabeledFigures], *, is_pooled: bool
-) -> Json:
+def stats_document(found: Figures, runs: int, *, is_pooled: bool) -> Json:
     """The figures as JSON; those over all domains only where they are asked for."""
     document = {
         "schema": STATS,
         "runs": runs,
-        **_counts(found.counted),
+        **end_counts(found.counted),
         "contracts": [
             {
                 **_judge_fields(each.judged),
                 "agent": each.agent,
-                **_counts(each.counted),
+                **end_counts(each.counted),
                 "retried": each.retried,
                 **_chances(each.at, each.all),
                 **measures_document(each.measures),
             }
             for each in found.contracts
         ],
-        "domains": [{**_domain(each.figures), "gates": _gates(each)} for each in labeled],
+        "domains": [_domain(each) for each in found.domains],
     }
     return {**document, "pooled": [_domain(e) for e in found.pooled]} if is_pooled else document
 
@@ -105,32 +94,17 @@ def _domain(each: DomainFigures) -> Json:
         "domain": each.domain or None,
         "agent": each.agent,
         "contracts": [_judge_fields(judged) for judged in each.contracts],
-        **_counts(each.counted),
+        **end_counts(each.counted),
         **_chances(each.at, each.all),
         "reruns": {
             "number": each.reruns.number,
-            "mean": _exact(each.reruns.mean),
-            "standard_deviation": _round(each.reruns.deviation),
-            "lowest": _exact(each.reruns.lowest),
-            "highest": _exact(each.reruns.highest),
-            "spread": _exact(each.reruns.spread),
+            "mean": exact(each.reruns.mean),
+            "standard_deviation": rounded(each.reruns.deviation),
+            "lowest": exact(each.reruns.lowest),
+            "highest": exact(each.reruns.highest),
+            "spread": exact(each.reruns.spread),
         },
         **measures_document(each.measures),
-    }
-
-
-def _gates(each: LabeledFigures) -> Json:
-    """A row of [TV Table 5]; null where no trial has a label."""
-    found = each.agreement
-    return {
-        "gates": each.gates,
-        "pass": each.figures.counted.passed,
-        "labeled": 0 if found is None else found.trials,
-        "labeled_pass": None if found is None else each.correct,
-        "decided": None if found is None else found.decided,
-        "agree": None if found is None else found.agree,
-        "lenient": None if found is None else found.false_acceptances,
-        "strict": None if found is None else found.false_rejections,
     }
 
 
@@ -164,7 +138,7 @@ def _by_text(entry: tuple[Iterable[str | None], int]) -> list[str]:
 
 
 def _mean(found: Mean) -> Json:
-    return {"mean": _round(found.value), "trials": found.number}
+    return {"mean": rounded(found.value), "trials": found.number}
 
 
 def _turns(counts: TurnCounts) -> Json:
@@ -177,9 +151,7 @@ def _turns(counts: TurnCounts) -> Json:
     }
 
 
-def stats_tables(
-    found: Figures, labeled: Sequence[LabeledFigures], *, is_pooled: bool
-) -> Iterator[Table]:
+def stats_tables(found: Figures, *, is_pooled: bool) -> Iterator[Table]:
     """The figures as tables: by contract, by domain, and of live turns where there are any.
 
     What is pooled over all domains is the last row of a table, and only where it is asked for.
@@ -187,7 +159,7 @@ def stats_tables(
     ks = sorted(found.contracts[0].at) if found.contracts else []
     chances = [name for k in ks for name in (f"pass@{k}", f"pass^{k}")]
     ends = ("trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict")
-    table = _table("contract", "agent", *ends, *chances)
+    table = table_of("contract", "agent", *ends, *chances)
     names = Counter((e.judged.contract, e.judged.version, e.agent) for e in found.contracts)
     for each in found.contracts:
         who = f"{each.judged.contract} {each.judged.version}"
@@ -195,17 +167,17 @@ def stats_tables(
             who += f" ({each.judged.digest[:8]}, kernel {each.judged.kernel})"
         if each.retried:
             who += f" ({each.retried} retried)"
-        told = [_percent(value) for k in ks for value in (each.at[k], each.all[k])]
+        told = [percent(value) for k in ks for value in (each.at[k], each.all[k])]
         table.add_row(
             said(who, 80).strip() or "unknown", said(each.agent, 40), *_ends(each.counted), *told
         )
     yield table
-    domains = _table(
+    domains = table_of(
         "domain", "agent", "contracts", *ends[:1], *chances, "reruns", "mean", "sd", "spread"
     )
     by_domain = (*found.domains, *(found.pooled if is_pooled else ()))
     for row in by_domain:
-        told = [_percent(value) for k in ks for value in (row.at[k], row.all[k])]
+        told = [percent(value) for k in ks for value in (row.at[k], row.all[k])]
         again = row.reruns
         domains.add_row(
             said(row.domain, 40) or POOLED,
@@ -214,43 +186,42 @@ def stats_tables(
             str(row.counted.scheduled),
             *told,
             str(again.number),
-            _percent(again.mean),
-            _percent(again.deviation),
-            _percent(again.spread),
+            percent(again.mean),
+            percent(again.deviation),
+            percent(again.spread),
         )
     yield domains
     rows = [(row.domain or POOLED, row.agent, row.measures) for row in by_domain]
-    yield from _measures_tables("agent", rows)
-    yield _gates_table(labeled)
+    yield from measures_tables("agent", rows)
     spoken = [each for each in found.contracts if each.measures.turns.number]
     if spoken:
-        turns = _table(
+        turns = table_of(
             "contract", "agent", "turns", "first attempt", "after repair", "failed", "unknown"
         )
         for one in spoken:
             who = f"{one.judged.contract} {one.judged.version}"
             counts = one.measures.turns
             number, *held = (counts.number, counts.first, counts.after)
-            shares = [f"{each} ({_percent(Fraction(each, number))})" for each in held]
+            shares = [f"{each} ({percent(Fraction(each, number))})" for each in held]
             ends_of = (str(number), *shares, str(counts.failed), str(counts.unknown))
             turns.add_row(said(who, 80), said(one.agent, 40), *ends_of)
         yield turns
 
 
-def _measures_tables(whose: str, rows: Sequence[tuple[str, str, Measures]]) -> Iterator[Table]:
+def measures_tables(whose: str, rows: Sequence[tuple[str, str, Measures]]) -> Iterator[Table]:
     """Rows of (domain, agent or side, measures): means, then C [TV eq. 4] by combination."""
-    table = _table("domain", whose, *MEASURES)
+    table = table_of("domain", whose, *MEASURES)
     for domain, who, found in rows:
         table.add_row(said(domain, 40), said(who, 40), *measured_cells(found))
     yield table
-    combined = _table("domain", whose, "tool", "task", "outcome", "trials")
+    combined = table_of("domain", whose, "tool", "task", "outcome", "trials")
     for domain, who, found in rows:
         for each, number in sorted(found.components.items(), key=_by_text):
             cells = (part or "–" for part in each)
             combined.add_row(said(domain, 40), said(who, 40), *cells, str(number))
     if combined.row_count:
         yield combined
-    by_call = _table("domain", whose, *CALLS)
+    by_call = table_of("domain", whose, *CALLS)
     for domain, who, found in rows:
         if found.calls.number:
             numbers = (str(number) for number in asdict(found.calls).values())
@@ -266,7 +237,7 @@ def measured_cells(found: Measures) -> tuple[str, ...]:
     """
     trials = sum(found.components.values())
     means = [
-        _percent(each.value) + f" ({each.number})" * (0 < each.number < trials)
+        percent(each.value) + f" ({each.number})" * (0 < each.number < trials)
         for each in (found.precision, found.recall, found.f1, found.forbidden)
     ]
     results = [
@@ -277,163 +248,8 @@ def measured_cells(found: Measures) -> tuple[str, ...]:
     return (*means, *(f"{n}/{of}" if of else "–" for n, of in (*results, *levels)))
 
 
-def _gates_table(labeled: Sequence[LabeledFigures]) -> Table:
-    """Verdicts beside labels, as [TV Table 5] has them; a dash where no trial has a label."""
-    table = _table(
-        "domain", "agent", "gates", "pass", "labeled", "label pass", "agree", "lenient", "strict"
-    )
-    for each in labeled:
-        found, row = each.agreement, each.figures
-        beside = ["–"] * 5
-        if found is not None:
-            beside = [
-                str(found.trials),
-                _part(each.correct, found.trials),
-                _part(found.agree, found.decided),
-                str(found.false_acceptances),
-                str(found.false_rejections),
-            ]
-        passed = _part(row.counted.passed, each.gates)
-        table.add_row(said(row.domain, 40), said(row.agent, 40), str(each.gates), passed, *beside)
-    return table
-
-
-def _part(number: int, of: int) -> str:
-    return f"{_percent(Fraction(number, of))} ({number}/{of})" if of else "–"
-
-
-Opened: TypeAlias = "Mapping[tuple[str, int | None, str], Differences | str]"
-"""For a case by its key, where its bundles part, or why they cannot be read."""
-
-
-Sides: TypeAlias = tuple[Mapping[str, SideFigures], Mapping[str, SideFigures]]
-"""By domain, A and B."""
-
-
-def comparison_document(found: Comparison, opened: Opened, sides: Sides) -> Json:
-    """The comparison as JSON, case by case; of one with all its cases."""
-    if found.alike:
-        raise ValueError("cases that were left out cannot be listed")
-    return {
-        "schema": COMPARISON,
-        "cases": len(found.cases),
-        **{change.value: len(found.of(change)) for change in CaseChange},
-        **_difference(found.pooled),
-        "domains": [
-            {
-                "domain": domain,
-                **_difference(found.domains.get(domain, NO_DIFFERENCE)),
-                **{
-                    side: None
-                    if (own := by.get(domain)) is None
-                    else {**_counts(own.counted), **measures_document(own.measures)}
-                    for side, by in zip(("a", "b"), sides, strict=True)
-                },
-            }
-            for domain in sorted({*found.domains, *sides[0], *sides[1]})
-        ],
-        "by_case": [_case(case, opened.get(case.key)) for case in found.cases],
-    }
-
-
-def _difference(found: PassDifference) -> Json:
-    return {
-        "decided": found.decided,
-        "difference": _exact(found.difference),
-        "mcnemar_p": _exact(found.p),
-        "bootstrap": None
-        if found.interval is None
-        else {
-            "low": _round(found.interval.low),
-            "high": _round(found.interval.high),
-            "resamples": found.interval.resamples,
-            "seed": found.interval.seed,
-            "clusters": found.interval.clusters,
-        },
-    }
-
-
-def difference_line(found: PassDifference) -> str:
-    """The difference in words; empty where no case is decided."""
-    if found.interval is None or found.difference is None:
-        return ""
-    low, high = (f"{100 * end:+.1f}" for end in (found.interval.low, found.interval.high))
-    return (
-        f"{found.decided} decided: {100 * float(found.difference):+.1f} points passed, 95 % "
-        f"bootstrap {low} to {high}; McNemar's exact p = {float(found.p):.4g}"
-    )
-
-
-def comparison_tables(
-    found: Comparison, opened: Opened, sides: Sides, *, is_pooled: bool
-) -> Iterator[Table | str]:
-    """The comparison for people: counts, the difference, what changed, and where cases part.
-
-    Each domain has a difference of its own; the pooled one is there where it is asked for.
-    """
-    told = ", ".join(
-        f"{found.count(change)} {change.value.replace('_', ' ')}"
-        for change in CaseChange
-        if found.count(change)
-    )
-    yield f"{found.number} case{'s' * (found.number != 1)}: {told or 'none'}"
-    domains = sorted({*sides[0], *sides[1]})
-    for domain, of in found.domains.items():
-        if line := difference_line(of):
-            yield f"{said(domain, 40)}: {line}" if len(domains) > 1 else line
-    if is_pooled and (line := difference_line(found.pooled)):
-        yield f"{POOLED}: {line}"
-    rows = [
-        (domain, side, by[domain].measures)
-        for domain in domains
-        for side, by in zip("AB", sides, strict=True)
-        if domain in by
-    ]
-    yield from islice(_measures_tables("run", rows), 1)
-    changed = [case for change in _TOLD for case in found.of(change)]
-    if changed:
-        table = _table("", "case", "A", "B")
-        for case in changed[:MAX_LISTED]:
-            table.add_row(
-                case.change.value.replace("_", " "), _name(case), _end(case.a), _end(case.b)
-            )
-        yield table
-        if len(changed) > MAX_LISTED:
-            yield f"and {len(changed) - MAX_LISTED} more; --json lists them"
-    for word, listed in (
-        ("new", [c.new for c in found.cases]),
-        ("vanished", [c.vanished for c in found.cases]),
-    ):
-        counts = Counter(
-            (case.contract, loose.code, loose.clause)
-            for case, side in zip(found.cases, listed, strict=True)
-            for loose in side
-        )
-        for (contract, code, clause), number in islice(sorted(counts.items()), MAX_LISTED):
-            yield (
-                f"{word} violation: {said(contract, 80)}: {said(clause, 60)} "
-                f"({said(code, 60)}) in {number} case{'s' * (number != 1)}"
-            )
-        if len(counts) > MAX_LISTED:
-            yield f"and {len(counts) - MAX_LISTED} more; --json lists them"
-    cases = {case.key: case for case in found.cases if case.key in opened}
-    for key, inside in opened.items():
-        if lines := [inside] if isinstance(inside, str) else _lines(inside):
-            yield f"{_name(cases[key])}:"
-            yield from (f"  {line}" for line in lines)
-
-
-_TOLD: Final = (
-    CaseChange.REGRESSED,
-    CaseChange.UNDECIDED,
-    CaseChange.NO_VERDICT,
-    CaseChange.MISSING,
-    CaseChange.CONTRACT_CHANGED,
-    CaseChange.IMPROVED,
-)
-
-
-def _table(*columns: str) -> Table:
+def table_of(*columns: str) -> Table:
+    """An empty table; columns of figures are to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         is_name = column in ("", "run", "contract", "domain", "agent", "case", "A", "B", "kernel")
@@ -441,7 +257,8 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _counts(count: EndCounts) -> dict[str, int]:
+def end_counts(count: EndCounts) -> dict[str, int]:
+    """How many trials were scheduled, and how they ended, as JSON."""
     return {"scheduled": count.scheduled, **{e.value: count.ended[e] for e in Ended}}
 
 
@@ -475,76 +292,19 @@ def _chances(
 def _named(value: Fraction | None) -> dict[str, Json]:
     if value is None:
         return {"exact": None, "value": None}
-    return {"exact": f"{value.numerator}/{value.denominator}", "value": _round(value)}
+    return {"exact": f"{value.numerator}/{value.denominator}", "value": rounded(value)}
 
 
-def _exact(value: Fraction | None) -> Json:
-    if value is None:
-        return None
-    return _named(value)
+def exact(value: Fraction | None) -> Json:
+    """The fraction and its value as JSON; null where it is not defined."""
+    return None if value is None else _named(value)
 
 
-def _round(value: Fraction | float | None) -> float | None:
+def rounded(value: Fraction | float | None) -> float | None:
+    """The value to six places."""
     return None if value is None else round(float(value), 6)
 
 
-def _percent(value: Fraction | float | None) -> str:
+def percent(value: Fraction | float | None) -> str:
+    """The share in percent, for people."""
     return "–" if value is None else f"{100 * float(value):.1f}"
-
-
-# What opens bundles loads all that reads a state, for which a list of figures need not wait.
-
-
-def _lines(inside: Differences) -> Sequence[str]:
-    from statediff.reports.differences import differences_lines  # noqa: PLC0415 - as above
-
-    return differences_lines(inside)
-
-
-def _document(inside: Differences) -> Json:
-    from statediff.reports.differences import differences_document  # noqa: PLC0415 - as above
-
-    return differences_document(inside)
-
-
-def _case(case: ComparedCase, inside: Differences | str | None) -> Json:
-    return {
-        "contract": case.contract,
-        "number": case.number,
-        "change": case.change.value,
-        "a": _side(case.a),
-        "b": _side(case.b),
-        "new": [_loose(each) for each in case.new],
-        "vanished": [_loose(each) for each in case.vanished],
-        "differences": (None if inside is None or isinstance(inside, str) else _document(inside)),
-        "not_opened": inside if isinstance(inside, str) else None,
-    }
-
-
-def _side(trial: Trial | Side | None) -> Json:
-    if trial is None:
-        return None
-    return {
-        "trial": trial.name,
-        "version": trial.version,
-        "digest": trial.digest,
-        "kernel": trial.kernel,
-        "agent": trial.agent,
-        "ended": trial.ended.value,
-        "bundle": trial.bundle or None,
-        "why": trial.why or None,
-    }
-
-
-def _loose(found: Loose) -> Json:
-    return {"clause": found.clause, "code": found.code, "stage": found.stage}
-
-
-def _name(case: ComparedCase) -> str:
-    return said(f"{case.contract} {case.number}" if case.number is not None else case.name, 80)
-
-
-def _end(trial: Trial | Side | None) -> str:
-    if trial is None:
-        return "not scheduled"
-    return f"{trial.ended.value.replace('_', ' ')} ({said(trial.version, 20)})"

@@ -1,4 +1,4 @@
-"""The figures of `stats`: by contract, by domain and agent, and verdicts beside labels.
+"""The figures of `stats`: by contract, by domain and agent.
 
 Domains stay apart: what is pooled over them is a tuple of its own, shown only where somebody asks
 for it [SSD §V].
@@ -13,11 +13,9 @@ from fractions import Fraction
 from typing import Final
 
 from statediff.statistics.repeats import Reruns, mean, pass_all, pass_at, reruns
-from statediff.suite.labels import Label, VerdictAgreement, against
 from statediff.suite.measures import Measures, together
-from statediff.suite.opinions import ReviewerOpinions
 from statediff.suite.overview import DomainPass, EndCounts, JudgedContract, TrialGroup, pool
-from statediff.suite.records import VERDICTS, domain_of
+from statediff.suite.records import domain_of
 
 ALL: Final = ""
 """The domain of what is pooled over all domains."""
@@ -61,41 +59,6 @@ class Figures:
     domains: tuple[DomainFigures, ...]
     pooled: tuple[DomainFigures, ...]
     """The same over all domains; equal to `domains` but for the name where there is one."""
-
-
-@dataclass(frozen=True)
-class LabeledFigures:
-    """One agent in one domain beside what reviewers say of its trials [TV Table 5]."""
-
-    figures: DomainFigures
-    correct: int
-    """Trials with the label `correct`."""
-    agreement: VerdictAgreement | None
-    """None where no trial has a label."""
-
-    @property
-    def gates(self) -> int:
-        """Trials with a verdict."""
-        return sum(self.figures.counted.ended[each] for each in VERDICTS)
-
-
-def labeled(found: Figures, reviewed: ReviewerOpinions | None) -> tuple[LabeledFigures, ...]:
-    """A row for each of `domains`; `reviewed` is what the signers whom the caller trusts said."""
-    settled = [
-        (each, each.label)
-        for each in (() if reviewed is None else reviewed.trials)
-        if each.label is not None
-    ]
-    rows = []
-    for row in found.domains:
-        own = [
-            (each.ended.value, label)
-            for each, label in settled
-            if each.run in row.runs and each.judged in row.contracts and each.agent == row.agent
-        ]
-        correct = sum(label is Label.CORRECT for _, label in own)
-        rows.append(LabeledFigures(row, correct, against(own) if own else None))
-    return tuple(rows)
 
 
 def figures(
@@ -193,22 +156,3 @@ def _of_domain(
 def _known_mean(values: Sequence[Fraction | None]) -> Fraction | None:
     known = [value for value in values if value is not None]
     return mean(known) if len(known) == len(values) else None
-
-
-@dataclass(frozen=True)
-class SideFigures:
-    """One side of a comparison in one domain: how its trials ended, and what they measured."""
-
-    counted: EndCounts
-    measures: Measures
-
-
-def side_figures(groups: Iterable[TrialGroup]) -> dict[str, SideFigures]:
-    """One agent's trials in one run, by domain, in order."""
-    by: dict[str, list[TrialGroup]] = defaultdict(list)
-    for group in groups:
-        by[domain_of(group.judged.contract)].append(group)
-    return {
-        name: SideFigures(pool(g.counted for g in own), together(g.measures for g in own))
-        for name, own in sorted(by.items())
-    }

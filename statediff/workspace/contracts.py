@@ -120,13 +120,13 @@ def _task(name: str, path: Path) -> Task:
 SCHEMA_FILE: Final = "schema.yaml"
 
 
-def schema_of_contract(path: Path, file: ContractFile, given: Path | None) -> Path | None:
+def schema_of_contract(path: Path, file: ContractFile, given: str | Path | None) -> Path | None:
     """The state schema file of the contract in `path`: the one given, else the one beside it.
 
     A contract with a sandbox has the schemas of the sandbox's pack.
     """
     if given is not None or file.content.sandbox is not None:
-        return given
+        return None if given is None else Path(given)
     beside = path.parent / SCHEMA_FILE
     return beside if beside.is_file() else None
 

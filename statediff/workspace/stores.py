@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.suite.file_stamps import AheadLook
     from statediff.suite.indexing import TrialContent
-    from statediff.suite.opinions import ReviewerOpinions
     from statediff.suite.records import Run
     from statediff.suite.store import Store
 
@@ -85,48 +84,6 @@ def find_run(store: Store, path: Path, ahead: AheadLook | None = None) -> KnownR
         f"{check_url(url)}: the store knows of no run that was copied there; "
         f"`statediff store fetch {check_url(url)} DIR` brings it here"
     )
-
-
-def signed_opinions(
-    store: Store, runs: Sequence[KnownRun], trust: Path | None
-) -> ReviewerOpinions | None:
-    """What reviewers signed of the runs' trials, as of now; None if nobody asked for it."""
-    if trust is None:
-        return None
-    from statediff.evidence.keys import load_trust
-    from statediff.suite.opinions import gather_opinions, reviewer_opinions
-
-    keys = load_trust(trust)
-    for run in runs:
-        if run.folder is not None:
-            gather_opinions(store, run.id, run.folder)
-    return reviewer_opinions(store, [run.id for run in runs], keys)
-
-
-def bundle_at(store: Store, location: str, name: str) -> Bundle:
-    """The bundle of a trial of the run at a location; `BundleError` says why there is none."""
-    from statediff.errors import BundleError
-    from statediff.model.values import printable
-    from statediff.suite.indexing import folder_of
-    from statediff.workspace.bundles import bundle_in_copies
-    from statediff.workspace.runfolders import read_trial
-
-    where = f"{printable(location)}: trial {printable(name)}"
-    if "/" in name or name in ("", ".", ".."):
-        raise BundleError(f"{where}: no trial of a run has such a name")
-    folder = folder_of(location)
-    if folder is None or not folder.is_dir():
-        copy = bundle_in_copies(store.copies_of(location), location, name)
-        if copy is None:
-            raise BundleError(
-                f"{where}: the run's folder is on another machine, or gone; open it there, or "
-                "copy it to where this one can read it: `statediff store push RUN URL`"
-            )
-        return copy
-    kept = read_trial(folder / "trials" / name)
-    if kept.bundle is None:
-        raise BundleError(f"{where}: {kept.why}")
-    return kept.bundle
 
 
 def look(trial: Path) -> TrialContent:

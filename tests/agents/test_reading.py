@@ -42,21 +42,21 @@ answer:
     - answer.status == before.order[1009].status
 access:
   actor: nina
-  actors: {nina: care}
-  roles: {care: [orders]}
+  allow: [orders]
   subsystems:
-    orders: {type: order, title: status, text: [id]}
-    customers: {type: customer, title: name}
+    orders: {type: order}
+    customers: {type: customer}
   evidence:
     - id: the-order
       in: orders
       where: it.id == 1009
       cite: true
-  citations: sources
-  aside: {tools: [outbox_send], because: it takes a message and tells nothing}
+  cite: sources
+  reads:
+    - {tool: outbox_send, because: it takes a message and tells nothing}
 """
 READING = CONTRACT.replace(b"require:\n  - id: told\n    create: message\n", b"noop: true\n")
-READING = READING[: READING.index(b"  aside:")]
+READING = READING[: READING.index(b"  reads:")]
 """Nothing may change, and orders alone may be read."""
 PROGRAM = Path(__file__).parent / "answer_by_mcp.py"
 

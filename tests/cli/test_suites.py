@@ -55,18 +55,18 @@ def test_figures_beside_verdicts_are_by_domain_and_pooled_only_where_asked(
     assert notes["precision"] == notes["f1"] == {"mean": 1.0, "trials": 1}
     assert {"tool": None, "task": None, "outcome": "MATCH", "trials": 1} in notes["components"]
     assert notes["levels"]["both"] == 0
-    assert (notes["gates"]["gates"], notes["gates"]["labeled_pass"]) == (2, None)
     (row,) = statediff("stats", "runs/a", "--pooled", "--json").json["pooled"]
     assert (row["domain"], row["scheduled"], row["recall"]["trials"]) == (None, 4, 3)
     assert "pooled" not in statediff("stats", "runs/a").out
     assert "pooled over domains" in statediff("stats", "runs/a", "--pooled").out
-    compared = statediff("compare", "runs/a", "runs/b", "--json").json["domains"]
+    compared = statediff("lab", "compare", "runs/a", "runs/b", "--json").json["domains"]
     assert [(each["domain"], each["decided"]) for each in compared] == [("desk", 1), ("notes", 2)]
     assert [each["b"]["recall"]["mean"] for each in compared] == [1.0, 0.0]
-    out = statediff("compare", "runs/a", "runs/b").out
+    out = statediff("lab", "compare", "runs/a", "runs/b").out
     assert "notes: 2 decided: -50.0 points passed" in out
     assert "pooled" not in out
-    assert "pooled over domains: 3 dec" in statediff("compare", "runs/a", "runs/b", "--pooled").out
+    said = statediff("lab", "compare", "runs/a", "runs/b", "--pooled").out
+    assert "pooled over domains: 3 dec" in said
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_compare_ends_with_1_for_a_regression_and_3_for_a_lost_pass(
 ) -> None:
     folders.run("a", {"notes/close": ["MATCH", "DIVERGE"]})
     folders.run("b", {"notes/close": [ends, "DIVERGE"]})
-    said = statediff("compare", "runs/a", "runs/b", "--json")
+    said = statediff("lab", "compare", "runs/a", "runs/b", "--json")
     assert said.code == code
     assert said.json["cases"] == 2
-    assert statediff("compare", "runs/a", "runs/b").code == code
+    assert statediff("lab", "compare", "runs/a", "runs/b").code == code
 
 
 def test_compare_tells_what_regressed_and_by_which_clause(
@@ -89,11 +89,11 @@ def test_compare_tells_what_regressed_and_by_which_clause(
 ) -> None:
     folders.run("a", {"notes/close": ["MATCH"]})
     folders.run("b", {"notes/close": ["DIVERGE"]})
-    said = statediff("compare", "runs/a", "runs/b").out
+    said = statediff("lab", "compare", "runs/a", "runs/b").out
     assert "regressed  notes/close 1  MATCH (1.0.0)  DIVERGE (1.0.0)" in said
     assert "new violation: notes/close: closed (missing-change) in 1 case" in said
-    vanished = statediff("compare", "runs/b", "runs/a", "--json").json["by_case"][0]["vanished"]
-    assert [each["clause"] for each in vanished] == ["closed"]
+    [back, *_] = statediff("lab", "compare", "runs/b", "runs/a", "--json").json["by_case"]
+    assert [each["clause"] for each in back["vanished"]] == ["closed"]
 
 
 def test_compare_opens_a_few_cases_and_says_what_it_could_not_read(
@@ -101,10 +101,11 @@ def test_compare_opens_a_few_cases_and_says_what_it_could_not_read(
 ) -> None:
     folders.run("a", {"notes/close": ["MATCH", "MATCH", "fault"]})
     b = folders.run("b", {"notes/close": ["MATCH", "DIVERGE", "DIVERGE"]})
-    told = statediff("compare", "runs/a", "runs/b")
+    told = statediff("lab", "compare", "runs/a", "runs/b")
     assert 'vanished delta: ~ ticket 7 status  "open" → "closed"' in told.out
     assert "first divergent action: not known" in told.out
-    said = statediff("compare", "runs/a", "runs/b", "--details", "1", "--json").json["by_case"]
+    given = ("runs/a", "runs/b", "--details", "1", "--json")
+    said = statediff("lab", "compare", *given).json["by_case"]
     assert [each["differences"] is not None for each in said] == [False, True, False]
     assert said[1]["differences"]["deltas"] == {
         "new": {"number": 0, "first": []},
@@ -116,10 +117,10 @@ def test_compare_opens_a_few_cases_and_says_what_it_could_not_read(
         },
     }
     (b / "trials" / "notes-close-2" / "bundle" / "judgement.json").write_text("{}")
-    said = statediff("compare", "runs/a", "runs/b", "--json").json["by_case"][1]
+    said = statediff("lab", "compare", "runs/a", "runs/b", "--json").json["by_case"][1]
     assert said["differences"] is None
     assert "is not the one that was indexed" in said["not_opened"]
-    assert "not_opened" not in statediff("compare", "runs/a", "runs/b", "--details", "0").out
+    assert "not_opened" not in statediff("lab", "compare", "runs/a", "runs/b", "--details", "0").out
 
 
 def test_two_runs_without_a_common_case_do_not_compare_as_equal(
@@ -127,13 +128,13 @@ def test_two_runs_without_a_common_case_do_not_compare_as_equal(
 ) -> None:
     folders.run("a", {"notes/close": ["DIVERGE"]})
     folders.run("b", {"notes/close": ["DIVERGE"]}, version="2.0.0")
-    said = statediff("compare", "runs/a", "runs/b")
+    said = statediff("lab", "compare", "runs/a", "runs/b")
     assert (said.code, "contract changed" in said.out) == (3, True)
 
 
 def test_names_from_a_run_cannot_steer_the_terminal(statediff: Call, folders: Folders) -> None:
     folders.run("a", {"notes/close": ["MATCH"]}, agent="\x1b[31m\u202eevil")
-    for command in (["runs"], ["stats", "runs/a"], ["compare", "runs/a", "runs/a"]):
+    for command in (["runs"], ["stats", "runs/a"], ["lab", "compare", "runs/a", "runs/a"]):
         said = statediff(*command)
         assert said.code == 0
         assert "\x1b" not in said.out
@@ -145,7 +146,7 @@ def test_names_from_a_run_cannot_steer_the_terminal(statediff: Call, folders: Fo
     [
         ["runs", "nowhere"],
         ["stats", "nowhere"],
-        ["compare", "runs/a", "."],
+        ["lab", "compare", "runs/a", "."],
         ["stats", "runs/a", "-k", "0"],
         ["runs", "--store", "mysql://host/x"],
     ],

@@ -339,9 +339,7 @@ def test_a_wrong_run_that_nothing_tells_from_the_right_ones_is_named(tmp_path: P
         drafting(found, "one two", "same")
 
 
-def test_a_right_that_a_run_gave_is_in_force_until_a_person_takes_it_out(
-    tmp_path: Path,
-) -> None:
+def test_a_right_that_a_run_gave_is_in_force_until_a_person_takes_it_out(tmp_path: Path) -> None:
     schema = """
         CREATE TABLE auth_user (id INTEGER PRIMARY KEY, name TEXT, is_staff INT);
         CREATE TABLE auth_group (id INTEGER PRIMARY KEY, name TEXT);
@@ -401,3 +399,21 @@ def test_the_interview_asks_where_runs_differ_and_its_answers_are_kept(tmp_path:
             drafting(found, "one two"), answers, lambda *_: pytest.fail("asked again")
         )
         assert again[0].draft.text == result.draft.text
+
+
+def test_a_run_that_does_not_make_the_table_of_the_task_is_judged(tmp_path: Path) -> None:
+    table = "CREATE TABLE made (id INTEGER PRIMARY KEY, t INT REFERENCES t (id), v REAL)"
+    right = f"{table}; INSERT INTO made VALUES (1, 1, 2.5)"
+    ends = {
+        "one": "MATCH", "nothing": "DIVERGE", "empty": "DIVERGE", "other": "DIVERGE",
+        "viewed": "DIVERGE",
+    }  # fmt: skip
+    found = states(
+        tmp_path, before="", one=right, nothing="", empty=table,
+        other="CREATE TABLE made (v TEXT); INSERT INTO made VALUES ('2.5')",
+        viewed="CREATE VIEW made AS SELECT 1 AS id, 1 AS t, 2.5 AS v",
+    )  # fmt: skip
+    folder = tmp_path / "task"
+    file = drafted(folder, found["before"], found["one"])
+    verdicts = {n: judged(file, folder, found["before"], found[n]).split()[0] for n in ends}
+    assert verdicts == ends

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from statediff.contract.language.parser import Scope, parse
 from tests.contract.mutants import EVERY_WORD
 from tests.contract.test_evaluation import SCHEMA
 
-REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+BUILD = Path(__file__).parents[2] / "docs" / "build_reference.py"
+REFERENCE = runpy.run_path(str(BUILD))["reference"]()
 SAID = {
     "all": "all(x.n > 0 for x in after.item)",
     "any": "any(x.n > 0 for x in after.item)",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from statediff_lab.labels import Flagged, Labelled, read_signed
+
 from statediff.contract.authoring.versions import read_releases
 from statediff.errors import BundleError, ContractError, InputError, NotReplayable, UsageError
 from statediff.evidence import verify as v
@@ -22,7 +24,6 @@ from statediff.evidence.log import read_log, roots_entries
 from statediff.evidence.seal import opened
 from statediff.evidence.vault import Vault, read_expiry, read_kept, restored
 from statediff.kernel import replay
-from statediff.suite.labels import Flagged, Labelled, read_signed
 from statediff.workspace.logs.releases import check_release
 
 Files = Mapping[str, bytes]

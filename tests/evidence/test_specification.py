@@ -92,10 +92,11 @@ def test_the_records_are_what_their_script_writes() -> None:
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
-    assert build_specification.written(PAGE) == PAGE
+    written = build_specification.written(PAGE)
     assert PAGE.count("<!-- table: ") == len(build_specification.tables())
+    assert "<!-- table: " not in written
     for name in PARTS:
-        assert f"`{name}`" in PAGE
+        assert f"`{name}`" in written
 
 
 def test_the_verifiers_have_one_table_of_pieces() -> None:

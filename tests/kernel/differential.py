@@ -32,11 +32,11 @@ from statediff.contract.language.context import (
 )
 from statediff.kernel.policy.history import with_states_after_calls
 from statediff.kernel.spec import values as spec
-from statediff.kernel.spec.changes import Case, changes_of, crowds_of, operations
-from statediff.kernel.spec.clauses import all_of, verdict
-from statediff.kernel.spec.expressions import outcomes as spec_outcomes
-from statediff.kernel.spec.history import Changed, Run, state_at
+from statediff.kernel.spec.changes import all_of, changes_of, operations, verdict
+from statediff.kernel.spec.clauses import Case
+from statediff.kernel.spec.expressions import Eval
 from statediff.kernel.spec.judgement import judge as spec_judge
+from statediff.kernel.spec.run import Changed, Run, state_at
 from statediff.meta.corpus import corpus_files, replay_corpus
 from statediff.model.codes import FindingCode
 from statediff.model.state import Coverage
@@ -182,7 +182,7 @@ def run_of(contract: Any, evidence: Any) -> Run:
         doubts=diff.doubts,
         made_by=lambda delta, principal: who.by(delta, principal)[0],
     )
-    case = replace(case, world=replace(case.world, changed=crowds_of(case)))
+    case = replace(case, world=replace(case.world, changed=case.crowds()))
     missing = [r for r in evidence.refusals if r.cause.partition(": ")[0] == "missing"]
     return Run(
         contract=contract,
@@ -230,7 +230,7 @@ def compare_condition(tally: Tally, node: Any, context: EvalContext, env: Any) -
     if not all(isinstance(_inner(view), StateView) for view in (context.before, context.after)):
         return mask
     given = {name: as_spec(held) for name, held in env.items()}
-    mine = spec_outcomes(node, world_of(context, tally.reads), given)
+    mine = Eval(world_of(context, tally.reads), given).truths(node)
     tally.counts["conditions"] += 1
     tally.counts[f"condition {mask}"] += 1
     if mine != mask:
@@ -315,9 +315,9 @@ def compare_brief(tally: Tally, contract: Any, evidence: Any, whole: Judgement) 
     )
     for name in ("clauses", "verdict", "tool", "task", "outcome", "open", "findings", "metrics"):
         one, two = getattr(brief, name), getattr(whole, name)
-        if one != two:
+        if one != two and repr(one) != repr(two):  # no number equals one that is none
             tally.clauses.append((contract.name, name, one, two))
-    if brief != whole:
+    if brief != whole and repr(brief) != repr(whole):
         tally.clauses.append((contract.name, "explained later", brief, whole))
 
 

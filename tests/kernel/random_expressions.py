@@ -21,9 +21,9 @@ from statediff.contract.language.parser import parse
 from statediff.contract.language.syntax import Call, Node, Reaches, footprint, walk
 from statediff.kernel.diff import diff
 from statediff.kernel.policy.matching import JudgingContext
-from statediff.kernel.spec.changes import Case, changes_of, crowds_of
-from statediff.kernel.spec.expressions import outcomes as spec_outcomes
-from statediff.kernel.spec.expressions import settled as spec_settled
+from statediff.kernel.spec.changes import changes_of
+from statediff.kernel.spec.clauses import Case
+from statediff.kernel.spec.expressions import Eval
 from statediff.kernel.spec.values import World
 from statediff.model.delta import Diff
 from statediff.model.readings import Timeline
@@ -329,7 +329,7 @@ class Sides:
             doubts=self.found.doubts,
             made_by=lambda _delta, _principal: 3,
         )
-        return World(states, self.answer, crowds_of(case), timeline=RUN)
+        return World(states, self.answer, case.crowds(), timeline=RUN)
 
 
 SCOPE = Scope(SCHEMA, {"wanted": 1}, {"number": "int", "text": "text", "unclear": "int"}, {})
@@ -380,7 +380,7 @@ def tried(number: int, seed: int) -> Figures:
             figures.expressions += 1
             figures.functions |= {p.name for p in walk(node) if isinstance(p, Call)}
             figures.functions |= {"reaches" for p in walk(node) if isinstance(p, Reaches)}
-            mine = spec_outcomes(node, sides.world(), {})
+            mine = Eval(sides.world()).truths(node)
             figures.decided += mine in (1, 2)
             figures.undefined += mine == UNDEFINED
             by_columns = outcomes(node, sides.context(node, lambda view: view), {})
@@ -391,11 +391,11 @@ def tried(number: int, seed: int) -> Figures:
             blamed = settled(mine, TRUE, node, alone, {})
             figures.by_run += blamed != mine
             figures.unread += blamed != mine != UNDEFINED
-            if blamed != spec_settled(node, sides.world(), {}, TRUE):
+            if blamed != Eval(sides.world()).settled(node, TRUE):
                 figures.differ.append((text, "by run", blamed, pair, gaps))
             for whole in others:
                 figures.completions += 1
-                truth = spec_outcomes(node, whole.world(), {})
+                truth = Eval(whole.world()).truths(node)
                 if truth & ~mine or truth not in (1, 2, 4):
                     figures.unsound.append((text, mine, truth, pair, gaps))
     return figures

@@ -20,7 +20,7 @@ from statediff.contract.evaluation import joins
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.language.parser import parse
-from statediff.kernel.spec.expressions import outcomes as spec_outcomes
+from statediff.kernel.spec.expressions import Eval
 from statediff.meta.corpus import corpus_files
 from statediff.model.trace import Trace
 from statediff.model.verdict import Truth
@@ -128,7 +128,7 @@ def test_an_index_orders_infinite_numbers_with_others(far: Any, op: str) -> None
     paid = f'x.user == o.user and x.data {op} o.total and x.status == "open"'
     node = parse(f"any(any({paid} for x in before.order) for o in after.order)", SCOPE)
     sides = Sides.of((rows, rows), [], UNCLEAR)
-    expected = spec_outcomes(node, sides.world(), {})
+    expected = Eval(sides.world()).truths(node)
     assert outcomes(node, sides.context(node, lambda view: view), {}) == expected
 
 
@@ -137,7 +137,7 @@ def test_an_unseen_item_that_may_be_undefined_leaves_a_multiset_undefined() -> N
     node = parse("same_items((after.user[v.id].org for v in after.order), [1, 2, 3])", SCOPE)
     rows = {"order": [], "user": [{"id": 0, "org": 1, "name": "a", "ok": True, "boss": None}]}
     sides = Sides.of((rows, rows), ["order"], UNCLEAR)
-    assert spec_outcomes(node, sides.world(), {}) & 4
+    assert Eval(sides.world()).truths(node) & 4
 
 
 # ---------------------------------------------------------------- random clauses

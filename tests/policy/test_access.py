@@ -58,26 +58,24 @@ answer:
     - answer.exists == any(p.kind == "report" for p in before.page)
 access:
   actor: patty
-  as_of: 2026-03-05
-  actors: {patty: ops, jax: engineer}
-  roles: {ops: [wiki, tickets], engineer: [wiki, zoom, tickets]}
+  at: 2026-03-05
+  allow: [wiki, tickets]
   subsystems:
-    wiki: {type: page, at: it.sent, recorded_at: it.recorded, title: title, text: [kind]}
+    wiki: {type: page, at: [it.sent, it.recorded]}
     zoom: {type: meeting, at: it.sent}
     tickets: {type: ticket, at: it.opened}
-  absence:
+  evidence:
     - id: looked
       when: answer.exists == false
-      space:
+      in:
         - in: wiki
           where: it.kind == "note"
-  evidence:
     - id: the-report
       when: answer.exists == true
       in: wiki
       where: it.kind == "report"
       cite: true
-  citations: sources
+  cite: sources
 """
 NOTES = [page("a", 0), page("b", 1), page("c", 2), page("later", 30)]
 REPORT = page("r", 3, "report")
@@ -237,14 +235,14 @@ def test_a_call_that_nobody_ties_to_artifacts_leaves_open_what_was_read() -> Non
 
 
 def test_tools_that_show_nothing_can_be_set_aside_with_a_reason() -> None:
-    body = CONTRACT + "  aside: {tools: [write], because: it answers with a number only}\n"
+    body = CONTRACT + "  reads: [{tool: write, because: it answers with a number only}]\n"
     assert verdict(log(*COVERED, call("write")), NO, body=body) is MATCH
 
 
 READERS = """  reads:
-    - {tool: open_page, fetches: wiki, key: arguments.page}
-    - {tool: list_pages, finds: wiki, key: "result.pages[].id"}
-    - {tool: open_ticket, fetches: tickets, key: result.ticket}
+    - {tool: open_page, in: wiki, at: arguments.page}
+    - {tool: list_pages, in: wiki, at: "result.pages[].id"}
+    - {tool: open_ticket, in: tickets, at: result.ticket}
 """
 
 
@@ -257,7 +255,8 @@ def test_another_systems_own_tools_count_where_the_contract_ties_them_to_artifac
     late = judged(log(*reads, call("open_page", READ, page="later")), NO, body=body)
     assert codes(late) == ["state-invalid-correct", "horizon-violation"]
     ticket = call("open_ticket", READ, result=Map.of({"ticket": 7}))
-    assert verdict(log(*reads, ticket), says(False, "tickets:7"), body=body) is MATCH
+    found = judged(log(*reads, ticket), says(False, "tickets:7"), body=body)
+    assert codes(found) == ["state-invalid-correct", "citation-not-retrieved"]
 
 
 @pytest.mark.parametrize(
@@ -277,16 +276,6 @@ def test_a_read_of_which_the_log_does_not_say_what_it_read_is_unknown(odd: Actio
     assert codes(found) == ["trace-unobserved"]
 
 
-def test_what_is_fetched_after_the_answer_supports_nothing() -> None:
-    body = CONTRACT + "  submitted_by: submit\n"
-    submit = call("submit", READ)
-    assert verdict(log(*COVERED, submit), NO, body=body) is MATCH
-    late = judged(log(submit, *COVERED), NO, body=body)
-    assert codes(late) == ["state-invalid-correct", "unsearched-absence"]
-    # Whoever answers again after reading has read before answering.
-    assert verdict(log(submit, *COVERED, submit), NO, body=body) is MATCH
-
-
 def test_where_turns_are_told_apart_reads_of_a_later_turn_come_after_the_answer() -> None:
     reply = Map.of(NO)
     asked, thanked = Turn("is there?", 0, reply), Turn("thanks", 0, NoAnswer("no reply"))
@@ -295,32 +284,23 @@ def test_where_turns_are_told_apart_reads_of_a_later_turn_come_after_the_answer(
     assert verdict(log(*COVERED, turns=(asked, replace(thanked, reply=reply))), NO) is MATCH
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("patty: ops", "patty: visitor"),
-        ("actor: patty", "actor: nobody"),
-        ("{ops: [wiki, tickets]", "{ops: [wikis, tickets]"),
-    ],
-)
-def test_an_unknown_actor_role_or_subsystem_sees_nothing(old: str, new: str) -> None:
-    found = judged(log(*COVERED), NO, body=CONTRACT.replace(old, new))
+@pytest.mark.parametrize("allowed", ["[]", "[wikis, tickets]"])
+def test_what_is_not_listed_as_it_is_called_is_not_seen(allowed: str) -> None:
+    found = judged(log(*COVERED), NO, body=CONTRACT.replace("[wiki, tickets]", allowed))
     assert "access-violation" in codes(found)
     assert found.judgement.verdict is DIVERGE
 
 
-def test_broadcast_and_participation_grant_only_where_they_are_written() -> None:
+def test_to_have_taken_part_grants_only_where_it_is_written() -> None:
     read = log(fetch("zoom:m"), *COVERED)
     assert verdict(read, NO) is DIVERGE  # to have been there grants nothing
     shared = CONTRACT.replace(
         "zoom: {type: meeting, at: it.sent}",
-        "zoom: {type: meeting, at: it.sent, participation: \"it.by == 'patty'\"}",
+        "zoom: {type: meeting, at: it.sent, authorized_by: \"it.by == 'patty'\"}",
     )
     assert verdict(read, NO, body=shared) is MATCH
     assert verdict(read, NO, body=shared.replace("by == 'patty'", "by == 'jax'")) is DIVERGE
-    assert verdict(read, NO, body=CONTRACT + "  broadcast: [zoom]\n") is MATCH
-    nobody = shared.replace("actor: patty", "actor: nobody")
-    assert verdict(read, NO, body=nobody) is DIVERGE
+    assert verdict(read, NO, body=CONTRACT.replace("tickets]", "tickets, zoom]")) is MATCH
 
 
 def test_times_are_compared_as_instants_and_what_has_none_was_not_there() -> None:
@@ -395,7 +375,7 @@ def test_a_window_shows_citations_and_leaves_open_what_was_read() -> None:
 
 
 def test_reads_and_writes_of_one_trial_are_judged_together() -> None:
-    body = CONTRACT + "  aside: {tools: [write], because: it tells nothing}\n"
+    body = CONTRACT + "  reads: [{tool: write, because: it tells nothing}]\n"
     before, after = world(*NOTES), world(*NOTES, page("new", 1))
     trace = log(*COVERED, call("write"))
     extra = run(body, before, after, trace=trace, answer=NO)
@@ -408,7 +388,7 @@ def test_reads_and_writes_of_one_trial_are_judged_together() -> None:
 
 
 def test_where_no_answer_is_judged_the_required_change_says_whether_it_was_right() -> None:
-    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  absence:")]
+    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  evidence:")]
     body = "require:\n  - create: page\n" + access
     before, after = world(*NOTES), world(*NOTES, page("new", 1))
     found = run(body, before, after, trace=log(fetch("zoom:m")), noop=False).judgement
@@ -556,7 +536,7 @@ def test_a_citation_of_which_nobody_knows_whether_it_was_there_waits_for_its_tim
 
 
 def test_where_nothing_says_what_was_right_an_invalid_way_is_only_invalid() -> None:
-    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  absence:")]
+    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  evidence:")]
     body = "forbid: [{delete: page}]\n" + access
     found = run(body, world(*NOTES), world(*NOTES), trace=log(fetch("zoom:m"))).judgement
     assert [f.code for f in found.findings if f.clause == "access"] == ["access-violation"]
@@ -565,10 +545,10 @@ def test_where_nothing_says_what_was_right_an_invalid_way_is_only_invalid() -> N
 # ---------------------------------------------------------------- what a call tells of reads
 
 MORE_READERS = """  reads:
-    - {tool: open_meeting, fetches: zoom, key: arguments.id}
-    - {tool: open_ticket, fetches: tickets, key: result.ticket}
-    - {tool: list_meetings, finds: zoom, key: "result[].id"}
-    - {tool: find_pages, finds: wiki, key: "result[]"}
+    - {tool: open_meeting, in: zoom, at: arguments.id}
+    - {tool: open_ticket, in: tickets, at: result.ticket}
+    - {tool: list_meetings, in: zoom, at: "result[].id"}
+    - {tool: find_pages, in: wiki, at: "result[]"}
 """
 
 
@@ -618,14 +598,6 @@ def test_what_was_found_but_not_fetched_was_not_read() -> None:
     listed = call("find_pages", READ, result=("a", "b", "c"))
     found = judged(log(listed), NO, body=CONTRACT + MORE_READERS)
     assert codes(found) == ["state-invalid-correct", "unsearched-absence"]
-
-
-def test_a_submission_that_was_refused_is_no_answer() -> None:
-    body = CONTRACT + "  submitted_by: submit\n"
-    refused = call("submit", READ, "not yet")
-    assert verdict(log(refused, *COVERED), NO, body=body) is MATCH
-    assert verdict(log(refused, *COVERED, call("submit", READ)), NO, body=body) is MATCH
-    assert verdict(log(call("submit", READ), *COVERED, refused), NO, body=body) is DIVERGE
 
 
 def test_a_reply_that_is_another_answer_ends_no_reading() -> None:

@@ -16,9 +16,9 @@ QUIET = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """The browser, started once."""
+    """The browser, for one module: beside it no test of the process can run a loop."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where it is used
 
     with sync_playwright() as playwright:

@@ -9,12 +9,12 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 
+from statediff_lab.comparison import RunPart, all_trials, unlike_trials  # noqa: E402
 from statediff_postgres.machines import VARIABLE  # noqa: E402
 from statediff_postgres.sandbox import PostgresSystem  # noqa: E402
 
 from statediff.errors import StorageError, UsageError  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
-from statediff.suite.comparison import RunPart, all_trials, unlike_trials  # noqa: E402
 from statediff.suite.indexing import index_run  # noqa: E402
 from statediff.suite.overview import (  # noqa: E402
     TrialChoice,

@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from statediff_lab.samples import draw_trials
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.package import save
-from statediff.workspace.bundles import draw_trials, load_bundle
+from statediff.workspace.bundles import load_bundle
 from tests.reports.test_html import BUNDLES
 
 

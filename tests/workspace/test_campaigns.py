@@ -64,10 +64,10 @@ def test_a_run_goes_on_where_it_ended_and_keeps_what_was_made_again(
     figures = statediff("stats", str(run), "--json").json["contracts"]
     assert sorted(each["retried"] for each in figures) == [0, 1]
     assert "(1 retried)" in statediff("stats", str(run)).out
-    both = statediff("compare", str(run), str(run), "--agent-a", figures[0]["agent"],
+    both = statediff("lab", "compare", str(run), str(run), "--agent-a", figures[0]["agent"],
                      "--agent-b", figures[1]["agent"], "--json")  # fmt: skip
     assert both.json["both_fail"] == 2
-    refused = statediff("compare", str(run), str(run))
+    refused = statediff("lab", "compare", str(run), str(run))
     assert (refused.code, "--agent-a" in refused.err) == (2, True)
 
 

@@ -17,10 +17,10 @@ from typing import Final
 from statediff.errors import InputError
 from statediff.model.values import printable
 from statediff.statistics.repeats import Reruns, reruns
-from statediff.suite.labels import Label, cohen, fleiss
 from statediff_lab.audit.measures import Rate, rate
 from statediff_lab.importers.recorded import BadLine, NotARun, parse, read_lines
 from statediff_lab.importers.taxonomy import Cause
+from statediff_lab.labels import Label, cohen, fleiss
 
 _PASSES: Final = {"success": True, "pass": True, "failure": False, "fail": False}
 

@@ -1,7 +1,7 @@
 """The read side at the scale of [GE]: findings of recorded runs, indexing, and search.
 
 Rates are per second of this process's own time: what other programs do beside it is not counted.
-The scorer released with [GE] managed about 10,000 such runs a second (docs/benchmarks.md).
+The scorer released with [GE] managed about 10,000 such runs a second, as its authors say.
 """
 
 from __future__ import annotations

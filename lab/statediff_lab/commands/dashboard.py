@@ -14,7 +14,7 @@ from statediff.cli.options import CopyTrustOption, JsonFlag, PageOptions, StoreO
 from statediff.cli.output import print_result, shown
 from statediff.cli.serving import require_port, serve
 from statediff.errors import UsageError
-from statediff.workspace.stores import bundle_at
+from statediff_lab.dashboard.bundles import bundle_at
 
 if TYPE_CHECKING:
     from statediff.suite.store import Store
@@ -69,15 +69,17 @@ def _dashboard(
 ) -> int:
     from statediff.evidence.keys import load_trust
     from statediff.workspace.folders import write_file
-    from statediff.workspace.stores import find_run, open_store, signed_opinions
+    from statediff.workspace.stores import find_run, open_store
     from statediff_lab.dashboard.page import board_page
     from statediff_lab.dashboard.server import DashboardServer
+    from statediff_lab.opinions import signed_opinions
 
     with ExitStack() as stack:
         index: Store = stack.enter_context(open_store(url))
         every = {run.id: run for run in (find_run(index, folder) for folder in folders)}
         ids = list(every) or None
-        signed_opinions(index, list(every.values()), trust)  # as of now
+        if trust is not None:
+            signed_opinions(index, list(every.values()), trust)  # as of now
         keys = () if trust is None else load_trust(trust)
         title = folders[0].absolute().name if len(folders) == 1 else _title(index, ids)
         if out is None:

@@ -25,14 +25,14 @@ from statediff.cli.options import (
 from statediff.cli.output import print_result, results, shown
 from statediff.errors import UsageError
 from statediff.reports.said import said
-from statediff.suite.labels import Cause, Component, Failure, Label
+from statediff_lab.labels import Cause, Component, Failure, Label
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
     from statediff.evidence.package import Bundle
     from statediff.evidence.verify import Signer
     from statediff.statistics.binomial import Share
-    from statediff.suite.labels import DisagreementRates, Labelled, Review, SettledTrial
+    from statediff_lab.labels import DisagreementRates, Labelled, Review, SettledTrial
 
 LABELLED: Final = "statediff/labelled/1"
 AGREEMENT: Final = "statediff/agreement/2"
@@ -70,7 +70,7 @@ class LabelOptions:
 
     def given(self, *, blind: bool) -> Review | None:
         """The label with all that is said beside it; None if a person is to be asked."""
-        from statediff.suite.labels import Review
+        from statediff_lab.labels import Review
 
         if self.label is not None:
             return Review(
@@ -116,11 +116,10 @@ def adjudicate(
 ) -> None:
     """Label trials as a reviewer: shows each and asks, or takes --label; signs what is said."""
     from statediff.evidence.keys import load_key
-    from statediff.suite.labels import keep_signed, sign_label
-    from statediff.suite.samples import counterbalanced
-    from statediff.workspace.bundles import draw_trials
     from statediff.workspace.runfolders import is_run
+    from statediff_lab.labels import keep_signed, sign_label
     from statediff_lab.reports.evaluator_views import VIEWS
+    from statediff_lab.samples import counterbalanced, draw_trials
 
     signing = load_key(key)
     if said.label is None and (as_json or not sys.stdin.isatty()):
@@ -154,8 +153,8 @@ def resolve(
 ) -> None:
     """Settle labels that disagree; every label it settles is named in it."""
     from statediff.evidence.keys import load_key, load_trust
-    from statediff.suite.labels import keep_signed, labels_in, sign_resolution
     from statediff.workspace.bundles import load_bundle
+    from statediff_lab.labels import keep_signed, labels_in, sign_resolution
 
     bundle, folder = load_bundle(target)
     labels, _ = labels_in(folder.parent, bundle.digest, load_trust(trust))
@@ -206,8 +205,8 @@ def agreement(target: BundleOrRunArgument, trust: TrustOption, as_json: JsonFlag
 
 
 def _votes(target: Path, keys: tuple[Signer, ...]) -> _Votes:
-    from statediff.suite.labels import SettledTrial, labels_in, settled_label
-    from statediff.workspace.bundles import draw_trials
+    from statediff_lab.labels import SettledTrial, labels_in, settled_label
+    from statediff_lab.samples import draw_trials
 
     votes = _Votes()
     for trial in draw_trials([target], None, 0):
@@ -231,7 +230,7 @@ def _votes(target: Path, keys: tuple[Signer, ...]) -> _Votes:
 
 
 def _agreement(votes: _Votes) -> dict[str, Any]:
-    from statediff.suite import labels as of
+    from statediff_lab import labels as of
 
     # Another contract or kernel is another evaluator: its verdicts are counted by themselves.
     verdicts: dict[tuple[str, str, str], list[tuple[str, Label]]] = {}
@@ -267,7 +266,7 @@ def _agreement(votes: _Votes) -> dict[str, Any]:
 
 
 def _agreement_lines(votes: _Votes, document: dict[str, Any]) -> Iterator[str]:
-    from statediff.suite.labels import rates
+    from statediff_lab.labels import rates
 
     yield (
         f"labelled trials: {document['trials']}, labels: {document['labels']}, "
@@ -338,9 +337,9 @@ def _number(kappa: Any) -> float | None:
 
 def _ask(bundle: Bundle, blind: bool, evaluator: str | None = None) -> Review:
     """What the person at the terminal says, and how long they took from when it was shown."""
-    from statediff.reports.blind_case import dossier
     from statediff.reports.text import trial_report
-    from statediff.suite.labels import Review
+    from statediff_lab.labels import Review
+    from statediff_lab.reports.blind_case import dossier
     from statediff_lab.reports.evaluator_views import view
 
     if evaluator is not None:
@@ -393,9 +392,9 @@ def flag(
     """
     from statediff.cli.suites.running import fits
     from statediff.evidence.keys import load_key
-    from statediff.suite.labels import keep_signed, sign_flag
-    from statediff.workspace.bundles import draw_trials
     from statediff.workspace.runfolders import is_run
+    from statediff_lab.labels import keep_signed, sign_flag
+    from statediff_lab.samples import draw_trials
 
     signing = load_key(key)
     if contract is not None and not is_run(target):
@@ -455,9 +454,9 @@ def review(
 
     from statediff.cli.serving import require_port, serve
     from statediff.evidence.keys import load_key, load_trust
-    from statediff.workspace.bundles import draw_trials
     from statediff_lab.review.desk import Case, Desk
     from statediff_lab.review.server import DeskServer
+    from statediff_lab.samples import draw_trials
 
     signing = load_key(key)
     trusted = () if trust is None else load_trust(trust)
@@ -489,7 +488,7 @@ def _now() -> datetime:
 
 def _require_reviewer(key: SigningKey, trusted: tuple[Signer, ...], trust: Path) -> None:
     """The key's labels will count; it is better known before the work than after."""
-    from statediff.suite.labels import REVIEWER
+    from statediff.evidence.statements import REVIEWER
 
     if not any(each.key == key.public and REVIEWER in each.roles for each in trusted):
         raise UsageError(

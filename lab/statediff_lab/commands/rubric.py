@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from statediff_hosts.protocols.chat import Endpoint, Reply
 
     from statediff.agents.trial import Budget, Usage
-    from statediff.suite.labels import Label
-    from statediff.suite.opinions import RubricOpinion
-    from statediff.workspace.bundles import DrawnTrial
+    from statediff_lab.labels import Label
+    from statediff_lab.opinions import RubricOpinion
     from statediff_lab.rubrics import Rubric
+    from statediff_lab.samples import DrawnTrial
 
 RUBRIC = "statediff/rubric-report/1"
 _UNDONE = "trials scored until then keep their opinions, this one has none"
@@ -70,10 +70,10 @@ def rubric(
     from statediff_hosts.protocols.chat import endpoint_of
 
     from statediff.evidence.keys import load_trust
-    from statediff.suite.labels import labels_in, settled_label
     from statediff.workspace.agents import budget_of
-    from statediff.workspace.bundles import draw_trials
+    from statediff_lab.labels import labels_in, settled_label
     from statediff_lab.rubrics import read_rubric
+    from statediff_lab.samples import draw_trials
 
     budget = budget_of(costs.price_in, costs.price_out, costs.max_cost, _UNDONE)
     asking = _Asking(
@@ -136,8 +136,8 @@ class _Asking:
 def _ask(trial: DrawnTrial, asking: _Asking) -> tuple[dict[str, Any], RubricOpinion | None]:
     """What is shown of a trial, and the opinion if there is one."""
     from statediff.kernel import replay
-    from statediff.reports.blind_case import opinion_line, run_text
-    from statediff.suite.opinions import MAX_SHOWN
+    from statediff_lab.opinions import MAX_SHOWN
+    from statediff_lab.reports.blind_case import opinion_line, run_text
 
     bundle = trial.read()
     facts = bundle.manifest
@@ -164,7 +164,8 @@ def _opinion(trial: DrawnTrial, shown: str, asking: _Asking) -> RubricOpinion:
     """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
     from statediff.cli import output
     from statediff.evidence.canonical import write
-    from statediff.suite.opinions import (
+    from statediff.workspace.folders import write_file
+    from statediff_lab.opinions import (
         RUBRIC_FILE,
         RubricOpinion,
         messages,
@@ -173,7 +174,6 @@ def _opinion(trial: DrawnTrial, shown: str, asking: _Asking) -> RubricOpinion:
         score_answer,
         unanswered,
     )
-    from statediff.workspace.folders import write_file
 
     asked = asking.rubric
     talk = messages(asked.criteria, shown)
@@ -209,7 +209,7 @@ def _opinion(trial: DrawnTrial, shown: str, asking: _Asking) -> RubricOpinion:
 def _precision(
     judge: tuple[str, str, str], labels: list[tuple[bool | None, Label]]
 ) -> dict[str, Any]:
-    from statediff.suite.opinions import trust
+    from statediff_lab.opinions import trust
 
     contract, version, floor = judge
     known = trust(labels, Fraction(floor))

@@ -401,9 +401,9 @@ def _labelled_cases(found: Labelling, suites: list[str], jobs: int) -> list[Scor
 def _reviewed_cases(folders: Sequence[Path], trust: Path) -> Iterator[ScoredCase]:
     """The trials of run folders that reviewers labelled; the others say nothing here."""
     from statediff.evidence.keys import load_trust
-    from statediff.suite.labels import labels_in, looks_in, settled_label
-    from statediff.workspace.bundles import draw_trials
     from statediff.workspace.references import whole_trial
+    from statediff_lab.labels import labels_in, looks_in, settled_label
+    from statediff_lab.samples import draw_trials
     from statediff_lab.study.cases import ReviewedTrial, reviewed_cases
 
     keys = load_trust(trust)

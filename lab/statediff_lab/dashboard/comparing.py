@@ -10,9 +10,11 @@ from statediff.model.codes import meaning_of
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.page import render
 from statediff.reports.html.words import NOT_RUN, Sign
-from statediff.reports.suites import difference_line
 from statediff.suite import overview
-from statediff.suite.comparison import (
+from statediff.suite.overview import PAGE
+from statediff.suite.records import Loose
+from statediff.suite.store import Store
+from statediff_lab.comparison import (
     AnySide,
     CaseChange,
     ComparedCase,
@@ -20,12 +22,9 @@ from statediff.suite.comparison import (
     RunPart,
     agents_of,
     compare,
+    side_figures,
     unlike_trials,
 )
-from statediff.suite.figures import side_figures
-from statediff.suite.overview import PAGE
-from statediff.suite.records import Loose
-from statediff.suite.store import Store
 from statediff_lab.dashboard.parts import (
     KIND,
     SIGNS,
@@ -34,6 +33,7 @@ from statediff_lab.dashboard.parts import (
     measured_row,
 )
 from statediff_lab.dashboard.trials import FormField, Option, report_link
+from statediff_lab.reports.comparison import difference_line
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
@@ -298,7 +298,7 @@ class JudgedSide:
 
 def case_page(one: JudgedSide, other: JudgedSide, root: str) -> str:
     """The two trials, and where they part. `BundleError` if a bundle contradicts itself."""
-    from statediff.reports.differences import (  # noqa: PLC0415 - slow
+    from statediff_lab.reports.differences import (  # noqa: PLC0415 - slow
         differences,
         parting_line,
     )

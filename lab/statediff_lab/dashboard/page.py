@@ -281,7 +281,7 @@ def _unreliable(
     """The contracts and agents with trials that somebody flagged, and why, the most first."""
     if not trust:
         return ()
-    from statediff.suite.opinions import ReviewedTrial, reviewer_opinions  # noqa: PLC0415 - only where asked for
+    from statediff_lab.opinions import ReviewedTrial, reviewer_opinions  # noqa: PLC0415 - only where asked for
 
     by: dict[tuple[str, str], list[ReviewedTrial]] = defaultdict(list)
     for each in reviewer_opinions(store, runs, trust).trials:

@@ -10,10 +10,10 @@ from statediff.evidence.verify import Signer
 from statediff.reports.html import trial_html
 from statediff.reports.html.page import REPORT, render
 from statediff.reports.loopback import Answering, LoopbackServer, Query, Refused, whole
-from statediff.suite.comparison import CaseChange
 from statediff.suite.overview import LEVELS, SORTS
 from statediff.suite.records import Ended
 from statediff.suite.store import RunCounts, Store
+from statediff_lab.comparison import CaseChange
 from statediff_lab.dashboard.comparing import JudgedSide, Pair, case_page, comparison_page
 from statediff_lab.dashboard.page import board_page
 from statediff_lab.dashboard.parts import KIND, Choice

@@ -7,7 +7,7 @@
 Sections are written in the contract language and become part of the contracts that the reader
 composes. `reviewed` says, by task, why runs that the benchmark passes diverge here: a reason to be
 read, which changes no verdict. A domain without a pack has an empty one. Why packs are as they
-are, and what their versions mean: docs/decisions/0008.
+are, and what their versions mean: decision 8.
 """
 
 from __future__ import annotations

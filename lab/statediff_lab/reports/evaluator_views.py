@@ -15,9 +15,9 @@ from rich.text import Text
 
 from statediff.contract.yaml.reader import read_document
 from statediff.evidence.package import Bundle
-from statediff.reports.blind_case import answer_lines, change, hidden_lines, sections
 from statediff.reports.record import Record, delta_name, reading, said
 from statediff.reports.text import trial_report
+from statediff_lab.reports.blind_case import answer_lines, change, hidden_lines, sections
 
 Lines = list[Text]
 

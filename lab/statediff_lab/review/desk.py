@@ -29,7 +29,7 @@ from statediff.reports.html.trial import Trial, trial_view
 from statediff.reports.html.words import Sign
 from statediff.reports.record import Parsed, parsed, reading
 from statediff.reports.wording.worded import worded_judgement
-from statediff.suite.labels import Labelled, Review, keep_signed, labels_in, own_label, sign_label
+from statediff_lab.labels import Labelled, Review, keep_signed, labels_in, own_label, sign_label
 
 Json = Any
 MAX_PAIRS: Final = 200

@@ -16,7 +16,7 @@ from statediff.reports.html.changes import Change
 from statediff.reports.html.page import Kind, render
 from statediff.reports.html.trial import Trial
 from statediff.reports.html.words import Sign
-from statediff.suite.labels import Cause, Component, Failure, Label, Labelled, Review
+from statediff_lab.labels import Cause, Component, Failure, Label, Labelled, Review
 from statediff_lab.reports.pages import TEMPLATES
 from statediff_lab.review.desk import Desk, Seen
 

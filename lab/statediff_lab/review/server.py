@@ -18,7 +18,7 @@ from statediff.reports.loopback import (
     parse_query,
     whole,
 )
-from statediff.suite.labels import Failure
+from statediff_lab.labels import Failure
 from statediff_lab.review.desk import Desk
 from statediff_lab.review.pages import (
     FIELDS,

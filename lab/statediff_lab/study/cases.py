@@ -23,7 +23,7 @@ from statediff.meta.reference import Reference, Rows
 from statediff.meta.twins import TWINS, recut
 from statediff.meta.world import Fault, World, in_order, is_privilege
 from statediff.model.verdict import ClauseTruth, Stage, Truth, Verdict
-from statediff.suite.labels import Label, Labelled
+from statediff_lab.labels import Label, Labelled
 from statediff_lab.study.evaluators import ABLATIONS, EVALUATORS, score_case
 from statediff_lab.study.trials import (
     EvaluatorOpinion,

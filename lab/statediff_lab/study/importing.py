@@ -21,7 +21,6 @@ from statediff.kernel import KERNEL
 from statediff.meta.checkpoint import checkpoint, digest_of
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
-from statediff.suite.labels import Label
 from statediff_lab.importers.recorded import (
     BadLine,
     Labels,
@@ -35,6 +34,7 @@ from statediff_lab.importers.recorded import (
 from statediff_lab.importers.rejudge import read_run, readable_runs
 from statediff_lab.importers.sweep import changes_of, pick_harm, reference_of
 from statediff_lab.importers.workers import Workers
+from statediff_lab.labels import Label
 from statediff_lab.study.evaluators import (
     ABLATIONS,
     EVALUATORS,

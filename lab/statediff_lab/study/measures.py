@@ -14,7 +14,7 @@ from statediff.meta.fault_classes import EVIDENCE_CLASSES
 from statediff.meta.world import Untried, in_order
 from statediff.model.verdict import Verdict
 from statediff.statistics.bootstrap import Draws, Interval
-from statediff.suite.labels import Component, Failure, Label
+from statediff_lab.labels import Component, Failure, Label
 from statediff_lab.study.cases import RIGHT
 from statediff_lab.study.evaluators import ABLATIONS, OURS
 from statediff_lab.study.passes import PassAgreement

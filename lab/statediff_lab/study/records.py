@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from statediff.evidence.log import REGISTRATION, Record
+from statediff.evidence.verify import Signer
 from statediff_lab.study import passes, planning
 
 
-def record_of(data: bytes) -> Record | None:
-    """The record of a study's registration, or of the labels of a pass; None of other files."""
+def record_of(data: bytes, trust: Sequence[Signer] | None, _secret: bytes) -> Record | None:
+    """The record of a study's registration, or of the labels of a pass; None of other files.
+
+    Neither is signed: with a trust file something else is meant.
+    """
+    if trust is not None:
+        return None
     if f'"form":"{planning.FORM}"'.encode() in data:
         found = planning.read_registration(data)
         # It makes no trials of its own: a run of the log has none that lacks its verdict.

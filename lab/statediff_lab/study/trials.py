@@ -11,7 +11,7 @@ from statediff.meta.checkpoint import Form
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, Untried, World
 from statediff.model.verdict import Judgement, Verdict
-from statediff.suite.labels import Component, Failure, Label
+from statediff_lab.labels import Component, Failure, Label
 
 EXPECTED: Final[Mapping[Label, Verdict]] = {
     Label.CORRECT: Verdict.MATCH,

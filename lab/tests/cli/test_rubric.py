@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from statediff_hosts.protocols.chat import MAX_RETRIES
 
-from statediff.evidence.canonical import write
 from tests.agents.chat_server import ChatServer, Step, speaking
 from tests.cli.conftest import CONTRACT, JUDGE, Call, Files, after
 
@@ -75,22 +74,6 @@ def test_a_trial_that_matched_is_scored_k_times_and_its_bundle_stays_as_it_is(
     assert (kept["model"], len(kept["prompt_digest"])) == ("small", 64)
     assert kept["scorings"][0]["raw"] == says().text
     assert statediff("replay", "t").code == 0
-
-
-def test_a_trial_is_exported_turn_by_turn_with_what_the_model_said(
-    statediff: Call, trial: Path
-) -> None:
-    (line,) = statediff("export", "t", "--as", "turns").lines
-    assert (line["schema"], line["turn"], line["judge"]) == ("statediff/turn/1", 1, None)
-    with speaking(says(clear=False)) as server:
-        assert statediff(*asking(server)).code == 0
-    (line,) = statediff("export", "t", "--as", "turns").lines
-    assert (line["judge"]["model"], line["judge"]["mean"]) == ("small", 0.5)
-    path = trial / "rubric.json"
-    kept = json.loads(path.read_bytes())
-    path.write_bytes(write({**kept, "bundle": "0" * 64}))
-    (line,) = statediff("export", "t", "--as", "turns").lines
-    assert line["judge"] is None  # it is about another bundle
 
 
 def test_what_was_asked_already_is_not_asked_again_and_never_overwritten(

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from statediff_lab.commands.studying import PlannedStudy
+from statediff_lab.labels import Label
 from statediff_lab.study.passes import GivenLabel, LabelFile, Labeller, Part
 from statediff_lab.study.planning import Registration, read_registration
 
 from statediff.errors import UsageError
-from statediff.suite.labels import Label
 from tests.cli.conftest import JUDGE, Call, Files, after
 
 CONTACTS = Path(__file__).parents[3] / "fixtures" / "study" / "contacts"

@@ -137,9 +137,25 @@ def test_an_interval_is_over_tasks_and_exact_where_all_tasks_agree() -> None:
     assert 0 <= mixed.low < 0.5 < mixed.high <= 1
 
 
-def test_the_league_page_is_what_is_stored() -> None:
-    assert league.PAGE.read_text(encoding="utf-8") == league.page()
-    assert {each["name"] for each in league.stored("tau2")["domains"]} >= {"tau2 retail"}
+def shares(suite: str, group: str) -> str:
+    found = [g for d in league.stored(suite)["domains"] for g in d["groups"] if g["group"] == group]
+    return f"{sum(g['wrong'] for g in found):,} of {sum(g['of'] for g in found):,}"
+
+
+def test_the_page_beside_others_says_what_is_stored() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "when.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line for line in page.splitlines() if "|" in line}
+    for name, suite in (("Agent-Diff", "agent-diff"), ("BFCL, multi-turn", "bfcl"),
+                        ("AgentDojo", "agentdojo"), ("τ²-bench", "tau2")):  # fmt: skip
+        assert f" {shares(suite, 'beside the task')} " in rows[name]
+        kinds = [e for d in league.stored(suite)["domains"] for e in d["classes"]]
+        parts = [k for k in kinds if k["group"] == "right"] if suite == "tau2" else []
+        for kind in {k["kind"] for k in parts}:
+            wrong, of = (sum(k[n] for k in parts if k["kind"] == kind) for n in ("wrong", "of"))
+            assert f" {wrong} of {of} " in rows[name]
+        assert parts or f" {shares(suite, 'right')} |" in rows[name]
+    assert f"none of {shares('agentdojo', 'evidence removed')[5:]} |" in rows["AgentDojo"]
+    assert "## agent-diff" in league.page()
 
 
 @pytest.mark.parametrize("path", sorted(league.STORED.glob("*-holes.json")), ids=lambda p: p.stem)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
+from statediff_lab.labels import Cause, Failure, Label
 from statediff_lab.review.desk import Desk
 from statediff_lab.review.server import DeskServer
 
 from lab.tests.review.conftest import TRUST, MakeDesk
 from lab.tests.review.test_desk import many
-from statediff.suite.labels import Cause, Failure, Label
 from tests.reports.test_html_hostile import HIDING, SHOWN, forged
 from tests.reports.test_html_readers import CONTRAST
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from statediff_lab.labels import Cause, Failure, Label, Labelled, Review, labels_in, sign_label
 from statediff_lab.review.pages import PAGE, case_page, desk_page
 
 from lab.tests.review.conftest import ADA, BO, KINDS, NOON, TRUST, Clock, MakeDesk
@@ -14,7 +15,6 @@ from statediff.errors import BundleError, UsageError
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, load, save
 from statediff.reports.wording.worded import worded_judgement
-from statediff.suite.labels import Cause, Failure, Label, Labelled, Review, labels_in, sign_label
 from tests.judging import TIMELINE, item, run, user
 from tests.reports.test_html import BUNDLES, Page
 

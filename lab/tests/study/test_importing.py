@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from statediff_lab.importers.recorded import Labels
 from statediff_lab.importers.workers import CaseFolder, Workers
+from statediff_lab.labels import Label
 from statediff_lab.study.importing import imported_cases, label_of
 from statediff_lab.study.trials import Origin
 
 from statediff.model.verdict import Verdict
-from statediff.suite.labels import Label
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "imported"
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statediff_lab.labels import Label
 from statediff_lab.study.passes import (
     GivenLabel,
     LabelFile,
@@ -19,7 +20,6 @@ from statediff_lab.study.passes import (
 
 from lab.tests.study.test_planning import registration
 from statediff.errors import InputError
-from statediff.suite.labels import Label
 
 RIGHT, WRONG, UNSEEN = Label.CORRECT, Label.INCORRECT, Label.UNRESOLVABLE
 FOUND = registration()

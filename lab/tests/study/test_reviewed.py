@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from statediff_lab.labels import Label
 from statediff_lab.study.cases import ReviewedTrial, reviewed_cases
 from statediff_lab.study.evaluators import ABLATIONS, EVALUATORS
 
@@ -13,7 +14,6 @@ from statediff.errors import BundleError
 from statediff.evidence.package import Bundle, load
 from statediff.meta.reference import Reference, Rows
 from statediff.model.verdict import Verdict
-from statediff.suite.labels import Label
 from statediff.workspace.references import whole_trial
 from tests.meta.test_mutate import TIGHT, watched
 from tests.meta.test_reference import documents, folder_of

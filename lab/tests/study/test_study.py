@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from statediff_lab.labels import Component, Failure, Label
 from statediff_lab.study.cases import live_cases, seed_cases
 from statediff_lab.study.evaluators import ABLATIONS, EVALUATORS, OURS, final_text, score_case
 from statediff_lab.study.measures import component, is_failure, kinds, study
@@ -21,7 +22,6 @@ from statediff.meta.cases import Cases, WrongAgent
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map
 from statediff.model.verdict import Verdict
-from statediff.suite.labels import Component, Failure, Label
 from tests.meta.test_mutate import AFTER, TIGHT, reference
 
 ALL = (*EVALUATORS, *ABLATIONS)

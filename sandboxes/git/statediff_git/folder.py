@@ -28,7 +28,8 @@ from statediff.systems.files.tree import (
 )
 from statediff_git.derived import MAX_REFLOG_BYTES, MOVE, is_derived, peeled
 from statediff_git.history import History
-from statediff_git.index import MAX_INDEX_BYTES, Index, own_part, parse_index
+from statediff_git.index import MAX_INDEX_BYTES, Index, parse_index
+from statediff_git.index_caches import whole_index
 from statediff_git.objects import Objects
 from statediff_git.packed import PACKED
 from statediff_git.refs import (
@@ -40,7 +41,6 @@ from statediff_git.refs import (
 )
 from statediff_git.store import Store
 from statediff_git.types import Listing, entry_row
-from statediff_git.untracked import odd_untracked
 
 CONFIG_FILES: Final = (b"config", b"config.worktree")
 _FOLDERS: Final = (b"hooks", b"logs", b"objects", b"refs")
@@ -136,28 +136,10 @@ def read_index(git: Folder, work: Folder | None) -> ReadIndex:
     """Every entry of the index, which says what is untracked in `work`."""
     try:
         stored = git.read(b"index", MAX_INDEX_BYTES)
-        if stored is None:
-            return ReadIndex(Listing(), Index(()))
-        index = parse_index(stored, lambda name: git.read(name, MAX_INDEX_BYTES))
-        odd = [] if work is None else _odd_untracked(index, git, work)
-        index = replace(index, oddities=(*index.oddities, *odd))
+        index = Index(()) if stored is None else whole_index(git, work, stored)
     except NotRead as error:
         return ReadIndex(Listing([], [str(error)]), None)
     return ReadIndex(Listing([entry.row() for entry in index.entries]), index)
-
-
-def _odd_untracked(index: Index, git: Folder, work: Folder) -> list[str]:
-    """What git would hide or invent of files that are not tracked."""
-    found: list[str] = []
-    tracked = frozenset(entry.name for entry in index.entries)
-    width = len(index.entries[0].blob) if index.entries else 20
-    for name, part in index.parts:
-        if name == b"UNTR":
-            try:
-                found += odd_untracked(part, work, git, tracked, width)
-            except NotRead:
-                found.append(own_part(name, part))
-    return found
 
 
 def read_hooks(git: Folder) -> Listing:
@@ -228,7 +210,7 @@ def _is_shared_index(git: Folder, entry: Entry) -> bool:
     try:
         stored = git.read(entry.path, MAX_INDEX_BYTES) or b""
         width = len(entry.path[12:]) // 2
-        parse_index(stored, lambda _: None)
+        parse_index(stored)
     except NotRead:
         return False
     return stored[-width:].hex().encode() == entry.path[12:]

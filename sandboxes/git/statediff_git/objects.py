@@ -77,25 +77,6 @@ class Pack:
         """What the pack ends with: files that are derived of it name it."""
         return os.pread(self.descriptor, 20, self.size - 20)
 
-    def is_whole(self, entry: memoryview) -> bool:
-        """Whether the bytes of an entry are a header and one stream of its size, and no more."""
-        try:
-            kind, size, at = _entry_header(entry[:64])
-            if kind == _OFFSET_DELTA:
-                at = _offset(entry[:64], at)[1]
-            at += 20 if kind == _ID_DELTA else 0
-            inflater = zlib.decompressobj()
-            for start in range(at, len(entry), _BLOCK_BYTES):
-                left: bytes | memoryview = entry[start : start + _BLOCK_BYTES]
-                while left and size >= 0:
-                    size -= len(inflater.decompress(left, _BLOCK_BYTES))
-                    left = inflater.unconsumed_tail
-                if inflater.unused_data or size < 0:
-                    return False
-        except (IndexError, zlib.error):
-            return False
-        return inflater.eof and not size
-
 
 class Objects:
     """The objects below a git folder. `read` raises `NotRead` with the cause."""
@@ -165,6 +146,14 @@ class Objects:
         if self._packs is None:
             self._packs = self._copy_packs()
         return self._packs
+
+    def weigh(self, pack: Pack) -> None:
+        """Raises `NotRead` unless each object of a pack has one place and is within the limits."""
+        for raw, places in pack.places.items():
+            for place in places:
+                _chain_bytes(pack, place, raw.hex())
+            if len(places) > 1:
+                raise NotRead(f"object {raw.hex()} lies in two places of its pack")
 
     def _why(self) -> list[str]:
         has_alternates = self._git.kind(b"objects/info/alternates") is not None

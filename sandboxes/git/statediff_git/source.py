@@ -44,7 +44,6 @@ from statediff_git.folder import (
     read_work_tree,
     repository_row,
 )
-from statediff_git.graphs import Commits
 from statediff_git.history import read_history
 from statediff_git.objects import Objects
 from statediff_git.refs import Refs, last, read_refs
@@ -234,8 +233,7 @@ def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
         history = read_history(refs, objects)
         is_whole = not is_partial and not is_cut
         missing = objects.missing() if is_whole else []
-        commits = Commits(objects, {str(row["id"]): row for row in history.commits.rows})
-        store = read_store(git, commits, is_partial=is_partial)
+        store = read_store(git, objects, Path(private), is_partial=is_partial)
         reflogs = read_reflogs(git, refs, objects, is_whole=is_whole)
         left = left_behind(git, history.commits.rows, objects)
     known = Known(

@@ -274,7 +274,8 @@ class Scan:
             return listed
         entry = self._catalogue.tables.get(entity_type.source_table)
         if entry is None:
-            return shelf.missing(entity_type, like)
+            hidden = self._catalogue.refused.get("db.view")
+            return shelf.missing(entity_type, like, hidden)
         cause = entry.unreadable
         by_name = entity_type.by_name
         for key in entity_type.key:

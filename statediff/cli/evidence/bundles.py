@@ -322,9 +322,7 @@ def _trials(target: Path) -> tuple[Sequence[Any], int, int]:
 
 def _turns(target: Path) -> tuple[Sequence[Any], int, int]:
     """Every turn of every trial that was judged; how many trials were, and were not."""
-    from statediff.reports.blind_case import opinion_line
     from statediff.reports.formats.turns import turn_lines
-    from statediff.suite.opinions import RUBRIC_FILE, opinion_in
 
     if is_run(target):
         every = list(trials(target))
@@ -334,11 +332,7 @@ def _turns(target: Path) -> tuple[Sequence[Any], int, int]:
         found, missing = [load_bundle(target)], 0
     lines: list[Any] = []
     for bundle, folder in found:
-        opinion = opinion_in(folder.parent / RUBRIC_FILE)
-        turns = list(turn_lines(bundle, str(folder)))
-        if opinion is not None and opinion.bundle == bundle.digest:
-            turns[-1]["judge"] = opinion_line(opinion)  # it is about the whole run
-        lines += turns
+        lines += turn_lines(bundle, str(folder))
     return lines, len(found), missing
 
 

@@ -17,9 +17,10 @@ from typing import Final
 
 from statediff.contract.authoring.aligning import align
 from statediff.contract.authoring.inferring import Inferred, Run, common_formulas
-from statediff.contract.authoring.literals import path_key
+from statediff.contract.authoring.literals import expression, path_key
 from statediff.contract.authoring.requiring import Clause, clauses, derivations
 from statediff.contract.clauses.causes import first_causes
+from statediff.contract.document.profiles import Profile, shipped
 from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
@@ -83,6 +84,7 @@ class DraftedField:
     kind: str = "any"
     told: dict[str, str] = field(default_factory=dict)
     why: str = ""
+    reference: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class DraftedEntity:
     holds: Purpose | None
     key: str = ""
     """The field that seems to name its rows, where the source says none; else empty."""
+    own_key: tuple[str, ...] = ()
+    """The columns that name its rows, as the source says."""
 
 
 def draft_schema(
@@ -106,7 +110,8 @@ def draft_schema(
     """A state schema file for the tables of some sources: kinds, references, keys, uses.
 
     `after` are the sources after each run, which show more values. `known` has the columns that
-    each table has before it by itself; None: all. What a run made is optional.
+    each table has before it by itself; None: all. What a run made is optional and described whole,
+    so that a run that does not make it is judged too.
     """
     entities = [
         entity
@@ -121,15 +126,23 @@ def draft_schema(
         "entities:",
     ]
     for entity in entities:
+        is_made = known is not None and entity.table not in known
         columns = known.get(entity.table) if known else None
         for one in entity.fields:
             if columns is not None and one.column not in columns:
                 one.told = {"type": one.kind, **one.told, "optional": "true"}
                 one.why = one.why or "only seen after the run"
+            elif is_made:
+                to = {} if one.reference is None else {"to": path_key(one.reference)}
+                one.told = {"type": one.kind, **to, **one.told}
         lines.append(f"  {path_key(entity.table)}:")
         lines.append(f"    source: {path_key(entity.source)}")
-        if known is not None and entity.table not in known:
+        if is_made:
             lines.append("    optional: true  # only seen after the run")
+        if is_made and not entity.key:
+            named = {one.column: one.name for one in entity.fields}
+            names = ", ".join(path_key(named[each]) for each in entity.own_key)
+            lines.append(f"    key: {f'[{names}]' if names else 'none'}")
         if entity.key:
             lines.append(f"    key: [{path_key(entity.key)}]  # every record has another one")
         if entity.holds is not None:
@@ -152,15 +165,33 @@ def draft_schema(
 def _entities(source: str, state: State, after: Sequence[State]) -> Iterator[DraftedEntity]:
     states = [state, *after]
     tables = {t.source_table: t for each in reversed(states) for t in _drafted(each)}
+    fitting = profiles_of(tables).values()
+    packed = {place: how for profile in fitting for place, how in profile.packed.items()}
+    named = {at.partition(".")[0] for each in fitting for at in (*each.tables, *each.packed)}
     for table, entity in sorted(tables.items()):
         held = [each.tables[entity.name] for each in states if entity.name in each.tables]
         known = dict(islice(held[0].rows(), SAMPLED))
         new = (pair for table in held[1:] for pair in islice(table.rows(), SAMPLED))
         rows = [*known.values(), *(row for key, row in new if known.get(key) != row)]
         fields = _distinct(tuple(_field(f, rows, entity, tables) for f in entity.fields))
+        for one in fields if table in named else ():
+            _as_profiled(one, packed.get(f"{table}.{one.column}"))
         holds = entity.holds or _holds(entity)
         key = "" if entity.key else _key(table, fields, held)
-        yield DraftedEntity(table, source, fields, holds, key)
+        own = tuple(entity.by_name[name].source_column for name in entity.key)
+        yield DraftedEntity(table, source, fields, holds, key, own)
+
+
+def _as_profiled(drafted: DraftedField, packing: str | None) -> None:
+    """Gives the field the name and the form by which a profile knows it."""
+    drafted.name = drafted.column
+    if packing is not None:
+        drafted.told, drafted.why = {"form": packing}, ""
+
+
+def profiles_of(tables: Mapping[str, EntityType]) -> dict[str, Profile]:
+    """The frameworks that tables are of, by name."""
+    return {name: each for name, each in shipped().items() if each.fits(tables)}
 
 
 def _key(name: str, fields: Sequence[DraftedField], tables: Sequence[Table]) -> str:
@@ -223,6 +254,7 @@ def _field(
     values = [v for row in rows if (v := row.get(told.name)) is not None and is_value(v)]
     drafted = DraftedField(told.name, told.source_column, told.kind.value)
     if told.reference is not None:
+        drafted.reference = told.reference
         drafted.name = _without_id(drafted.name, entity)
         return drafted
     aim = _aim(told, entity, tables)
@@ -331,6 +363,8 @@ class Seen:
     """Type → why nothing is known of it after some run."""
     unread: Mapping[str, str] = field(default_factory=dict)
     """Type or TYPE.FIELD → why not all of it was read before the runs."""
+    used: Mapping[str, Mapping[str, Observed]] = field(default_factory=dict)
+    """The profiles that explain what the runs did beside the task, each with its inputs."""
 
     @property
     def changes(self) -> int:
@@ -362,6 +396,7 @@ class Draft:
         ]
         if self.seen.sandbox:
             lines.append(f"sandbox: {self.seen.sandbox}")
+        lines += use_of(self.seen.used).splitlines()
         body = dict(self._sections())
         if "forbid" in body and "require" not in body:
             lines.append("noop: true                    # remove it once something is required")
@@ -407,7 +442,8 @@ _NOTHING: Final = (
 
 def draft_contract(name: str, seen: Seen, free: Container[str] = ()) -> Draft:
     """The draft of what was seen; places that are `free` may hold anything."""
-    unseen = {*seen.unseen, *seen.unread}
+    kept_by = (c for name in seen.used for c in shipped()[name].allow if not c.update)
+    unseen = {*seen.unseen, *seen.unread, *(t for clause in kept_by for t in clause.types)}
     types = [t.name for t in seen.schema.types if t.outside is None and t.name not in unseen]
     every = [Inferred(_to_explain(run), n) for n, run in enumerate((*seen.runs, *seen.idle))]
     runs, idle = every[: len(seen.runs)], every[len(seen.runs) :]
@@ -423,6 +459,15 @@ def draft_contract(name: str, seen: Seen, free: Container[str] = ()) -> Draft:
         tuple(clauses(changes, seen.schema, kept, free)),
         tuple(derivations(kept)),
     )
+
+
+def use_of(used: Mapping[str, Mapping[str, Observed]]) -> str:
+    """The lines of a contract that use profiles; empty where there is none."""
+    if not used:
+        return ""
+    given = {name: expression(v) for inputs in used.values() for name, v in inputs.items()}
+    inputs = ", ".join(f"{name}: {value}" for name, value in given.items())
+    return f"use: [{', '.join(used)}]\n" + (f"inputs: {{{inputs}}}\n" if given else "")
 
 
 def _excluded(seen: Seen) -> list[str]:

@@ -46,7 +46,6 @@ from statediff.model.schema import EntityType, Kind
 Person = Annotated[
     str, Field(min_length=1, max_length=200, description="a name of at most 200 characters")
 ]
-Subsystems = Annotated[tuple[Identifier, ...], Field(description="a list of subsystems")]
 CallPath = Annotated[
     str,
     Field(
@@ -65,29 +64,22 @@ class Subsystem(Part):
         Expression | None, Field(description="a condition over `it`: which of them lie there")
     ] = None
     at: Annotated[
+        Expression | tuple[Expression, ...] | None,
+        Field(
+            description="the instant at which `it` came to be, e.g. it.sent_at, or a list of those "
+            "that must have come, empty (with `because`) where it was always there"
+        ),
+    ] = None
+    because: Reason | None = None
+    authorized_by: Annotated[
         Expression | None,
-        Field(description="the instant at which `it` came to be, e.g. it.sent_at"),
+        Field(description="a condition over `it` that grants reading it beside `allow`"),
     ] = None
-    recorded_at: Annotated[
-        Expression | None,
-        Field(description="the instant from which `it` could be read, where that is later"),
-    ] = None
-    timeless: Reason | None = None
-    participation: Annotated[
-        Expression | None,
-        Field(description="a condition over `it` that grants reading it, whatever the role"),
-    ] = None
-    title: Annotated[
-        str | None, Field(max_length=200, description="the field that a search shows")
-    ] = None
-    text: Annotated[
-        tuple[str, ...], Field(description="the fields that a search looks through")
-    ] = ()
 
     @model_validator(mode="after")
-    def _has_one_time(self) -> Subsystem:
-        if self.at is not None and self.timeless is not None:
-            raise ValueError("names both `at` and `timeless`; what came to be at a time has one")
+    def _says_why_always(self) -> Subsystem:
+        if (self.at == ()) != (self.because is not None):
+            raise ValueError("`at: []` needs `because`, the reason why all was always there")
         return self
 
 
@@ -98,28 +90,20 @@ class Place(Part):
     where: Annotated[Expression | None, Field(description="a condition over `it`")] = None
 
 
-class Absence(Part):
-    """What must have been looked at before something may be said not to be."""
+class Evidence(Part):
+    """Evidence that an answer must rest on: fetched and, where asked for, cited.
 
-    id: Identifier | None = None
-    when: Annotated[
-        Expression | None,
-        Field(description="the claim, e.g. answer.exists == false; always where it is left out"),
-    ] = None
-    space: Annotated[
-        tuple[Place, ...], Field(min_length=1, description="a list of places to look through")
-    ]
-    because: Reason | None = None
-
-
-class ToRetrieve(Part):
-    """Evidence that an answer must rest on: fetched and, where asked for, cited."""
+    With several places under `in` it is what must have been looked at before something is denied.
+    """
 
     id: Identifier | None = None
     when: Annotated[
         Expression | None, Field(description="a condition over `answer`; else it is always needed")
     ] = None
-    in_: Annotated[Identifier, Field(alias="in", description="the name of a subsystem")]
+    in_: Annotated[
+        Identifier | Annotated[tuple[Place, ...], Field(min_length=1)],
+        Field(alias="in", description="a subsystem, or a list of places to look through"),
+    ]
     where: Annotated[Expression | None, Field(description="a condition over `it`")] = None
     count: Annotated[
         int | None,
@@ -128,71 +112,67 @@ class ToRetrieve(Part):
     cite: Annotated[bool, Field(description="true if each must be cited too")] = False
     because: Reason | None = None
 
-
-class Reader(Part):
-    """Another tool that reads: which artifacts a call of it names or delivers."""
-
-    tool: Tool
-    fetches: Identifier | None = None
-    finds: Identifier | None = None
-    key: CallPath
-
     @model_validator(mode="after")
-    def _one_kind(self) -> Reader:
-        if (self.fetches is None) == (self.finds is None):
-            raise ValueError("needs either `fetches` or `finds`, with the name of a subsystem")
-        if self.finds is not None and not self.key.startswith("result"):
-            raise ValueError("what a search finds stands in its `result`")
+    def _of_one_place(self) -> Evidence:
+        if isinstance(self.in_, tuple) and (self.where or self.count or self.cite):
+            raise ValueError("`where`, `count` and `cite` are for evidence `in` one subsystem")
         return self
 
 
-class Aside(Part):
-    """Tools that show nothing of any subsystem, and why that is so."""
+class Reader(Part):
+    """Another tool: which artifacts a call of it reads, or why it shows nothing of any.
 
-    tools: Annotated[tuple[Tool, ...], Field(min_length=1, description="a list of tools")]
-    because: Reason
+    A call delivers what its arguments name; what its result lists was found, and not read.
+    """
+
+    tool: Tool
+    in_: Annotated[Identifier | None, Field(alias="in", description="the name of a subsystem")] = (
+        None
+    )
+    at: CallPath | None = None
+    because: Reason | None = None
+
+    @property
+    def finds(self) -> bool:
+        """Whether a call names artifacts and delivers none."""
+        return self.at is not None and self.at.startswith("result")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Reader:
+        if (self.in_ is None) != (self.at is None) or (self.in_ is None) == (self.because is None):
+            raise ValueError("needs `in` and `at` or, where it shows nothing, `because`")
+        return self
 
 
 class Access(Part):
     """For whom the agent acts, what may be read then, and what must have been."""
 
     actor: Person
-    as_of: Annotated[
+    at: Annotated[
         str | None,
         Field(
             max_length=40,
             description="an instant with its zone, or a day; where left out, the run's begin",
         ),
     ] = None
-    actors: Annotated[
-        dict[Person, Identifier], Field(min_length=1, description="a mapping of actors to roles")
+    allow: Annotated[
+        tuple[Identifier, ...], Field(description="a list of subsystems that the actor may read")
     ]
-    roles: Annotated[
-        dict[Identifier, Subsystems],
-        Field(description="a mapping of roles to the subsystems that each may read"),
-    ]
-    broadcast: Annotated[
-        tuple[Identifier, ...],
-        Field(description="subsystems that every known actor may read"),
-    ] = ()
     subsystems: Annotated[
         dict[Identifier, Subsystem],
         Field(min_length=1, description="a mapping of subsystems to what lies in them"),
     ]
-    absence: Annotated[
-        tuple[Absence, ...], Field(description="a list of what to search before denying it")
-    ] = ()
     evidence: Annotated[
-        tuple[ToRetrieve, ...], Field(description="a list of evidence to retrieve")
+        tuple[Evidence, ...],
+        Field(description="a list of evidence to retrieve, and of places to search before denying"),
     ] = ()
-    citations: Annotated[
+    cite: Annotated[
         str | None, Field(description="the name in the answer under which it lists its sources")
     ] = None
     reads: Annotated[
-        tuple[Reader, ...], Field(description="a list of other tools that read, and what")
+        tuple[Reader, ...],
+        Field(description="a list of other tools that read, and what, or why they show nothing"),
     ] = ()
-    aside: Aside | None = None
-    submitted_by: Tool | None = None
 
 
 # ---------------------------------------------------------------- binding
@@ -218,35 +198,29 @@ class _AccessBinder:
         if len(holdings) < len(document.subsystems):
             return None
         known = {held.name: held for held in holdings}
-        searches = tuple(self._search(i, a, known) for i, a in enumerate(document.absence))
-        needed = tuple(self._evidence(i, e, known) for i, e in enumerate(document.evidence))
+        clauses = [self._evidence(i, each, known) for i, each in enumerate(document.evidence)]
         self._check_citations(document)
         readers = tuple(self._reader(i, r, known) for i, r in enumerate(document.reads))
-        role = document.actors.get(document.actor)
-        seen = document.roles.get(role or "", ()) + document.broadcast
+        seen = document.allow
         what = " and ".join(words(name) for name in known if name in seen) or "nothing at all"
-        acting = f"{document.actor} ({words(role or 'of no role')})"
         until = "" if as_of is None else f", as of {as_of.isoformat().replace('+00:00', 'Z')}"
         return BoundAccess(
             id=ACCESS,
-            sentence=f"For {acting} the agent reads {what}{until}, and nothing else.",
+            sentence=f"For {document.actor} the agent reads {what}{until}, and nothing else.",
             reads=frozenset({_LOG}).union(*(held.footprint for held in holdings)),
             actor=document.actor,
             as_of=as_of,
-            actors=document.actors,
-            roles=document.roles,
-            broadcast=document.broadcast,
+            allowed=document.allow,
             holdings=holdings,
-            searches=tuple(each for each in searches if each is not None),
-            needed=tuple(each for each in needed if each is not None),
+            searches=tuple(each for each in clauses if isinstance(each, Search)),
+            needed=tuple(each for each in clauses if isinstance(each, Needed)),
             citing=self._citing(document),
             readers=tuple(each for each in readers if each is not None),
-            aside=frozenset(document.aside.tools if document.aside else ()),
-            submitted_by=document.submitted_by,
+            aside=frozenset(each.tool for each in document.reads if each.in_ is None),
         )
 
     def _as_of(self, document: Access) -> datetime | None:
-        text = document.as_of
+        text = document.at
         if text is None:
             return None
         try:
@@ -258,7 +232,7 @@ class _AccessBinder:
             return read.replace(tzinfo=UTC) + timedelta(days=1, microseconds=-1)
         if read is None or read.tzinfo is None:
             self.binder.problem(
-                (ACCESS, "as_of"),
+                (ACCESS, "at"),
                 f"expected an instant with its zone, or a day, found {text!r}",
                 "write e.g. 2026-03-05T09:00:00Z, or 2026-03-05 for the end of that day in UTC",
             )
@@ -279,22 +253,20 @@ class _AccessBinder:
                 f"{entity.name} has no key of texts or whole numbers, so nothing could cite it",
                 "declare its key in the state schema",
             )
-        if whole.as_of is not None and document.at is None and document.timeless is None:
+        if whole.at is not None and document.at is None:
             self.binder.problem(
                 path,
-                f"when does what lies in `{name}` come to be? `as_of` needs to know",
-                "write `at: it.FIELD`, or `timeless: REASON` if it was always there",
+                f"when does what lies in `{name}` come to be? `access: at:` needs to know",
+                "write `at: it.FIELD`, or `at: []` and `because` if it was always there",
             )
-        self._check_fields(path, document, entity)
         variables: dict[str, Type] = {"it": EntityT(entity.name)}
         nodes = {
             key: self._condition((*path, key), getattr(document, key), variables)
-            for key in ("where", "participation")
+            for key in ("where", "authorized_by")
         }
-        times = {
-            key: self._instant((*path, key), getattr(document, key), variables)
-            for key in ("at", "recorded_at")
-        }
+        texts = (document.at,) if isinstance(document.at, str) else document.at or ()
+        listed = tuple(self._instant((*path, "at"), text, variables) for text in texts)
+        times = tuple(node for node in listed if node is not None)
         if len(self.binder.problems) > before:
             return None
         return Holding(
@@ -302,33 +274,17 @@ class _AccessBinder:
             type=entity.name,
             key_kinds=kinds,
             where=nodes["where"],
-            at=times["at"],
-            recorded_at=times["recorded_at"],
-            participation=nodes["participation"],
-            title=document.title,
-            text=document.text,
-            footprint=_reads(entity, *nodes.values(), *times.values()),
+            times=times,
+            authorized_by=nodes["authorized_by"],
+            footprint=_reads(entity, *nodes.values(), *times),
         )
-
-    def _check_fields(self, path: Path, document: Subsystem, entity: EntityType) -> None:
-        named = [(("title",), document.title)] if document.title is not None else []
-        for place, field in (*named, *((("text", i), f) for i, f in enumerate(document.text))):
-            if field not in entity.by_name and not entity.is_open:
-                self.binder.problem(
-                    (*path, *place),
-                    f"{entity.name} has no field `{field}`",
-                    suggest(field, entity.by_name),
-                    code="unknown-name",
-                )
 
     def _condition(
         self, path: Path, text: str | None, variables: Mapping[str, Type]
     ) -> Node | None:
         return None if text is None else self.binder.expression(path, text, variables)
 
-    def _instant(self, path: Path, text: str | None, variables: Mapping[str, Type]) -> Node | None:
-        if text is None:
-            return None
+    def _instant(self, path: Path, text: str, variables: Mapping[str, Type]) -> Node | None:
         node = self.binder.expression(path, text, variables, boolean=False)
         if node is None or node.type == ScalarT(Kind.TIMESTAMP):
             return node
@@ -343,85 +299,71 @@ class _AccessBinder:
         return None
 
     def _shelf(
-        self, path: Path, place: Place | ToRetrieve, known: Mapping[str, Holding]
+        self, path: Path, name: str, where: str | None, known: Mapping[str, Holding]
     ) -> Shelf | None:
-        held = known.get(place.in_)
+        held = known.get(name)
         if held is None:
-            self._no_subsystem((*path, "in"), place.in_, known)
+            self._no_subsystem((*path, "in"), name, known)
             return None
         entity = self.binder.schema.by_name[held.type]
-        node = self._condition((*path, "where"), place.where, {"it": EntityT(held.type)})
-        if place.where is not None and node is None:
+        node = self._condition((*path, "where"), where, {"it": EntityT(held.type)})
+        if where is not None and node is None:
             return None
-        return Shelf(place.in_, node, held.footprint | _reads(entity, node))
+        return Shelf(name, node, held.footprint | _reads(entity, node))
 
     def _no_subsystem(self, path: Path, name: str, known: Mapping[str, Holding]) -> None:
         hint = suggest(name, known)
         self.binder.problem(path, f"there is no subsystem `{name}`", hint, code="unknown-name")
 
-    def _search(self, index: int, document: Absence, known: Mapping[str, Holding]) -> Search | None:
-        path: Path = (ACCESS, "absence", index)
-        name = self.binder.name(path, document.id)
-        when = self._condition((*path, "when"), document.when, {})
-        found = [self._shelf((*path, "space", i), p, known) for i, p in enumerate(document.space)]
-        shelves = tuple(shelf for shelf in found if shelf is not None)
-        if len(shelves) < len(found) or (document.when is not None and when is None):
-            return None
-        said = " and ".join(self._artifacts(shelf, "every") for shelf in shelves)
-        return Search(
-            name,
-            _with_condition(when, f"{said} has been looked at."),
-            _clause_reads(when, shelves),
-            when,
-            shelves,
-        )
-
     def _evidence(
-        self, index: int, document: ToRetrieve, known: Mapping[str, Holding]
-    ) -> Needed | None:
+        self, index: int, document: Evidence, known: Mapping[str, Holding]
+    ) -> Search | Needed | None:
         path: Path = (ACCESS, "evidence", index)
         name = self.binder.name(path, document.id)
         when = self._condition((*path, "when"), document.when, {})
-        shelf = self._shelf(path, document, known)
-        if shelf is None or (document.when is not None and when is None):
+        if isinstance(document.in_, str):
+            found = [self._shelf(path, document.in_, document.where, known)]
+        else:
+            places = enumerate(document.in_)
+            found = [self._shelf((*path, "in", i), p.in_, p.where, known) for i, p in places]
+        shelves = tuple(shelf for shelf in found if shelf is not None)
+        if len(shelves) < len(found) or (document.when is not None and when is None):
             return None
+        reads = _clause_reads(when, shelves)
+        if not isinstance(document.in_, str):
+            said = " and ".join(self._artifacts(shelf, "every") for shelf in shelves)
+            said = _with_condition(when, f"{said} has been looked at.")
+            return Search(name, said, reads, when, shelves)
         few = "every" if document.count is None else f"at least {document.count}"
         done = "fetched and cited" if document.cite else "fetched"
-        return Needed(
-            name,
-            _with_condition(when, f"{self._artifacts(shelf, few)} is {done}."),
-            _clause_reads(when, (shelf,)),
-            when,
-            shelf,
-            document.count,
-            document.cite,
-        )
+        said = _with_condition(when, f"{self._artifacts(shelves[0], few)} is {done}.")
+        return Needed(name, said, reads, when, shelves[0], document.count, document.cite)
 
     def _artifacts(self, shelf: Shelf, quantity: str) -> str:
         such = "" if shelf.where is None else f" such that {condition(shelf.where)}"
         return f"{quantity} artifact of {words(shelf.subsystem)}{such}"
 
     def _citing(self, document: Access) -> Citing | None:
-        if document.citations is None:
+        if document.cite is None:
             return None
         self.binder.name((ACCESS, CITATIONS), CITATIONS)
-        reads = frozenset({_LOG, Read("answer", "", document.citations)})
-        said = f"Whatever the answer lists as its {words(document.citations)} was fetched, validly."
-        return Citing(CITATIONS, said, reads, document.citations)
+        reads = frozenset({_LOG, Read("answer", "", document.cite)})
+        said = f"Whatever the answer lists as its {words(document.cite)} was fetched, validly."
+        return Citing(CITATIONS, said, reads, document.cite)
 
     def _check_citations(self, document: Access) -> None:
-        name = document.citations
+        name = document.cite
         if name is None:
-            cited = [i for i, each in enumerate(document.evidence) if each.cite]
+            cited = [i for i, e in enumerate(document.evidence) if e.cite]
             for index in cited[:1]:
                 self.binder.problem(
                     (ACCESS, "evidence", index, "cite"),
                     "nobody says where the answer lists its sources",
-                    "write `citations: NAME` with the name of a list in `answer: schema:`",
+                    "write `cite: NAME` with the name of a list in `answer: schema:`",
                 )
         elif self.binder.scope.answer.get(name) not in ("list", "any"):
             self.binder.problem(
-                (ACCESS, CITATIONS),
+                (ACCESS, "cite"),
                 f"the answer's schema has no list `{name}`",
                 suggest(name, self.binder.scope.answer) or f"add `{name}: list` to it",
                 code="unknown-name",
@@ -429,18 +371,18 @@ class _AccessBinder:
 
     def _reader(self, index: int, document: Reader, known: Mapping[str, Holding]) -> ReadBy | None:
         path: Path = (ACCESS, "reads", index)
-        is_search = document.finds is not None
-        name = document.finds or document.fetches or ""
-        held = known.get(name)
+        if document.in_ is None or document.at is None:
+            return None
+        held = known.get(document.in_)
         if held is None:
-            self._no_subsystem((*path, "finds" if is_search else "fetches"), name, known)
+            self._no_subsystem((*path, "in"), document.in_, known)
             return None
         if len(held.key_kinds) != 1:
             self.binder.problem(
-                (*path, "key"), f"{held.type} has a key of {len(held.key_kinds)} parts, not of one"
+                (*path, "at"), f"{held.type} has a key of {len(held.key_kinds)} parts, not of one"
             )
-        steps = tuple(document.key.replace("[]", ".[]").split("."))
-        return ReadBy(document.tool, name, is_search, steps)
+        steps = tuple(document.at.replace("[]", ".[]").split("."))
+        return ReadBy(document.tool, held.name, document.finds, steps)
 
 
 def _reads(entity: EntityType, *nodes: Node | None) -> frozenset[Read]:
@@ -476,12 +418,11 @@ READS: Final = ClauseKind(
     judged=JudgedAs.ACCESS,
     bind=_bind,
     keys=(
-        *("id", "actor", "as_of", "actors", "roles", "broadcast", "subsystems", "absence"),
-        *("when", "in", "type", "where", "count"),
-        *("at", "recorded_at", "timeless", "participation", "space", "cite", "evidence"),
+        *("id", "actor", "allow", "when", "tool", "in", "type", "where", "count", "at"),
+        *("authorized_by", "subsystems", "evidence", "cite"),
     ),
-    named_by_author=tuple((ACCESS, key) for key in ("actors", "roles", "subsystems")),
+    named_by_author=((ACCESS, "subsystems"),),
     heading="Reads",
     reserved=(ACCESS,),
-    places={ACCESS: (ACCESS,), CITATIONS: (ACCESS, CITATIONS)},
+    places={ACCESS: (ACCESS,), CITATIONS: (ACCESS, "cite")},
 )

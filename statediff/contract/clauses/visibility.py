@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -31,11 +30,9 @@ class Holding:
     type: str
     key_kinds: tuple[Kind, ...]
     where: Node | None
-    at: Node | None
-    recorded_at: Node | None
-    participation: Node | None
-    title: str | None
-    text: tuple[str, ...]
+    times: tuple[Node, ...]
+    """The instants that must have come: when it came to be first."""
+    authorized_by: Node | None
     footprint: frozenset[Read]
 
     def id_of(self, key: Key) -> str:
@@ -123,16 +120,13 @@ class BoundAccess(Asserted):
     actor: str
     as_of: datetime | None
     """The last instant that counts; None: whatever was there when the run began."""
-    actors: Mapping[str, str]
-    roles: Mapping[str, tuple[str, ...]]
-    broadcast: tuple[str, ...]
+    allowed: tuple[str, ...]
     holdings: tuple[Holding, ...]
     searches: tuple[Search, ...]
     needed: tuple[Needed, ...]
     citing: Citing | None
     readers: tuple[ReadBy, ...]
     aside: frozenset[str]
-    submitted_by: str | None
 
     def holding(self, subsystem: str) -> Holding | None:
         """The subsystem of that name; None where there is none."""
@@ -140,12 +134,8 @@ class BoundAccess(Asserted):
 
     @property
     def sees(self) -> frozenset[str]:
-        """The subsystems that the actor may read; none of somebody or of a role unknown."""
-        role = self.actors.get(self.actor)
-        if role is None or role not in self.roles:
-            return frozenset()
-        known = {each.name for each in self.holdings}
-        return frozenset(known & {*self.roles[role], *self.broadcast})
+        """The subsystems that the actor may read; what nobody knows is none."""
+        return frozenset(self.allowed) & {each.name for each in self.holdings}
 
     @property
     def clauses(self) -> tuple[Search | Needed | Citing, ...]:

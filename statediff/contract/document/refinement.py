@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from statediff.contract.document.packed import PACKINGS
 from statediff.contract.document.schemafile import (
     EntityRefinement,
     FieldRefinement,
@@ -101,7 +102,7 @@ class _Refinement:
         owner: dict[str, str] = {}
         for name, entity in self.entities.items():
             table = entity.table or name
-            found = by_table.get(table)
+            found = by_table.get(table) or self._declared(table, entity)
             path: NodePath = (name, "table") if entity.table else (name,)
             if found is None:
                 if not entity.optional:
@@ -124,6 +125,21 @@ class _Refinement:
             else:
                 chosen[name], owner[table] = found, name
         return chosen
+
+    def _declared(self, table: str, entity: EntityRefinement) -> EntityType | None:
+        """An optional table that the source lacks, where the file tells key and kinds itself."""
+        told = {field.column or name: field for name, field in entity.fields.items()}
+        if not (entity.optional and entity.source and entity.key and told):
+            return None
+        if any(field.type is None for field in told.values()):
+            return None
+        fields = tuple(Field(n, Kind(f.type), column=n, zone=f.zone) for n, f in told.items())
+        made = EntityType(table, (), fields, table=table, is_optional=True)
+        delivered = {**dict(self.schema.sources)}
+        delivered[self.source] = (*delivered.get(self.source, ()), table)
+        types = (*self.schema.types, made)
+        self.schema = replace(self.schema, types=types, sources=tuple(sorted(delivered.items())))
+        return made
 
     def _check_names(self, renamed: Mapping[str, str]) -> None:
         kept = {t.name for t in self.schema.types if t.name not in renamed}
@@ -289,6 +305,14 @@ class _Refinement:
             return field
         path: NodePath = (entity, "fields", name)
         kind = Kind(told.type) if told.type else field.kind
+        if told.form in PACKINGS:
+            if kind not in (Kind.TEXT, Kind.ANY) or told.to or field.reference:
+                self._problem(
+                    (*path, "form"),
+                    f"`form`: expected a text, found `{name}`, which is {kind.value}",
+                    "wrong-field",
+                )
+            return replace(field, kind=Kind.ANY, form=told.form)
         if kind in (Kind.MAP, Kind.LIST) and field.kind in (Kind.TEXT, Kind.JSON) and not is_json:
             kind = Kind.JSON  # objects and lists that the source keeps as text
         if is_json and kind is Kind.INT and field.kind is Kind.DECIMAL:
@@ -379,13 +403,16 @@ class _Refinement:
 
 
 def _with_optional(entity: EntityRefinement, found: EntityType) -> EntityType:
-    """The type with the optional columns that the catalogue lacks; their values are absent."""
+    """The type with the optional columns that the catalogue lacks; their values are absent.
+
+    A run may make an optional table without any column that the file tells whole.
+    """
     present = {f.source_column for f in found.fields}
     told = [(field.column or name, field) for name, field in entity.fields.items()]
     added = tuple(
         Field(column, Kind(field.type), column=column)
         for column, field in told
-        if field.optional and field.type is not None and column not in present
+        if (field.optional or entity.optional) and field.type is not None and column not in present
     )
     return replace(found, fields=found.fields + added)
 

@@ -11,25 +11,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from statediff.contract.evaluation.columnar import (
-    NOTHING,
-    Partial,
-    Plan,
-    planned,
-    screened,
-    summarized,
-)
+from statediff.contract.evaluation.columns import Screen
 from statediff.contract.evaluation.joins import indexed, narrowed
 from statediff.contract.evaluation.operations import (
     ALL,
     ALL_ITEMS,
     ANY,
     ANY_ITEM,
+    NOTHING,
     Collected,
+    Partial,
     as_condition,
     combine,
     comparison_key,
 )
+from statediff.contract.evaluation.plans import plan_of
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -213,13 +209,11 @@ def unique(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
     of = collected(by, node, context, env)
     if isinstance(of, Undefined):
         return context.undefined_by(of.reason)
-    equals = _equals(of.values)
-    has_equals = of.beside.has_equals or equals is not None
-    mask = FALSE
-    if not has_equals:
+    equals, mask = _equals(of.values), FALSE
+    if equals is None:
         context.waits_for(of.causes)
         mask = (0 if of.undefined else TRUE) | (FALSE if _may_be_equal(of) else 0)
-    if of.reason and (of.may_be_none or not has_equals):
+    if of.reason and (of.may_be_none or equals is None):
         mask |= context.undefined_by(of.reason)
     if equals is not None and context.trail is not None:
         first, second = equals
@@ -243,7 +237,7 @@ def _may_be_equal(of: Collected) -> bool:
     """Whether two elements are equal in some completion."""
     every = [*of.values, *of.doubted]
     known = [each for each in every if not isinstance(each, Unknown)]
-    is_alone = len(every) + of.beside.count <= 1
+    is_alone = len(every) + of.beside.number <= 1
     return of.is_any or _equals(known) is not None or (len(known) < len(every) and not is_alone)
 
 
@@ -392,18 +386,6 @@ def bindings(
 # ---------------------------------------------------------------- what is at hand
 
 
-def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
-    """The plan of a comprehension, or None where it has to be evaluated row by row.
-
-    With `whole_entities` the element may be the entity itself, which is then only counted.
-    """
-    place = Plan, whole_entities
-    if place not in body.worked_out:
-        body.worked_out[place] = planned(body, whole_entities)
-    found: Plan | None = body.worked_out[place]
-    return found
-
-
 def _at_hand(
     by: Evaluator, name: str | None, body: Node, wanted: int, context: EvalContext, env: Env
 ) -> tuple[Partial, EntitySet | None]:
@@ -411,27 +393,44 @@ def _at_hand(
 
     `name` is an aggregate's; to a quantifier an element matters whose outcome is `wanted`.
     """
-    of = plan(body, whole_entities=name == "count")
-    is_open = name is not None if of is None else not of.is_closed
-    if is_open and isinstance(body, Comprehension):
-        found = indexed(by, body.loops, body.element, wanted, name, context, env)
+    asked = _asked_of(body, name)
+    if asked is None:
+        return NOTHING, None
+    loop, element = asked
+    plan, source = plan_of(loop, element, wanted, name), loop.source
+    is_whole = isinstance(source, Entities) and source.root in ("before", "after")
+    fields = plan.fields if is_whole else None
+    if (name is not None or fields is not None) and not (fields is not None and plan.is_closed):
+        found = indexed(by, loop, plan, name, context, env)
         if found is not None:
             return found
-    if of is None:
+    if fields is None or not isinstance(source, Entities):
         return NOTHING, None
-    view, side, entity = context.view(of.side), of.side, of.type
-    every, fields = whole(side, entity, context), context.fields_of(entity)
-    columns = view.columns(entity, fields) if isinstance(view, ColumnarView) else None
+    view, side, entity = context.view(source.root), source.root, source.entity
+    every, read = whole(side, entity, context), context.fields_of(entity)
+    columns = view.columns(entity, read) if isinstance(view, ColumnarView) else None
     if columns is None:
         return NOTHING, every
     apart = context.apart()
-    of = replace(of, outside=lambda node: by.evaluate(node, apart, env))
-    known, rows = NOTHING, partial(screened, of, columns, fields, wanted == FALSE)
+    screen = Screen(plan, columns, read, lambda node: by.evaluate(node, apart, env))
+    known, rows = NOTHING, screen.deciding
     if name is not None:
-        summary = summarized(of, columns, fields, name)
+        summary = screen.summary(name)
         if summary is None:
             return NOTHING, every
-        known, rows = summary, partial(iter, summary.rows)
+        known, rows = summary[0], partial(iter, summary[1])
     return known, replace(
         every, entity_refs=lambda: (EntityRef(side, entity, key, row) for key, row in rows())
     )
+
+
+def _asked_of(body: Node, name: str | None) -> tuple[Loop, Node | None] | None:
+    """The one loop of a comprehension, or of a type that is counted, and what is asked of it."""
+    if isinstance(body, Comprehension):
+        return (body.loops[0], body.element) if len(body.loops) == 1 else None
+    if name != "count" or not isinstance(body, Entities):
+        return None
+    if Loop not in body.worked_out:
+        body.worked_out[Loop] = Loop("", body, ()), None
+    found: tuple[Loop, Node | None] = body.worked_out[Loop]
+    return found

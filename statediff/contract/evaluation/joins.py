@@ -1,18 +1,7 @@
-"""Elements of a loop that can matter, found by an index over what the loop compares.
+"""Elements of a loop that can matter, found by an index over what the loop compares (`plans`).
 
-`any(a.order == o.id and a.at <= o.at for a in before.approval)` relates two sets by an equality and
-an inequality. Asked for many `o`, its approvals are hashed by `a.order` and sorted by `a.at`; then
-each `o` costs what its own approvals cost. Passed over is only what is certainly neutral: an
-element whose first test that does not hold is certainly false, with everything before it decided.
-The outcome is that of all elements, whatever the index leaves out.
-
-The tests of an element are its loop's conditions, in a quantifier also the parts of the element
-that must hold (in `all`: fail) for it to matter. Each is of one kind:
-
-* *outer*: it does not name the element, and is evaluated once for each question;
-* *own*: it names nothing but the element, and is evaluated once for each element;
-* *equality* and, as the last, *order*: one side is own, the other outer;
-* anything else ends the list, and is evaluated for each element that is left.
+Asked for many `o`, the approvals of `any(a.order == o.id and a.at <= o.at for a in …)`
+are hashed by `a.order` and sorted by `a.at`; then each `o` costs what its own approvals cost.
 """
 
 from __future__ import annotations
@@ -23,16 +12,18 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from statediff.contract.evaluation.columnar import NOTHING, Partial
 from statediff.contract.evaluation.operations import (
+    NOTHING,
+    Partial,
     comparison_key,
     exact,
     finite,
     is_known,
     order_of,
 )
+from statediff.contract.evaluation.plans import Plan, Test, plan_of
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -45,159 +36,46 @@ from statediff.contract.language.context import (
     Undefined,
     crowd_of,
 )
-from statediff.contract.language.syntax import (
-    And,
-    Compare,
-    Entities,
-    Loop,
-    Node,
-    Not,
-    Or,
-    free_variables,
-)
+from statediff.contract.language.syntax import Entities, Loop, Node
 from statediff.model.view import Ledger, Reads, RecordingView
 
 INDEXED_AFTER: Final = 4
 """Questions about the same elements before they are indexed."""
 
-_NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
-class _Test(NamedTuple):
-    """One test of an element; `wanted` is the outcome with which the element still matters."""
-
-    kind: str
-    node: Node
-    wanted: int
-    own: Node
-    other: Node
-    op: str = "=="
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The tests of a loop's elements, in order."""
-
-    variable: str
-    tests: tuple[_Test, ...]
-    is_whole: bool
-    """An element that passes them all is decided: nothing else is asked of it."""
-    element: Node | None
-    """An aggregate's element, where it names nothing else; None in any other case."""
-
 
 def narrowed(
-    by: Evaluator,
-    loop: Loop,
-    element: Node | None,
-    wanted: int,
-    context: EvalContext,
-    env: Env,
+    by: Evaluator, loop: Loop, element: Node | None, wanted: int, context: EvalContext, env: Env
 ) -> EntitySet | None:
-    """The elements of the loop that can matter; None where all of them may.
-
-    `element` matters where its outcome is `wanted`; None: the loop's conditions alone say.
-    """
-    found = indexed(by, (loop,), element, wanted, None, context, env)
+    """The elements of the loop that can matter; None where all of them may."""
+    found = indexed(by, loop, plan_of(loop, element, wanted, None), None, context, env)
     return None if found is None else found[1]
 
 
 def indexed(
-    by: Evaluator,
-    loops: tuple[Loop, ...],
-    element: Node | None,
-    wanted: int,
-    name: str | None,
-    context: EvalContext,
-    env: Env,
+    by: Evaluator, loop: Loop, plan: Plan, name: str | None, context: EvalContext, env: Env
 ) -> tuple[Partial, EntitySet] | None:
     """What an index says of the elements of an aggregate, and those that are to be looked at.
 
     Of a quantifier (`name` None) it says nothing more. None where no index is there, or it leaves
     something to be asked of each element.
     """
-    record = _record(by, loops[0], element, wanted, name, context, env) if len(loops) == 1 else None
-    found = None
-    if record is not None and record.index is not None:
-        found = record.index.ask(by, context, env)
-    if record is None or found is None:
+    record = _record(by, loop, plan, name, context, env) if plan.is_related else None
+    if record is None or record.index is None:
+        return None
+    found = record.index.ask(by, context, env)
+    if found is None:
         return None
     numbers, run, undefined = found
-    plan = record.plan
     if name is None:
-        is_decided = plan.is_whole and element is not None
+        is_decided = plan.is_whole and plan.decides is not None
         return NOTHING, record.subset([*numbers, *(run.best() if is_decided else run)])
-    is_counted = plan.is_whole and plan.element is not None
+    is_counted = plan.is_whole and plan.takes_own
     if is_counted and name in ("min", "max"):
         return NOTHING, record.subset([*numbers, *run.best(min if name == "min" else max)])
     if not is_counted or name not in ("count", "sum"):
         return Partial(undefined=undefined), record.subset([*numbers, *run])
     total = run.total() if name == "sum" else 0
-    return Partial(run.high - run.low, total, undefined=undefined), record.subset(numbers)
-
-
-def is_related(loop: Loop, element: Node | None, wanted: int) -> bool:
-    """An equality or an order ties the loop to what is outside, or its elements stand alone."""
-    return _plan(loop, element, wanted, None) is not None
-
-
-# ---------------------------------------------------------------- plans
-
-
-def _plan(loop: Loop, element: Node | None, wanted: int, name: str | None) -> _Plan | None:
-    """The plan of a loop; None where it has no test that an index could answer."""
-    parts = [pair for each in loop.conditions for pair in _split(each, TRUE)]
-    if element is not None and name is None:
-        parts += _split(element, wanted)
-    tests: list[_Test] = []
-    for number, (node, outcome) in enumerate(parts):
-        test = _test(node, outcome, loop.name)
-        later = (_test(*part, loop.name) for part in parts[number + 1 :])
-        # An order may be undefined: what would be compared by an equality after it may be, too.
-        if test is None or (
-            test.kind == "order" and any(each and each.kind != "own" for each in later)
-        ):
-            break
-        tests.append(test)
-    is_own = name is not None and element is not None and free_variables(element) <= {loop.name}
-    is_whole = len(tests) == len(parts)
-    if not is_whole and all(test.kind in ("own", "outer") for test in tests):
-        return None
-    return _Plan(loop.name, tuple(tests), is_whole, element if is_own else None)
-
-
-def _split(node: Node, wanted: int) -> Iterator[tuple[Node, int]]:
-    """The parts that must all have the outcome beside them, for the whole to have `wanted`."""
-    match node:
-        case Not(child=child):
-            yield from _split(child, FALSE if wanted == TRUE else TRUE)
-        case And(parts=parts) | Or(parts=parts) if isinstance(node, And) == (wanted == TRUE):
-            for part in parts:
-                yield from _split(part, wanted)
-        case _:
-            yield node, wanted
-
-
-def _test(node: Node, wanted: int, variable: str) -> _Test | None:
-    """The test that the part is; None where no index can answer it."""
-    names = free_variables(node)
-    if variable not in names:
-        return _Test("outer", node, wanted, node, node)
-    if names == {variable}:
-        return _Test("own", node, wanted, node, node)
-    if not isinstance(node, Compare):
-        return None
-    is_turned = variable in free_variables(node.right)
-    own, other = (node.right, node.left) if is_turned else (node.left, node.right)
-    if free_variables(own) != {variable} or variable in free_variables(other):
-        return None
-    if node.op == ("==" if wanted == TRUE else "!="):
-        return _Test("equality", node, wanted, own, other)
-    if node.op not in _TURNED:
-        return None
-    op = _TURNED[node.op] if is_turned else node.op
-    return _Test("order", node, wanted, own, other, op if wanted == TRUE else _NEGATED[op])
+    return Partial(run.high - run.low, total, undefined), record.subset(numbers)
 
 
 # ---------------------------------------------------------------- an index and its questions
@@ -266,7 +144,7 @@ class _Bucket:
 class _Index:
     """The elements of a loop, by what decides whether they matter."""
 
-    plan: _Plan
+    plan: Plan
     name: str | None
     open: list[int] = field(default_factory=list)
     """Elements that are always to be looked at: of them something is not known."""
@@ -345,9 +223,10 @@ class _Index:
 
     def _take_element(self, by: Evaluator, number: int, apart: EvalContext, env: Env) -> bool:
         """Whether what is counted or added up of the element is known, or is asked later."""
-        if self.plan.element is None or not self.plan.is_whole:
+        plan = self.plan
+        if plan.element is None or not (plan.is_whole and plan.takes_own):
             return True
-        value = by.evaluate(self.plan.element, apart, env)
+        value = by.evaluate(plan.element, apart, env)
         if apart.causes or apart.undefined or not is_known(value):
             return False
         if self.name == "sum":
@@ -380,7 +259,7 @@ class _Index:
         """
         apart = context.apart()
         key: list[Any] = []
-        order: tuple[_Test, Any] | None = None
+        order: tuple[Test, Any] | None = None
         nothing = self._run(_Group())
         for place, test in enumerate(self.plan.tests):
             if test.kind == "own":
@@ -413,7 +292,7 @@ class _Index:
             return self.open, self._run(bucket.whole), self.spared
         return self._ordered(bucket, *order)
 
-    def _ordered(self, bucket: _Bucket, test: _Test, value: Any) -> tuple[list[int], _Run, int]:
+    def _ordered(self, bucket: _Bucket, test: Test, value: Any) -> tuple[list[int], _Run, int]:
         """Those that compare as the test wants, and the first that has no order with the value."""
         kind, placed = order_of(value)
         place = id(bucket), kind
@@ -450,7 +329,7 @@ class _Index:
 class _Record:
     """A loop over certain entities: how often it was asked, and their index once it is made."""
 
-    plan: _Plan
+    plan: Plan
     keeps: tuple[Any, ...]
     """What the index is of; it stays in memory as long, so that no other is taken for it."""
     asked: int = 0
@@ -478,21 +357,9 @@ class _Record:
 
 
 def _record(
-    by: Evaluator,
-    loop: Loop,
-    element: Node | None,
-    wanted: int,
-    name: str | None,
-    context: EvalContext,
-    env: Env,
+    by: Evaluator, loop: Loop, plan: Plan, name: str | None, context: EvalContext, env: Env
 ) -> _Record | None:
     """The record of the loop, with its index where it was asked often enough; None without one."""
-    of = _Plan, element is None, wanted, name
-    if of not in loop.worked_out:
-        loop.worked_out[of] = _plan(loop, element, wanted, name)
-    plan: _Plan | None = loop.worked_out[of]
-    if plan is None:
-        return None
     entity_set = crowd_of(loop.source, context, env)
     if entity_set is None:
         return None
@@ -508,7 +375,7 @@ def _record(
         context.moments,
     )
     fields = () if is_listed else context.fields_of(entity_set.type)
-    place = (id(loop), *of, context.now, fields, *map(id, world))
+    place = (id(plan), context.now, fields, *map(id, world))
     record: _Record = context.walks.setdefault(place, _Record(plan, world))
     record.asked += 1
     if record.index is None and record.asked > INDEXED_AFTER:

@@ -14,9 +14,8 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import chain, zip_longest
 from operator import eq, ge, gt, le, lt
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from statediff.contract.evaluation.columnar import NOTHING, Partial
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -422,6 +421,18 @@ def length(value: Result) -> Result:
     return Undefined(Reason.NO_LENGTH())
 
 
+class Partial(NamedTuple):
+    """What is known of elements without looking at each: all of them count."""
+
+    number: int = 0
+    total: int | Fraction = 0
+    undefined: int = 0
+    """Further elements that are undefined for certain, beside one that is looked at."""
+
+
+NOTHING: Final = Partial()
+
+
 @dataclass
 class Collected:
     """The elements of an aggregate, and what else may count."""
@@ -488,8 +499,7 @@ def aggregate(name: str, of: Collected) -> Reckoned:
     if of.undefined:
         return Reckoned(Undefined(of.reason))
     extreme = _sum if name == "sum" else partial(_extreme, name)
-    found = extreme(known, of.beside)
-    has_some = bool(of.values or of.beside.count)
+    found, has_some = extreme(known, of.beside), bool(of.values or of.beside.number)
     if isinstance(found, Undefined) and (known or not (has_some or of.is_open)):
         return Reckoned(found)
     if not of.is_open:
@@ -523,7 +533,7 @@ def aggregate(name: str, of: Collected) -> Reckoned:
 
 
 def _count(of: Collected) -> Reckoned:
-    least = len(of.values) + of.beside.count
+    least = len(of.values) + of.beside.number
     is_bounded = not (of.is_any or of.is_uncounted)
     greatest = least + of.maybe + of.beside.undefined if is_bounded else None
     if least == greatest and not of.reason:
@@ -542,12 +552,10 @@ def _sum(values: list[Result], beside: Partial) -> Result:
     return sum(map(exact, values), Fraction(beside.total))
 
 
-def _extreme(name: str, values: list[Result], beside: Partial) -> Result:
+def _extreme(name: str, values: list[Result], _beside: Partial) -> Result:
     """The first that is least or greatest."""
     if any(each is None or isinstance(each, Absent) for each in values):
         return Undefined(Reason.OVER_NOTHING(function=name))
-    if beside.count:
-        values = [beside.least if name == "min" else beside.greatest, *values]
     if not values:
         return Undefined(Reason.OF_NOTHING(function=name))
     wanted = -1 if name == "min" else 1

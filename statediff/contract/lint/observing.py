@@ -35,7 +35,7 @@ def reading(subject: Subject) -> Iterator[Problem]:
     places: list[tuple[NodePath, Shelf]] = []
     for search in access.searches:
         path = subject.path(search.id)
-        places += (((*path, "space", i), shelf) for i, shelf in enumerate(search.space))
+        places += (((*path, "in", i), shelf) for i, shelf in enumerate(search.space))
     places += ((subject.path(needed.id), needed.shelf) for needed in access.needed)
     for path, shelf in places:
         yield from _reachable(subject, access, path, shelf)
@@ -43,36 +43,14 @@ def reading(subject: Subject) -> Iterator[Problem]:
 
 def _seeing(subject: Subject, access: BoundAccess) -> Iterator[Problem]:
     names = [holding.name for holding in access.holdings]
-    role = access.actors.get(access.actor)
-    if role is None:
-        yield subject.remark(
-            "sees-nothing",
-            (ACCESS, "actor"),
-            f"`{access.actor}` has no role, and so sees nothing",
-            suggest(access.actor, access.actors) or "add it under `actors`",
-        )
-    elif role not in access.roles:
-        yield subject.remark(
-            "sees-nothing",
-            (ACCESS, "actors", access.actor),
-            f"there is no role `{role}`, and so `{access.actor}` sees nothing",
-            suggest(role, access.roles) or "add it under `roles`",
-        )
-    elif not access.sees:
-        yield subject.remark(
-            "sees-nothing", (ACCESS, "roles", role), f"`{role}` may read no subsystem there is"
-        )
-    listed: list[tuple[NodePath, str]] = [
-        ((ACCESS, "roles", name, i), s)
-        for name, seen in access.roles.items()
-        for i, s in enumerate(seen)
-    ]
-    listed += [((ACCESS, "broadcast", i), s) for i, s in enumerate(access.broadcast)]
-    for path, name in listed:
+    if not access.sees:
+        message = f"`{access.actor}` may read no subsystem there is"
+        yield subject.remark("sees-nothing", (ACCESS, "allow"), message)
+    for index, name in enumerate(access.allowed):
         if name not in names:
             yield subject.remark(
                 "unknown-subsystem",
-                path,
+                (ACCESS, "allow", index),
                 f"there is no subsystem `{name}`; nothing is granted",
                 suggest(name, names),
             )
@@ -84,7 +62,7 @@ def _reachable(
     holding = access.holding(shelf.subsystem)
     if holding is None:
         return
-    if shelf.subsystem not in access.sees and holding.participation is None:
+    if shelf.subsystem not in access.sees and holding.authorized_by is None:
         yield subject.remark(
             "unreachable-evidence",
             path,

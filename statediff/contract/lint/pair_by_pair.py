@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from statediff.contract.evaluation.joins import is_related
+from statediff.contract.evaluation.plans import plan_of
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.contract.language.syntax import (
     Call,
@@ -63,7 +63,7 @@ def _pairs(
         others = [name for name in around if name in asked]
         element = node.element if is_last and wanted is not None else None
         if isinstance(loop.source, Entities):
-            if others and not is_related(loop, element, wanted or TRUE):
+            if others and not plan_of(loop, element, wanted or TRUE, None).is_related:
                 yield loop, loop.source.entity, around[others[-1]], others[-1] in changed
             around[loop.name] = loop.source.entity
         for condition in loop.conditions:

@@ -88,10 +88,12 @@ def recorded_reads(access: BoundAccess, run: CallContext) -> RecordedReads:
             _add(found, causes, _mapped(position, call, action, reader, access), call)
         elif action.tool in (SEARCH, FETCH):
             _add(found, causes, _gated(position, call, action), call)
-        elif action.tool not in access.aside and action.tool != access.submitted_by:
+        elif action.tool not in access.aside:
             causes.add(Reason.MAY_HAVE_SHOWN(call=shown_call(call)))
     shown = None if window is None else frozenset(window)
-    return RecordedReads(tuple(found), shown, frozenset(causes), _answered_at(access, run))
+    return RecordedReads(
+        tuple(found), shown, frozenset(causes), _replied_at(run.trace, run.context.answer)
+    )
 
 
 def _add(
@@ -173,21 +175,8 @@ def _texts(values: Iterable[Value] | None) -> tuple[str, ...] | None:
     return tuple(str(v) for v in listed) if all(isinstance(v, str) for v in listed) else None
 
 
-def _answered_at(access: BoundAccess, run: CallContext) -> int:
-    """The position of the call by which, or after which, the answer was given."""
-    actions = run.trace.actions
-    given = [
-        at
-        for at, action in enumerate(actions)
-        if action.tool == access.submitted_by and action.error is None
-    ]
-    if given:
-        return given[-1]
-    return _replied_at(run.trace, run.context.answer)
-
-
 def _replied_at(trace: Trace, answer: Mapping[str, Observed] | NoAnswer) -> int:
-    """Where turns are distinguished: the end of the last one whose reply is the answer."""
+    """The number of calls before the answer; a log with turns shows which one gave it."""
     turns = trace.turns or ()
     if isinstance(answer, NoAnswer):
         return len(trace.actions)
@@ -348,7 +337,7 @@ class _Room:
     def _may_search(self, subsystem: str) -> bool:
         """Whether something there may be granted; what a search names is held against the cone."""
         holding = self.access.holding(subsystem)
-        by_taking_part = holding is not None and holding.participation is not None
+        by_taking_part = holding is not None and holding.authorized_by is not None
         return subsystem in self.access.sees or by_taking_part
 
     # ------------------------------------------------------------ what must have been read

@@ -1,6 +1,6 @@
 """The states of a run between its ends, and what each transaction changed, as clauses read them.
 
-`during: run` asks two things of each transaction (docs/decisions/0007): what it changed by itself,
+`during: run` asks two things of each transaction (decision 7): what it changed by itself,
 and what the run had changed once it was through, as if the run had ended there. So neither a write
 that is undone, nor one that is made in two transactions and undone, escapes.
 

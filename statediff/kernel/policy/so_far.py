@@ -315,7 +315,7 @@ class _Past:
                 nodes = (
                     node
                     for each in clause.holdings
-                    for node in (each.where, each.at, each.recorded_at, each.participation)
+                    for node in (each.where, *each.times, each.authorized_by)
                     if node is not None
                 )
                 fixed = _reads_only(nodes, _PAST)

@@ -199,7 +199,15 @@ def refined(state: State, refine: Refine, store: ChunkStore) -> State:
     """The state under the names and kinds of a state schema; what differs is in the store."""
     schema = refine(state.schema)
     stored = {table.type.source_table: table for table in state.tables.values()}
-    return State(schema, {t.name: _as(t, stored[t.source_table], store) for t in schema.types})
+    return State(
+        schema,
+        {
+            t.name: _as(t, stored[t.source_table], store)
+            if t.source_table in stored
+            else build_table(t, (), store)
+            for t in schema.types
+        },
+    )
 
 
 def _as(entity_type: EntityType, table: Table, store: ChunkStore) -> Table:

@@ -136,14 +136,16 @@ class Folder:
     Paths are bytes relative to it. Every method raises `NotRead` with the cause.
     """
 
-    def __init__(self, descriptor: int, name: str) -> None:
+    def __init__(self, descriptor: int, name: str, path: Path | None = None) -> None:
         self._fd = descriptor
         self._name = name
+        self.path = path
+        """Where it was opened, if by a path."""
 
     @classmethod
     def open(cls, path: Path) -> Folder:
         """The folder at `path`, which itself may not be a link."""
-        return cls(_open_entry(os.fsencode(path), None, _FOLDER, path.name), path.name)
+        return cls(_open_entry(os.fsencode(path), None, _FOLDER, path.name), path.name, path)
 
     def __enter__(self) -> Self:
         return self

@@ -202,12 +202,20 @@ class Shelf:
         refused = catalogue.refused.get(entity_type.name)
         return table if refused is None else self.fail(table, refused)
 
-    def missing(self, entity_type: EntityType, like: Table | None) -> Table:
-        """The type whose table is not there: dropped since, with all its rows, or never seen."""
+    def missing(
+        self, entity_type: EntityType, like: Table | None, hidden: str | None = None
+    ) -> Table:
+        """The type whose table is not there: dropped since, with all its rows, or never seen.
+
+        One that may be missing has no rows then, but where tables may be `hidden` from the reader.
+        """
         empty = self.empty(entity_type, like)
         if like is not None and like.enumeration.is_complete:
             return empty
-        return self.fail(empty, f"there is no table {printable(entity_type.source_table)}")
+        if like is None and entity_type.is_optional and hidden is None:
+            return empty
+        cause = f"there is no table {printable(entity_type.source_table)}"
+        return self.fail(empty, cause if hidden is None else f"{cause}, or {hidden}")
 
     def empty(self, entity_type: EntityType, like: Table | None) -> Table:
         """The type without any entity."""

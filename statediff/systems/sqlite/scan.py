@@ -320,12 +320,9 @@ class Scan:
             return self._shelf.distinct(entity_type, as_before(rows, like), like)
         entry = self._catalogue.tables.get(folded(entity_type.source_table))
         if entry is None:
-            empty = self._shelf.empty(entity_type, like)
-            if entity_type.source_table in OWN_TABLES or (like and like.enumeration.is_complete):
-                return empty  # dropped since, with all its rows
-            return self._shelf.fail(
-                empty, f"there is no table {printable(entity_type.source_table)}"
-            )
+            if entity_type.source_table in OWN_TABLES:
+                return self._shelf.empty(entity_type, like)
+            return self._shelf.missing(entity_type, like)
         if entry.unreadable is not None:
             return self._shelf.empty(entity_type, like).unobserved(entry.unreadable)
         lost = (

@@ -13,7 +13,6 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -150,11 +149,10 @@ def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> 
 
     `UsageError` without a trust file where one is needed, `BundleError` for what is not so signed.
     """
-    from statediff.evidence.log import keyed
     from statediff.evidence.seal import is_sealed
     from statediff.workspace.bundles import read_file
 
-    if trust is None and path.is_file() and (other := _of_plug_in(read_file(path))) is not None:
+    if path.is_file() and (other := _of_plug_in(read_file(path), trust, secret)) is not None:
         return [other]
     if trust is None:
         raise UsageError(f"{path}: is signed; say with --trust FILE whose keys count")
@@ -165,16 +163,17 @@ def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> 
         return releases(data, str(path), trust)
     if _is_expiry(data):
         return [retention(data, trust)]
-
-    found = _reviewed(data, trust)
-    return [replace(found, about=keyed(secret, found.about))]
+    raise UsageError(f"{path}: no file of a log; labels come with `pip install statediff[lab]`")
 
 
-def _of_plug_in(data: bytes) -> Record | None:
-    """The record of a file that a distribution knows, such as a study's registration."""
+def _of_plug_in(data: bytes, trust: Sequence[Signer] | None, secret: bytes) -> Record | None:
+    """The record of a file that a distribution knows, such as a label, or a study's registration.
+
+    Given are the file, whose keys count if that was said, and the secret that bundles are named by.
+    """
     for plug_in in plug_ins("statediff.records").values():
-        record_of: Callable[[bytes], Record | None] = plug_in.load()  # type: ignore[assignment]  # as the group says
-        if (found := record_of(data)) is not None:
+        record_of: Callable[..., Record | None] = plug_in.load()  # type: ignore[assignment]  # as the group says
+        if (found := record_of(data, trust, secret)) is not None:
             return found
     return None
 
@@ -219,22 +218,6 @@ def releases(data: bytes, name: str, trust: Sequence[Signer]) -> list[Record]:
         digest = hashlib.sha256(write([version, said])).hexdigest()
         found.append(Record("release", version, digest, said))
     return found
-
-
-def _reviewed(data: bytes, trust: Sequence[Signer]) -> Record:
-    from statediff.evidence.log import Record
-    from statediff.suite.labels import Flagged, Labelled, read_signed
-
-    found = read_signed(data, trust)
-    if isinstance(found, Labelled):
-        said = {"by": found.reviewer, "label": found.given.label.value}
-        if found.given.cause is not None:
-            said["cause"] = found.given.cause.value
-        return Record("adjudication", found.bundle, _digest(data), said)
-    if isinstance(found, Flagged):
-        raise UsageError("a flag is kept beside its bundle, and is no record of a log")
-    said = {"by": found.by, "label": found.label.value, "because": found.because}
-    return Record("resolution", found.bundle, _digest(data), said)
 
 
 def _is_expiry(data: bytes) -> bool:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statediff.contract.authoring.versions import Release, Releases, SignOff, same_person
 from statediff.errors import BundleError, UsageError
-from statediff.evidence.statements import open_statement, sign_statement
+from statediff.evidence.statements import REVIEWER, open_statement, sign_statement
 from statediff.evidence.verify import SEALING
-from statediff.suite.labels import REVIEWER
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey

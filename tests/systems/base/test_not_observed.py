@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from statediff.systems.base.registry import plugins
 from tests.code import CORE, PACKAGES
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "not-observed.md").read_text("utf-8")
+BUILD = Path(__file__).resolve().parents[3] / "docs" / "build_reference.py"
+PAGE = runpy.run_path(str(BUILD))["not_observed"]()
 
 
 def classes() -> list[type]:

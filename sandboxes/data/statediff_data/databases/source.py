@@ -56,6 +56,7 @@ ATTEMPTS: Final = 3
 ROWS_AT_ONCE: Final = 5_000
 ONE_MOMENT: Final = ("SERIALIZABLE", "SNAPSHOT")
 """Isolation levels under which a transaction sees one state, phantoms included."""
+_HIDDEN: Final = "the server does not list it for this account"
 READ_ONLY: Final[Mapping[str, Mapping[str, str]]] = {"duckdb": {"access_mode": "read_only"}}
 """Dialect → parameters without which opening a database could make or change it."""
 MAX_CAUSE: Final = 300
@@ -203,7 +204,8 @@ class DatabaseSource:
             return listed
         entry = catalogue.tables.get(entity_type.source_table)
         if entry is None:
-            return shelf.missing(entity_type, like)
+            is_embedded = connection.dialect.name in READ_ONLY
+            return shelf.missing(entity_type, like, None if is_embedded else _HIDDEN)
         gone = [k for k in entity_type.key if not entry.has(entity_type.by_name[k].source_column)]
         cause = f"its key column {gone[0]} is gone" if gone else entry.unreadable
         if cause is not None:
