@@ -33,7 +33,6 @@ BESIDE_CLAUSES = {
     *(
         "frame",
         "exclude",
-        "include",
         "canonicalize",
         "identify",
         "evidence",

@@ -23,6 +23,7 @@ NAMES = (
     "order-of-a-log",
     "talk-with-the-user",
     "two-readings",
+    "two-systems",
 )
 ENDS = sorted(
     end
@@ -36,12 +37,16 @@ ENDS = sorted(
 def test_a_right_end_is_match_and_a_wrong_one_diverge(
     end: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An end is the state after, a log, an answer, or a folder of states along the run."""
+    """An end is the state after, a log, an answer, or a folder: states of a run, or of systems."""
     folder = end.parent
-    states = sorted(end.iterdir()) if end.is_dir() else []
+    before, states = folder / "before", sorted(end.iterdir()) if end.is_dir() else []
     after = end if end.suffix == ".json" else folder / "after.json"
-    more = ["--before", str(folder / "before.json")]
-    more += ["--after", str(states[-1] if states else after)]
+    if before.is_dir():  # a state a system
+        more = [w for s in before.iterdir() for w in ("--before", f"{s.stem}={s}")]
+        more += [w for s in states for w in ("--after", f"{s.stem}={s}")]
+        states = []
+    else:
+        more = ["--before", f"{before}.json", "--after", str(states[-1] if states else after)]
     more += [word for state in states for word in ("--during", str(state))]
     more += ["--trace", str(end), "--complete-trace"] if end.suffix == ".jsonl" else []
     more += ["--answer", str(end)] if end.suffix == ".txt" else []
