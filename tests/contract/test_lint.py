@@ -118,6 +118,9 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "invalid": (("retry_safe: false", "retry_safe: maybe"),),
     "unknown-key": (("owner: billing", "ownr: billing"),),
     "missing-key": (("owner: billing-operations\n", ""),),
+    "unknown-profile": (("identify: []", "use: djago@1"),),
+    "missing-input": (("identify: []", "use: django@1"),),
+    "wrong-input": (("cents: 3900}", "cents: 3900, django_user: '\"'}\nuse: django@1"),),
     "duplicate-id": (("id: told-once", "id: refunded"),),
     "unknown-name": (("delete: customer", "delete: customr"),),
     "path": (("fields: [status, updated_at]", "fields: [status.inner]"),),
@@ -356,10 +359,7 @@ ON_STAFF = "effects:\n  - on: update staff\n    "
         ("authorized_by: it.id == 1", ["`authorized_by:` and `actor:`"]),  # no evidence but itself
         ("authorized_by: any(a.order == 1 for a in before.approval)", ["has `actor:`"]),
         ("actor: it.active", ["has `authorized_by:`"]),
-        (
-            "authorized_by: any(a.order == 1 for a in before.approval)\n    actor: it.active",
-            [],
-        ),
+        ("authorized_by: any(a.order == 1 for a in before.approval)\n    actor: it.active", []),
     ],
 )
 def test_a_change_of_permissions_needs_evidence_and_an_actor(
@@ -523,10 +523,7 @@ def test_the_ends_of_a_path_are_guarded_too(shop: Capture) -> None:
         "reaches(it.customer, after.customer[5], via=[(note.customer, note.order), order.customer])"
     )
     guard = "it.customer != null and exists(after.customer[5]) and "
-    for guarded, hints in (
-        ("", ["it.customer != null", "exists(after.customer[5])"]),
-        (guard, []),
-    ):
+    for guarded, hints in (("", ["it.customer != null", "exists(after.customer[5])"]), (guard, [])):
         clause = f"  - id: x\n    update: order\n    where: it.id == 3 and {guarded}{path}\n"
         problems = found(CLEAN.replace(FORBID, FORBID + clause), shop)
         told = [p.hint.partition(" and …")[0] for p in problems if "unguarded" in p.code]
@@ -568,10 +565,7 @@ ITSELF = {
     "from": ("update: order, from: {status: {is: it.status}}, set: {status: paid}", True),
     "where": ("update: order, where: it.id == 1 and it.status != it.status", True),
     "both versions": ("update: order, where: it.id == 1, set: {status: {is: it.status}}", False),
-    "field": (
-        "update: order, set: {updated_at: {is: it.placed_at}}, where: it.id == 1",
-        False,
-    ),
+    "field": ("update: order, set: {updated_at: {is: it.placed_at}}, where: it.id == 1", False),
 }
 
 

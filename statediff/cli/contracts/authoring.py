@@ -112,7 +112,7 @@ def check(
 
     Names and types are checked over a state: --before, or else the base state of the contract's
     sandbox. With --schema alone, nothing is looked up in a state. Ends with 2 if anything is an
-    error, with 4 if a sandbox is not installed; docs/check.md explains every code. --explain draws
+    error, with 4 if a sandbox is not installed; the reference explains every code. --explain draws
     the boundary of one contract too, or of a bundle's.
     """
     from statediff.contract.document.load import fixed, read_bytes

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from statediff.contract.clauses.access import READS, Access
 from statediff.contract.clauses.alternatives import ALTERNATIVES, Branches
@@ -22,6 +22,7 @@ from statediff.contract.clauses.derive import DERIVE, Derive
 from statediff.contract.clauses.effects import EFFECTS, Effect
 from statediff.contract.clauses.kind import ClauseKind
 from statediff.contract.clauses.patterns import ALLOW, FORBID, REQUIRE, Clauses
+from statediff.contract.document.profiles import Profile, ProfileName
 from statediff.contract.parts import (
     BESIDE,
     Duration,
@@ -172,6 +173,12 @@ class ContractDocument(Part):
         ),
     ] = None
     sandbox: SandboxName | None = None
+    use: Annotated[
+        tuple[ProfileName, ...], Field(description="a profile, or a list: name@version")
+    ] = ()
+    profiles: Annotated[
+        dict[ProfileName, Profile], Field(description="a mapping of profiles of your own")
+    ] = {}
     inputs: dict[
         Annotated[
             str,
@@ -243,6 +250,11 @@ class ContractDocument(Part):
     ] = ()
     answer: Answer = Answer()
     access: Access | None = None
+
+    @field_validator("use", mode="before")
+    @classmethod
+    def _one_or_several(cls, used: Any) -> Any:
+        return (used,) if isinstance(used, str) else used
 
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:
