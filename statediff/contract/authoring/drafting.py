@@ -467,7 +467,9 @@ def use_of(used: Mapping[str, Mapping[str, Observed]]) -> str:
         return ""
     given = {name: expression(v) for inputs in used.values() for name, v in inputs.items()}
     inputs = ", ".join(f"{name}: {value}" for name, value in given.items())
-    return f"use: [{', '.join(used)}]\n" + (f"inputs: {{{inputs}}}\n" if given else "")
+    return f"use: [{', '.join(used)}]\n" + (
+        f"inputs: {{{inputs}}}    # in whose name the agent acts\n" if given else ""
+    )
 
 
 def _excluded(seen: Seen) -> list[str]:
