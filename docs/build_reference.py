@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 import typer
 from ruamel.yaml import YAML
+from statediff_lab.importers.taxonomy import Cause
 
 from statediff.cli.main import parser
 from statediff.contract.document.jsonschema import (
@@ -338,6 +339,12 @@ def commands() -> str:
         for part, command in sorted(inner.items()):
             lines += [f"### statediff {name} {part}", "", str(command.help), "", *options(command)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def labels() -> str:
+    """The table of audit.md: what each label of a disagreement says."""
+    rows = [row(f"`{cause}`", cause.words) for cause in Cause]
+    return "\n".join([*table("label", "what it says"), *rows])
 
 
 def options(command: click.Command) -> list[str]:

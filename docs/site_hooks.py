@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 from statediff import __version__
 
 _CHECKOUT = Path(__file__).resolve().parents[1]
-_MADE = runpy.run_path(str(_CHECKOUT / "docs" / "build_reference.py"))["PAGES"]
+_BUILD = runpy.run_path(str(_CHECKOUT / "docs" / "build_reference.py"))
 _TABLES = runpy.run_path(str(_CHECKOUT / "fixtures" / "build_specification.py"))["written"]
 _NAMED = re.compile(r"^```(\w+) file=(\S+)$", re.MULTILINE)
 _MARKED = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
@@ -40,7 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     text = re.sub(r"\]\((?:docs/)([^)\s]*)\)", r"](\1)", text)
     text = re.sub(r"\[([^\]]*)\]\((?:CONTRIBUTING\.md|LICENSE|CHANGELOG\.md)\)", r"\1", text)
     files.append(File.generated(config, "index.md", content=text))
-    for name, page in _MADE.items():
+    for name, page in _BUILD["PAGES"].items():
         if (found := files.get_file_from_path(name)) is not None:
             files.remove(found)
         files.append(File.generated(config, name, content=page()))
@@ -64,6 +64,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         folder = _CHECKOUT / "docs" / Path(page.file.src_uri).parent / found[2]
         return found[1] if folder.is_dir() else found[0]
 
+    markdown = markdown.replace("<!-- table: labels -->", _BUILD["labels"]())
     inside = _FOLDER.sub(listed, _OUTSIDE.sub(plain, _TABLES(markdown)))
     return _MARKED.sub(r"```\1", _NAMED.sub(r'```\1 title="\2"', inside))
 

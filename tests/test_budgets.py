@@ -10,7 +10,7 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 118_300,
+    "statediff": 116_400,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
@@ -24,15 +24,17 @@ LINES: Final = {
     "statediff_postgres": 6_000,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
-    "statediff_lab": 26_200,
+    "statediff_lab": 27_500,
 }
 """Lines of Python of each package, at most."""
-BENCHMARKS: Final = 17_200
+BENCHMARKS: Final = 14_700
 TESTS: Final = 115_600
 GATE: Final = 1_900
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
 """Modules of the core."""
+WORDS: Final = 80_000
+"""Words of the pages, README, CONTRIBUTING and CHANGELOG; the aim is 60,000."""
 
 
 def lines(folder: Path) -> int:
@@ -54,3 +56,8 @@ def test_tests_and_benchmarks_are_no_larger_than_was_decided() -> None:
 
 def test_the_core_has_no_more_modules_than_was_decided() -> None:
     assert len([*(CHECKOUT / "statediff").rglob("*.py")]) <= MODULES
+
+
+def test_pages_have_no_more_words_than_was_decided() -> None:
+    pages = [*(CHECKOUT / "docs").rglob("*.md"), *CHECKOUT.glob("*.md")]
+    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= WORDS

@@ -44,6 +44,7 @@ MADE = runpy.run_path(str(CHECKOUT / "docs" / "build_reference.py"))["PAGES"]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HINT = re.compile(r"§|\[(?:SSD|GE|STA|TV)|RFC|ecision|ADR|\.md\b|/|DESIGN|FACTS")
 
+
 @dataclass(frozen=True)
 class Library:
     """What can be cited."""
@@ -54,6 +55,7 @@ class Library:
     """By page and section: the names of its parts."""
     rfcs: frozenset[str]
     root: Path
+
 
 def read_library(root: Path) -> Library:
     docs = root / "docs"
@@ -74,7 +76,9 @@ def read_library(root: Path) -> Library:
     }
     return Library(places, sections, frozenset(re.findall(r"(?m)^\| RFC (\d+) \|", text)), root)
 
+
 LIBRARY = read_library(CHECKOUT)
+
 
 def unresolved(text: str, library: Library = LIBRARY) -> list[str]:
     """The citations of a text that lead nowhere, each with what is missing."""
@@ -101,6 +105,7 @@ def unresolved(text: str, library: Library = LIBRARY) -> list[str]:
         *_unknown_files(text, library),
     ]
 
+
 def _unknown_places(text: str, library: Library) -> Iterator[str]:
     for found in TAGGED.finditer(text):
         tag, rest, after = found.groups()
@@ -121,12 +126,14 @@ def _unknown_places(text: str, library: Library) -> Iterator[str]:
                     if one not in library.places[named[1]]:
                         yield f"{found[0]}: no {one} under [{named[1]}]"
 
+
 def _single(place: str) -> list[str]:
     """`eqs. 5–6` are two equations; whatever is no place is itself."""
     several = re.fullmatch(r"eqs\. (\d+)–(\d+)", place)
     if several:
         return [f"eq. {n}" for n in range(int(several[1]), int(several[2]) + 1)]
     return [place]
+
 
 def _unknown_sections(text: str, library: Library) -> Iterator[str]:
     for found in SECTION.finditer(text):
@@ -140,8 +147,10 @@ def _unknown_sections(text: str, library: Library) -> Iterator[str]:
             elif part and section in known and part not in known[section]:
                 yield f"{found[0]}: docs/{page}.md §{section} has no part {part!r}"
 
+
 def _decision(number: str, library: Library) -> bool:
     return f"\n### {int(number)}. " in (library.root / "docs" / "decisions.md").read_text("utf-8")
+
 
 def _unknown_files(text: str, library: Library) -> Iterator[str]:
     for found in FILE.finditer(text):
@@ -156,6 +165,7 @@ def _unknown_files(text: str, library: Library) -> Iterator[str]:
         tops += library.root.glob("sandboxes/*")
         if not any((top / path).is_file() for top in tops):
             yield f"{path}: no such module"
+
 
 def prose_of(path: Path) -> Iterator[tuple[int, str]]:
     """The docstrings and comments of a module, or the text of a page, with their lines."""
@@ -179,6 +189,7 @@ def prose_of(path: Path) -> Iterator[tuple[int, str]]:
             lines.append(token.string)
     yield first, "\n".join(lines)
 
+
 def sources() -> list[Path]:
     modules = [path for top in PROGRAMS for path in (CHECKOUT / top).rglob("*.py")]
     scripts = list((CHECKOUT / "statediff").rglob("*.mjs"))
@@ -186,6 +197,7 @@ def sources() -> list[Path]:
     repo = CHECKOUT / "sandboxes" / "git" / "repo"  # says what its own files are called
     found = (*modules, *scripts, *pages)
     return sorted(path for path in found if path != THIS and repo not in path.parents)
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
@@ -199,6 +211,7 @@ def test_every_citation_leads_somewhere() -> None:
     ]
     assert lost == []
 
+
 def test_the_library_holds_what_the_pages_say() -> None:
     assert LIBRARY.places.keys() == {"SSD", "GE", "STA", "TV"}
     assert {"§III", "eq. 6", "Fig. 1", "Table I"} <= LIBRARY.places["SSD"]
@@ -207,6 +220,7 @@ def test_the_library_holds_what_the_pages_say() -> None:
     assert list(LIBRARY.sections["facts"]) == ["H", "J"]
     assert {"Freshness", "Numbers"} <= LIBRARY.sections["design"]["3"]
     assert "8785" in LIBRARY.rfcs
+
 
 @pytest.mark.parametrize(
     "text",
@@ -225,6 +239,7 @@ def test_the_library_holds_what_the_pages_say() -> None:
 )
 def test_what_is_there_may_be_cited(text: str) -> None:
     assert unresolved(text) == []
+
 
 @pytest.mark.parametrize(
     "text",
@@ -260,6 +275,7 @@ def test_what_is_there_may_be_cited(text: str) -> None:
 )
 def test_what_is_not_there_may_not(text: str) -> None:
     assert len(unresolved(text)) == 1
+
 
 def test_docstrings_attributes_and_comments_are_read(tmp_path: Path) -> None:
     module = tmp_path / "module.py"

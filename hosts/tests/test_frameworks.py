@@ -25,8 +25,10 @@ Tools = list[Callable[..., Any]]
 
 
 def of_page(name: str) -> ModuleType:
-    """A file that docs/agents.md shows, as a module."""
-    [text] = [content for _, found, content in blocks(PAGE) if found == name]
+    """A file that docs/agents.md shows, or names, as a module."""
+    beside = CHECKOUT / "docs" / "examples" / "agents" / name
+    found = [content for _, found, content in blocks(PAGE) if found == name]
+    [text] = found or [beside.read_text(encoding="utf-8")]
     module = ModuleType(name.removesuffix(".py"))
     exec(compile(text, name, "exec"), module.__dict__)
     return module

@@ -33,7 +33,7 @@ from lab.benchmarks.reward_judges import (
 )
 from lab.benchmarks.reward_policy import Played, Policy, Settings, learn, play
 from lab.benchmarks.reward_world import Ending, Tool, World
-from statediff.reports.html.charts import Chart, Line, Mark, Tone, bars, lines
+from statediff.reports.html.charts import Chart, Line, Mark, Tone, lines
 from statediff.statistics.bootstrap import mean_interval
 
 POINTS: Final = 20
@@ -294,15 +294,13 @@ def _share(seeds: Sequence[tuple[int, int]]) -> dict[str, Any]:
 
 
 def charts(stored: Mapping[str, Any]) -> dict[str, Chart]:
-    """The courses of the main arms, and how every trained policy ends on the held-out orders."""
+    """The courses of the main arms."""
     drawn, arms = {}, [arm for arm in ARMS if arm.name in stored["arms"]]
     for name, what in (("damaged", "with damage"), ("right", "done right")):
         series = [_line(arm, stored, name) for arm in arms if arm.is_main]
         drawn[f"learning-{name}"] = lines(
             f"Episodes {what} while training", series, x="thousand episodes", unit="%"
         )
-        marks = [_mark(arm, stored["arms"][arm.name]["on_held_out"][name]) for arm in arms]
-        drawn[name] = bars(f"Episodes {what}, orders never trained on", marks, unit="%")
     return drawn
 
 
@@ -312,11 +310,6 @@ def _line(arm: Arm, stored: Mapping[str, Any], name: str) -> Line:
     course = stored["arms"][arm.name][f"course {name}"]
     points = ((round((at + 0.5) * stretch, 3), round(100 * m, 1)) for at, m in enumerate(course))
     return Line(arm.name, tuple((x, Mark(arm.name, y)) for x, y in points), arm.tone)
-
-
-def _mark(arm: Arm, share: Mapping[str, float]) -> Mark:
-    mean, low, high = (round(100 * share[each], 1) for each in ("mean", "low", "high"))
-    return Mark(arm.name, mean, low, high, arm.tone)
 
 
 def table(stored: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 A code is stable: bundles, `--json` and the tables of runs hold its text. A stage emits members of
 `FindingCode`, never text, and `Finding` refuses a code that may not have its stage or its truth.
-docs/findings.md is generated from here; tests compare the registry with what the stages emit.
+The site makes its page from here; tests compare the registry with what the stages emit.
 
 A bundle of another version may hold a code that is not here: `meaning_of` returns nothing for it.
 """

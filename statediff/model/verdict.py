@@ -113,7 +113,7 @@ class Witness:
 class Finding:
     """What a clause yielded.
 
-    `code` is stable (docs/findings.md); `holds` where nothing is wrong. `causes` names each
+    `code` is stable (`statediff.model.codes`); `holds` where nothing is wrong. `causes` names each
     observation that UNKNOWN waits for. `TypeError` for a code that is not registered,
     `ValueError` for one that may not have this truth at this stage.
     """

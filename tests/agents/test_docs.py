@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ MODEL = (
 @pytest.fixture
 def folder(tmp_path: Path, forked: Path) -> Path:
     """A folder with the files of the page, `statediff` and `python`."""
+    shutil.copytree(CHECKOUT / "docs" / "examples" / "agents", tmp_path, dirs_exist_ok=True)
     for _, name, content in blocks(PAGE):
         if name:
             (tmp_path / name).write_text(content, encoding="utf-8")

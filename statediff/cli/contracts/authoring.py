@@ -99,6 +99,9 @@ def check(
     ] = None,
     *,
     english: Explaining,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="First write keys under the names that they have now.")
+    ] = False,
     installed_only: InstalledOnly = False,
     as_json: JsonFlag = False,
     as_sarif: Annotated[
@@ -109,15 +112,21 @@ def check(
 
     Names and types are checked over a state: --before, or else the base state of the contract's
     sandbox. With --schema alone, nothing is looked up in a state. Ends with 2 if anything is an
-    error, with 4 if a sandbox is not installed; docs/check.md explains every code. --explain draws
+    error, with 4 if a sandbox is not installed; the reference explains every code. --explain draws
     the boundary of one contract too, or of a bundle's.
     """
+    from statediff.contract.document.load import fixed, read_bytes
     from statediff.reports.formats.sarif import sarif
     from statediff.workspace.contracts import States, check, contract_paths
+    from statediff.workspace.folders import write_file
 
     if as_json and as_sarif:
         raise UsageError("give either --json or --sarif: standard output holds one document")
     states = States(schema, before or [])
+    for path in contract_paths(contracts) if fix else ():
+        data = read_bytes(path)
+        if (new := fixed(data, str(path))) != data:
+            write_file(path, new)
     if english.explain:
         return _explain(contracts, states, english, as_json=as_json)
     if english.out is not None or english.form is not Format.TEXT:

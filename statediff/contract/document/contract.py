@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from statediff.contract.clauses.access import READS, Access
-from statediff.contract.clauses.alternatives import ALTERNATIVES, Branches, Disputed
+from statediff.contract.clauses.alternatives import ALTERNATIVES, Branches
 from statediff.contract.clauses.answer import CLAIMS, Answer
 from statediff.contract.clauses.conduct import ACTIONS, STEPS, TURNS, Actions, Step, Turn
 from statediff.contract.clauses.derive import DERIVE, Derive
@@ -235,7 +235,14 @@ class ContractDocument(Part):
         tuple[Derive, ...], Field(description="a list of fields that the system itself keeps")
     ] = ()
     any_of: Branches | None = None
-    disputed: Disputed | None = None
+    disputed: Annotated[
+        str | None,
+        Field(
+            min_length=3,
+            max_length=2000,
+            description="why nobody knows which branch of `any_of` is meant: all should agree",
+        ),
+    ] = None
     effects: Annotated[
         tuple[Effect, ...],
         Field(description="a list of kinds of effect and what holds for them"),
@@ -268,9 +275,6 @@ class ContractDocument(Part):
                 "a contract with no forbid, require or claim would match anything; state one, or "
                 "say `noop: true` under a closed frame if nothing must change"
             )
-        if self.any_of and self.disputed:
-            raise ValueError(
-                "names both `any_of` and `disputed`; if each reading has alternatives, write every "
-                "combination as a reading of its own"
-            )
+        if self.disputed is not None and self.any_of is None:
+            raise ValueError("`disputed` says why nobody knows which branch of `any_of` is meant")
         return self

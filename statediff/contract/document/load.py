@@ -18,7 +18,7 @@ from statediff.contract.document.contract import KINDS, ContractDocument
 from statediff.contract.document.profiles import shipped
 from statediff.contract.parts import PLACEHOLDER
 from statediff.contract.yaml.reader import MAX_BYTES, Document, NodePath, read_document, too_large
-from statediff.contract.yaml.shape import as_model
+from statediff.contract.yaml.shape import as_model, renamed
 from statediff.errors import ContractError, Problem, UsageError
 
 _SAFE: Final = re.compile(r"[\w.@+-]{1,200}")
@@ -40,6 +40,20 @@ def clause_ids(contract: ContractDocument) -> dict[str, tuple[str, ...]]:
 def parse_document(data: bytes, file: str) -> tuple[Document, ContractDocument]:
     """The contract in `data`, with ids distinct; `file` is the name used in messages."""
     return checked(read_document(data, file))
+
+
+def fixed(data: bytes, file: str) -> bytes:
+    """The contract with its keys under the names that they have now; other mistakes stay."""
+    while True:
+        try:
+            parse_document(data, file)
+        except ContractError as error:
+            text = data.decode(errors="surrogateescape")
+            new = renamed(text, error.problems)
+            if new != text:
+                data = new.encode(errors="surrogateescape")
+                continue
+        return data
 
 
 def checked(document: Document) -> tuple[Document, ContractDocument]:

@@ -1,6 +1,6 @@
 """Every code that `lint` can report: how grave it is, what it means, what to write instead.
 
-`docs/check.md` is generated from this. An error makes a contract unusable or its verdicts wrong, a
+The site makes its page of this. An error makes a contract unusable or its verdicts wrong, a
 warning lets something through that its author probably did not mean, advice makes it clearer.
 """
 
