@@ -19,7 +19,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "cloud": ("aws",),
     "erp": ("tryton",),
     "gate": ("gate", "hold", "approve", "undo"),
-    "lab": ("lab",),
+    "lab": ("lab", "log", "attach", "expire"),
     "git": ("git", "git-checkout", "git-http", "git-tests"),
     "mail": ("smtp", "mail", "mailbox", "calendars"),
     "mariadb": ("mariadb", "mysql"),

@@ -240,8 +240,8 @@ def test_lint_takes_a_state_and_a_folder(tmp_path: Path) -> None:
 def test_judge_takes_prose_and_a_complete_trace(tmp_path: Path) -> None:
     contract = (
         "contract: t/t\nversion: 1.0.0\nowner: me\nintent: Say what the test says.\n"
-        "noop: true\nactions: {forbid: {tools: [drop]}}\n"
-        "answer: {form: text, extract: {n: number}, claims: [answer.n == 2]}\n"
+        "noop: true\nactions: {forbid: {tool: [drop]}}\n"
+        "answer: {extract: {n: number}, claims: [answer.n == 2]}\n"
     )
     state = {"ticket": [{"id": 7}]}
     (tmp_path / "trace.jsonl").write_text('{"tool": "look", "arguments": {}}\n')

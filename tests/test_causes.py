@@ -335,7 +335,7 @@ def test_calls_beyond_those_that_are_recorded_are_the_agents(
     source, store = FilesSource("s", tmp_path), MemoryChunks()
     before = take([source], store, offline_clock, None, "before")
     after = take([source], store, offline_clock, before, "after")
-    body = "actions:\n  forbid: {tools: [rm]}\n"
+    body = "actions:\n  forbid: {tool: [rm]}\n"
     file = parse_contract(contract(body).encode(), "contract.yaml")
     for tools, verdict in ((["ls"] * 4, "INCONCLUSIVE"), (["rm", *["ls"] * 4], "DIVERGE")):
         recorder = recording(offline_clock)

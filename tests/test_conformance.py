@@ -400,6 +400,9 @@ LIES: dict[str, tuple[str, Callable[[System], dict[str, Callable[..., Any]]]]] =
         "every_way_is_drift", lambda s: {"verify": lambda: (s.reset(), s.verify())[1]}
     ),
     "a reset that does nothing": ("every_way_is_drift", lambda _: {"reset": lambda: None}),
+    "a system that never settles": (
+        "every_way_is_drift", lambda _: {"unsettled": lambda _until: "in flight"}
+    ),
     "a source that never sees a change": ("the_sources_show_every_change", blind),
     "a source that reads on when it is unplugged": (
         "an_unplugged_source", lambda _: {"unplug": lambda _name: None}

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Final
 
 import pytest
+from packaging.requirements import Requirement
 
+from statediff.entrypoints import plug_ins
 from statediff.extras import EXTRAS, PACKS
 from statediff.packs import sandbox_folders
 from statediff.systems.base.registry import plugins
-from tests.wheels import CORE, Environment, build, first_command, folders, installs, project
+from tests.test_docs import check, lay_out, put_programs
+from tests.wheels import CORE, PROGRAMS, Environment, build, first_command, folders, installs
+from tests.wheels import project as declared
 
 MOST_DISTRIBUTIONS: Final = 27
 MOST_MODULES: Final = 400
@@ -44,13 +49,11 @@ def ran(env: Environment, *command: str, cwd: Path) -> subprocess.CompletedProce
 
 
 @pytest.mark.slow
-def test_the_core_installs_little_and_nothing_of_a_room(lean: Environment) -> None:
+def test_the_core_installs_and_loads_little_and_nothing_of_a_room(
+    lean: Environment, tmp_path: Path
+) -> None:
     assert len(lean.installed) <= MOST_DISTRIBUTIONS, sorted(lean.installed)
     assert not lean.installed & {*OF_ROOMS}
-
-
-@pytest.mark.slow
-def test_a_judge_of_the_core_loads_little(lean: Environment, tmp_path: Path) -> None:
     program = (
         "import sys, statediff\nstatediff.Judge\n"
         f"print(len(sys.modules), sorted({set(OF_ROOMS)!r} & {{*sys.modules}}))"
@@ -88,12 +91,9 @@ def test_the_first_command_of_a_readme_runs_with_what_it_installs(
     wheels: dict[str, Path], room: str, tmp_path: Path
 ) -> None:
     env = Environment(tmp_path / "env")
-    by_folder = {folder: name for name, folder in folders().items()}
     home = folders()[f"statediff-{room}"]
-    for place in installs(home):
-        folder, _, extras = place.rstrip("]").partition("[")
-        root = folders()[CORE]
-        env.add(wheels[by_folder[(root / folder).resolve()]], *filter(None, extras.split(",")))
+    for name, extras in installs(home).items():
+        env.add(wheels[name], *extras)
     said = subprocess.run(
         first_command(home), shell=True, cwd=tmp_path, check=False, capture_output=True, text=True,
         timeout=170, env={"PATH": f"{env.bin}:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)},
@@ -101,22 +101,50 @@ def test_the_first_command_of_a_readme_runs_with_what_it_installs(
     assert said.returncode == 0, said
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # every command of a page, one after the other
+def test_the_demo_and_the_tutorial_run_from_wheels(wheels: dict[str, Path], tmp_path: Path) -> None:
+    env = Environment(tmp_path / "env")
+    for name in (CORE, "statediff-git", "statediff-office", "statediff-trackers", "statediff-lab"):
+        env.add(wheels[name])
+    env.borrow(Requirement("pytest"))
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    said = ran(env, "statediff", "demo", "--json", cwd=folder)
+    *trials, last = [json.loads(line) for line in said.stdout.splitlines()]
+    assert ({t["agent"]: t["verdict"] for t in trials}, {*last}) == ({
+        "careful": "MATCH", "hasty": "DIVERGE", "plausible": "DIVERGE",
+        "unplugged": "INCONCLUSIVE", "accounts": "DIVERGE", "helpdesk": "DIVERGE",
+        "repo": "DIVERGE",
+    }, {"summary"}), said  # fmt: skip
+    put_programs(folder, PROGRAMS, str(env.bin / "python"))
+    consoles = lay_out(folders()[CORE] / "docs" / "tutorial.md", folder)
+    assert len(consoles) >= 6
+    for content in consoles:
+        check(content, folder, str(folder), own=True)
+
+
+def test_a_wheel_has_its_licence_its_data_and_no_tests(wheels: dict[str, Path]) -> None:
+    with zipfile.ZipFile(wheels[CORE]) as archive:
+        names = archive.namelist()
+    assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
+    html = "statediff/reports/html/templates"
+    there = {f"{html}/{each.name}" for each in (folders()[CORE] / html).iterdir()}
+    there |= {"statediff/py.typed", "statediff/_packs/docs/examples/reads/recorded.yaml"}
+    assert there <= {*names}
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
 def test_the_table_of_extras_is_what_the_plug_ins_say() -> None:
     brought = {name for names in EXTRAS.values() for name in names}
-    ours = {kind.name for name, plugin in plugins().items() for kind in plugin.kinds
-            if not _is_core(name)}  # fmt: skip
-    assert ours <= brought
+    known = plug_ins("statediff.systems")
+    ours = {name: each for name, each in plugins().items() if known[name].module[len(CORE)] == "_"}
+    assert {kind.name for each in ours.values() for kind in each.kinds} <= brought
     core = {path.name for path in sandbox_folders().values() if path.parent.name == "sandboxes"}
     assert {*sandbox_folders()} - core == {*PACKS}
-    extras = project(folders()[CORE])["optional-dependencies"]
+    extras = declared(folders()[CORE])["optional-dependencies"]
     assert isinstance(extras, dict)
     assert {*EXTRAS, *PACKS.values()} <= {*extras}
-
-
-def _is_core(name: str) -> bool:
-    from statediff.entrypoints import plug_ins  # noqa: PLC0415 - of this check alone
-
-    return plug_ins("statediff.systems")[name].module.startswith("statediff.")
 
 
 def test_each_distribution_has_a_page_with_its_owner_and_its_promise() -> None:
@@ -124,4 +152,4 @@ def test_each_distribution_has_a_page_with_its_owner_and_its_promise() -> None:
         if name != CORE:
             text = (folder / "README.md").read_text(encoding="utf-8")
             assert all(word in text for word in ("**Owner.**", "**Promise.**")), name
-            assert project(folder)["version"] == project(folders()[CORE])["version"], name
+            assert declared(folder)["version"] == declared(folders()[CORE])["version"], name

@@ -107,7 +107,9 @@ def test_what_nobody_else_made_is_by_the_agent_whatever_its_log_says(
 def test_a_contract_with_turns_is_refused_where_others_work(
     shop: EmbeddedSandbox, tmp_path: Path
 ) -> None:
-    text = (RESTOCK / "contract.yaml").read_text() + "turns:\n  - {user: Go on., then: ['true']}\n"
+    text = (
+        RESTOCK / "contract.yaml"
+    ).read_text() + "turns:\n  - {say: Go on., require: ['true']}\n"
     file = parse_contract(text.encode(), str(RESTOCK / "contract.yaml"))
     with pytest.raises(UsageError, match="take a sandbox without `others`"):
         tried(shop, file, "atomic", tmp_path / "t")

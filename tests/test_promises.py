@@ -12,6 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from statediff.cli.main import _NAMES
+from statediff.extras import EXTRAS
 from tests.cli.conftest import CONTRACT, statediff
 
 __all__ = ["statediff"]
@@ -53,5 +54,5 @@ def test_help_has_each_command_once_in_a_group(statediff: Any) -> None:
     listed = [line.split()[0] for line in begin.splitlines() if line.startswith("  ")]
     rows = [re.split("  +", line.strip(), maxsplit=1) for line in more.splitlines()[1:] if line]
     listed += [name for row in rows for name in row[-1].replace(",", "").split()]
-    plugged = ["approve", "gate", "hold", "lab", "mcp", "mcp-proxy", "undo"]
+    plugged = [name for extra in ("agents", "gate", "lab") for name in EXTRAS[extra]]
     assert sorted(listed) == sorted([*_NAMES, *plugged])

@@ -185,7 +185,7 @@ def test_a_branch_that_is_still_open_keeps_a_run_from_being_lost():
     for name, second, lost in (("any_of", other, False), ("any_of", branch, True)):
         body = f"{name}:\n  one: {branch}\n  two: {second}\n"
         assert so_far(body, [STILL, gone], gap=None).is_lost is lost
-    body = f"disputed:\n  because: nobody knows\n  readings:\n    one: {branch}\n    two: {other}\n"
+    body = f"disputed: nobody knows\nany_of:\n  one: {branch}\n  two: {other}\n"
     assert so_far(body, [STILL, gone], gap=None).is_lost
 
 
@@ -196,13 +196,13 @@ def after_calls(body: str, trace: Trace) -> SoFar:
 CALLS = (
     ("actions: {forbid: {classes: [read]}}\n", log(call("a", READ)), True),
     ("actions: {forbid: {classes: [read]}}\n", own(log(call("a", READ))), False),
-    ("actions: {attempts: 2}\n", log(call("a", error="no"), call("a", error="no")), True),
-    ("actions: {attempts: 2}\n", log(call("a", error="no")), False),
-    ("steps: [{id: s, calls: 'call.error == null', count: 1}]\n", log(), False),
-    ("steps: [{id: s, calls: 'call.error == null', count: 1}]\n", log(call("a"), call("a")), True),
+    ("actions: {count: 2}\n", log(call("a", error="no"), call("a", error="no")), True),
+    ("actions: {count: 2}\n", log(call("a", error="no")), False),
+    ("steps: [{id: s, where: 'call.error == null', count: 1}]\n", log(), False),
+    ("steps: [{id: s, where: 'call.error == null', count: 1}]\n", log(call("a"), call("a")), True),
     ("steps: [{id: s, on: a, that: 'call.arguments.n == 1'}]\n", log(call("a", n=2)), True),
     ("steps: [{id: s, on: a, that: 'exists(after.item[2])'}]\n", log(call("a")), False),
-    ("steps: [{id: s, after_every_call: 'exists(now.item[2])'}]\n", log(call("a")), True),
+    ("steps: [{id: s, during: calls, always: 'exists(now.item[2])'}]\n", log(call("a")), True),
 )
 
 
@@ -215,8 +215,8 @@ def test_a_call_that_breaks_a_rule_is_for_good_and_one_that_may_follow_is_not(
 
 def test_the_gate_of_a_turn_is_for_good_once_the_user_has_spoken_again():
     body = (
-        "turns:\n  - {user: Hi, then: ['count(c for c in calls) > 0']}\n"
-        "  - {user: Ho, then: ['count(c for c in calls) > 0']}\n"
+        "turns:\n  - {say: Hi, require: ['count(c for c in calls) > 0']}\n"
+        "  - {say: Ho, require: ['count(c for c in calls) > 0']}\n"
     )
     assert not after_calls(body, log(turns=(Turn("Hi", 0),))).is_lost
     assert after_calls(body, log(turns=(Turn("Hi", 0), Turn("Ho", 0)))).is_lost

@@ -25,6 +25,12 @@ from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CORE: Final = "statediff"
+PROGRAMS: Final = {
+    "statediff": "-m statediff",
+    "python": "-B",
+    "pytest": "-m pytest -p no:cacheprovider -c /dev/null --rootdir .",
+}
+"""What a page calls, as arguments of an environment's Python."""
 
 
 def folders() -> dict[str, Path]:
@@ -47,10 +53,15 @@ def first_command(folder: Path) -> str:
     return str(command)
 
 
-def installs(folder: Path) -> list[str]:
-    """What the README of a distribution installs, each a folder and its extras."""
+def installs(folder: Path) -> dict[str, list[str]]:
+    """What the README of a distribution installs: those of ours, each with its extras."""
     [line] = re.findall(r"(?m)^pip install (.*)$", (folder / "README.md").read_text("utf-8"))
-    return [word.strip("'") for word in line.split()]
+    names = {place: name for name, place in folders().items()}
+    words = [word.strip("'").rstrip("]").partition("[") for word in line.split()]
+    return {
+        names[(ROOT / place).resolve()]: extras.split(",") if extras else []
+        for place, _, extras in words
+    }
 
 
 def build(into: Path) -> dict[str, Path]:
@@ -87,9 +98,9 @@ class Environment:
         self._scripts(found)
         for need in _needs(found, extras):
             if not need.name.startswith(CORE):
-                self._borrow(need)
+                self.borrow(need)
 
-    def _borrow(self, need: Requirement) -> None:
+    def borrow(self, need: Requirement) -> None:
         """Link what the environment at hand has of a library, and of what it needs itself."""
         name = canonicalize_name(need.name)
         if name in self.installed:
@@ -103,7 +114,7 @@ class Environment:
             elif not place.exists():
                 place.symlink_to(home / top)
         for inner in _needs(found, tuple(need.extras)):
-            self._borrow(inner)
+            self.borrow(inner)
 
     def _scripts(self, found: metadata.Distribution) -> None:
         for script in found.entry_points.select(group="console_scripts"):
@@ -131,23 +142,19 @@ def main(names: list[str]) -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="statediff-wheels-") as made:
         wheels = build(Path(made) / "wheels")
+        ours = _named_wheels(wheels, Path(made))
         for name, folder in folders().items():
             if name == CORE or name not in (names or wheels):  # its README is tried by the docs
                 continue
             place = Path(made) / name
-            wanted = [f"{wheels[_named(each)]}{_extras(each)}" for each in installs(folder)]
+            wanted = [f"{each}[{','.join(more)}]" for each, more in installs(folder).items()]
             subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-            ran = [
-                subprocess.run(
-                    [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet",
-                     "--disable-pip-version-check", *wanted], check=False, cwd=made,
-                ),
-                subprocess.run(
-                    first_command(folder), shell=True, check=False, cwd=made,
-                    env={"PATH": f"{place / 'bin'}:/usr/local/bin:/usr/bin:/bin", "HOME": made},
-                ),
-            ]  # fmt: skip
-            is_right = not any(each.returncode for each in ran)
+            _install(str(place / "bin" / "python"), wanted, ours)
+            ran = subprocess.run(
+                first_command(folder), shell=True, check=False, cwd=made,
+                env={"PATH": f"{place / 'bin'}:/usr/local/bin:/usr/bin:/bin", "HOME": made},
+            )  # fmt: skip
+            is_right = ran.returncode == 0
             failed += not is_right
             print(f"{'ok' if is_right else 'FAILED'}  {name}: {first_command(folder)}")  # noqa: T201
     return failed
@@ -157,32 +164,13 @@ def said(page: Path) -> tuple[frozenset[str], frozenset[str]]:
     """The extras of ours that a page says to install, and the packages of others."""
     words = [
         word.strip("'\"`.:")
-        for line in re.findall(r"pip install ([^\n`(;]*)", page.read_text("utf-8"))
+        for line in re.findall(r"pip install\s+([^\n`(;]*)", page.read_text("utf-8"))
         for word in line.split()
     ]
     extras = {extra for word in words if word.startswith(f"{CORE}[")
               for extra in word.partition("[")[2].rstrip("]").split(",")}  # fmt: skip
     others = {word for word in words if re.fullmatch(r"[a-z][\w-]*", word) and word != CORE}
     return frozenset(extras | {"sandboxes"}), frozenset(others)
-
-
-def _siblings(extras: frozenset[str]) -> dict[str, set[str]]:
-    """Our distributions that extras of the core bring → extras of theirs."""
-    table = project(ROOT)["optional-dependencies"]
-    found: dict[str, set[str]] = {}
-    waiting = [Requirement(each) for extra in extras for each in table[extra]]  # type: ignore[index]  # a table of lists
-    waiting.append(Requirement(f"{CORE}[{','.join(extras)}]"))
-    while waiting:
-        need = waiting.pop()
-        known = need.name in found and need.extras <= found[need.name]
-        if known or not need.name.startswith(CORE):
-            continue
-        found.setdefault(need.name, set()).update(need.extras)
-        own = project(folders()[need.name])
-        listed: dict[str, list[str]] = own.get("optional-dependencies", {})  # type: ignore[assignment]  # as above
-        lines = [*own["dependencies"], *(x for e in need.extras for x in listed[e])]  # type: ignore[misc]  # as above
-        waiting += map(Requirement, lines)
-    return found
 
 
 def try_pages(names: list[str]) -> int:
@@ -195,20 +183,16 @@ def try_pages(names: list[str]) -> int:
         page = ROOT / "docs" / f"{name}.md"
         by_set.setdefault(said(page), []).append(page)
     with tempfile.TemporaryDirectory(prefix="statediff-pages-") as made:
-        wheels = build(Path(made) / "wheels")
+        ours = _named_wheels(build(Path(made) / "wheels"), Path(made))
         for number, ((extras, others), pages) in enumerate(by_set.items()):
             place = Path(made) / f"env{number}"
-            wanted = [f"{wheels[name]}[{','.join(sorted(own))}]" if own else str(wheels[name])
-                      for name, own in _siblings(extras).items()]  # fmt: skip
             subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
             python = str(place / "bin" / "python")
-            _install(python, [*wanted, *sorted(others)])
+            _install(python, [f"{CORE}[{','.join(sorted(extras))}]", *sorted(others)], ours)
             for page in pages:
                 folder = Path(made) / f"{page.stem}{number}"
                 folder.mkdir()
-                own = "-m pytest -p no:cacheprovider -c /dev/null --rootdir ."
-                programs = {"statediff": "-m statediff", "python": "-B", "pytest": own}
-                docs.put_programs(folder, programs, python)
+                docs.put_programs(folder, PROGRAMS, python)
                 try:
                     for content in docs.lay_out(page, folder):
                         docs.check(content, folder, str(folder), own=True)
@@ -220,23 +204,20 @@ def try_pages(names: list[str]) -> int:
     return failed
 
 
-def _install(python: str, wanted: list[str]) -> None:
+def _named_wheels(wheels: dict[str, Path], folder: Path) -> Path:
+    """Constraints by which no index supplies a name of ours."""
+    ours = folder / "ours.txt"
+    ours.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
+    return ours
+
+
+def _install(python: str, wanted: list[str], ours: Path) -> None:
     """What is wanted is installed there: by uv where it is at hand, in a tenth of pip's time."""
     uv = Path(sys.executable).with_name("uv")
     pip = [str(uv), "pip", "install", "--quiet", "--python", python]
     if not uv.exists():
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *wanted], check=True)
-
-
-def _named(place: str) -> str:
-    """The distribution in a folder of a README's line."""
-    folder = (ROOT / place.partition("[")[0]).resolve()
-    return next(name for name, each in folders().items() if each == folder)
-
-
-def _extras(place: str) -> str:
-    return "[" * ("[" in place) + place.partition("[")[2]
+    subprocess.run([*pip, "--constraint", str(ours), *wanted], check=True)
 
 
 if __name__ == "__main__":

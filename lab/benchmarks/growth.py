@@ -38,7 +38,7 @@ from statediff_office.mail.parsing import MAX_NESTING, parse_message
 import statediff
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError, InputError
-from statediff.systems.tables.exports import json_tables
+from statediff.systems.tables.exports import exported
 from statediff.systems.tables.shape import parse_tables, tables_after
 
 SIZES: Final = (20_000, 40_000, 80_000, 160_000, 320_000, 640_000)
@@ -220,7 +220,7 @@ def _csv(text: str) -> Path:
 
 def _exported(place: Path) -> None:
     with contextlib.suppress(InputError):
-        parse_tables(json_tables(place)[0], "a.csv")
+        parse_tables(exported(place)[0], "a.csv")
 
 
 def _tables(text: str) -> None:

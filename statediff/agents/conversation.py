@@ -117,7 +117,7 @@ class Conversation:
         """Turn → how often the simulated user was asked."""
         written = scene.file.content.inputs
         self._inputs = {name: plain_value(raw) for name, raw in written.items()}
-        self._said = [_Said(spoken(self._turns[0].user, self._inputs), 1, 1, 0)]
+        self._said = [_Said(spoken(self._turns[0].say, self._inputs), 1, 1, 0)]
         self.failure: Exception | None = None
         """What went wrong around the agent while the user was to speak."""
 
@@ -176,7 +176,7 @@ class Conversation:
         at.reply = reply
         turn, number = self._turns[at.gate - 1], at.gate
         is_last = number == len(self._turns)
-        if is_last and not turn.replies and turn.repair is None and scene.simulated is None:
+        if is_last and not turn.replies and scene.simulated is None:
             self._is_over = True  # its gate is judged on the state after the run
             return None
         settled = scene.sandbox.settle(scene.clock, SETTLE_SECONDS)
@@ -189,7 +189,7 @@ class Conversation:
         }
         calls = len(trace.actions)
         truths: Mapping[str, Truth] = {}
-        if turn.replies or turn.repair is not None:
+        if turn.replies:
             timeline = replace(
                 scene.timeline,
                 agent_finished_at=settled.settled_at,
@@ -202,13 +202,13 @@ class Conversation:
         if said is not None:
             return self._say(said, number, at.attempt, calls)
         gate = turn.id or f"turns-{number}"
-        is_open = turn.repair is not None and at.attempt <= turn.repair.attempts
+        is_open = turn.repair is not None and at.attempt <= turn.repair.count
         if turn.repair is not None and is_open and truths[gate] is Truth.FAILS:
             return self._say(self._filled(turn.repair.say), number, at.attempt + 1, calls)
         if is_last:
             self._is_over = True
             return None
-        return self._say(self._filled(self._turns[number].user), number + 1, 1, calls)
+        return self._say(self._filled(self._turns[number].say), number + 1, 1, calls)
 
     def _filled(self, text: str) -> str:
         return spoken(text, self._inputs)
@@ -232,14 +232,15 @@ class Conversation:
     def _by_rule(self, number: int, turn: WrittenTurn, truths: Mapping[str, Truth]) -> str | None:
         name = turn.id or f"turns-{number}"
         for at, rule in enumerate(turn.replies, start=1):
-            if truths[f"{name}/replies-{at}"] is Truth.HOLDS and self._may(number, at, rule):
+            holds = rule.when is not None and truths[f"{name}/replies-{at}"] is Truth.HOLDS
+            if holds and self._may(number, at, rule):
                 return rule.say
         return None
 
     def _may(self, number: int, at: int, rule: ReplyRule) -> bool:
         followed = self._answered.get((number, at), 0)
         self._answered[number, at] = followed + 1
-        return followed < rule.times
+        return followed < rule.count
 
     def _by_model(self, number: int) -> str | None:
         spoke = self._simulated.get(number, 0)
@@ -247,7 +248,7 @@ class Conversation:
             return None
         self._simulated[number] = spoke + 1
         said = [(each.message, each.reply) for each in self._said]
-        aim = self._filled(self._turns[number - 1].user)
+        aim = self._filled(self._turns[number - 1].say)
         return self._scene.simulated.answer(aim, said)
 
 

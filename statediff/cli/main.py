@@ -99,10 +99,8 @@ _COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
     ("keygen", "evidence.sealing", "keygen"),
     ("sign", "evidence.sealing", "sign"),
     ("verify", "evidence.sealing", "verify"),
-    ("attach", "evidence.attaching", "attach"),
     ("redact", "evidence.sealing", "redact"),
     ("raw", "evidence.sealing", "raw"),
-    ("expire", "evidence.erasing", "expire"),
     ("report", "suites.reporting", "report"),
     ("open", "suites.reporting", "open_page"),
     ("runs", "suites.store", "runs"),
@@ -119,7 +117,6 @@ _GROUPS: Final[Sequence[tuple[str, str, str]]] = (
         "contracts.versions",
     ),
     ("store", "Check and tidy the chunks of a run.", "suites.store"),
-    ("log", "Keep verdicts where every change is noticed.", "evidence.logs"),
     ("batch", "Open one rollout of many that were judged at once.", "evidence.batches"),
 )
 """Name, help, module of this package, whose `COMMANDS` are in the group."""

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from statediff.contract.document.contract import ContractDocument
-from statediff.contract.document.load import parse_document, read_bytes
-from statediff.contract.yaml.reader import Document
+from statediff.contract.document.load import parse_document, read_beside, read_bytes
+from statediff.contract.document.profiles import missing_files, with_files
+from statediff.contract.yaml.reader import Document, read_document
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,12 @@ class ContractFile:
 
 
 def load_contract(path: Path) -> ContractFile:
-    """The contract in a file; `UsageError` or `ContractError` with places."""
-    return parse_contract(read_bytes(path), str(path))
+    """The contract in a file, with its profiles; `UsageError` or `ContractError` with places."""
+    data = read_bytes(path)
+    missing = missing_files(read_document(data, str(path))) if b"use:" in data else ()
+    if texts := {name: read_beside(path, f"profiles/{name}.yaml") for name in missing}:
+        data = with_files(data, texts)
+    return parse_contract(data, str(path))
 
 
 def parse_contract(data: bytes, file: str) -> ContractFile:

@@ -57,7 +57,8 @@ class Field:
     zone: str | None = None
     """The zone of a timestamp that the source stores without one; declared, never guessed."""
     form: str | None = None
-    """How the source writes the field's instants as text; see `model.instants`."""
+    """How the source writes the field's instants as text; see `model.instants`. Of a field of any
+    kind how the application packs what is in its texts; see `contract.document.packed`."""
     stored: Kind | None = field(default=None, compare=False)
     """The one kind of what the source stores before the run, where its values say their kind: how
     they are read follows from it, and a value that was read is the same without it."""

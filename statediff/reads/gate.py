@@ -30,6 +30,7 @@ from typing import Any, Final, Protocol
 from statediff.contract.clauses.visibility import BoundAccess
 from statediff.contract.evaluation.evaluate import evaluate
 from statediff.contract.language.context import TRUE
+from statediff.model.schema import Kind
 from statediff.model.values import Map, Observed, is_value, show
 from statediff.reads.captured import Captured, CapturedArtifact
 from statediff.reads.cone import Cone, Index, Policy
@@ -329,7 +330,18 @@ class Library:
         self._contents = {name: _content(held) for name, held in kept.items()}
         at = {name: self._instant(captured, held) for name, held in kept.items()}
         self._at = at
-        self._artifacts = {name: _artifact(held, at[name] or 0) for name, held in kept.items()}
+        texts = {
+            each.name: tuple(
+                spec.name
+                for spec in schema.by_name[each.type].fields
+                if spec.kind is Kind.TEXT and spec.name not in schema.by_name[each.type].key
+            )
+            for each in self.access.holdings
+        }
+        self._artifacts = {
+            name: _artifact(held, at[name] or 0, texts[held.holding.name])
+            for name, held in kept.items()
+        }
 
     def __len__(self) -> int:
         return len(self._artifacts)
@@ -402,10 +414,11 @@ class Library:
         return (found - EPOCH) // timedelta(microseconds=1)
 
 
-def _artifact(held: CapturedArtifact, at: int) -> Artifact:
+def _artifact(held: CapturedArtifact, at: int, texts: tuple[str, ...]) -> Artifact:
+    """It is called by the first of `texts`, the fields with words, that has any."""
     holding, row = held.holding, held.thing.row or {}
-    title = _text(row.get(holding.title)) if holding.title else ""
-    text = " ".join(_text(row.get(field)) for field in holding.text)
+    title = next(filter(None, (_text(row.get(name)) for name in texts)), "")
+    text = " ".join(_text(value) for _, value in sorted(row.items()))
     return Artifact(held.id, holding.name, at=at, recorded_at=at, title=title, text=text)
 
 

@@ -99,7 +99,7 @@ def read_side(
     cited = answer.get(citing) if citing is not None and isinstance(answer, Map) else None
     sources = cited if isinstance(cited, tuple) else ()
     told = [f for f in findings if f["code"] in _MISSED or f["truth"] == "UNKNOWN"]
-    as_of = f", as of {said(access.as_of, 40)}" if access.as_of else ""
+    as_of = f", as of {said(access.at, 40)}" if access.at else ""
     others = len(trace["actions"]) - len(reads)
     return ReadSide(
         actor=f"For {said(access.actor, _NAME)}{as_of}",

@@ -14,8 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from statediff.contract.authoring.drafting import Draft, Seen, draft_contract, draft_schema
+from statediff.contract.authoring.drafting import (
+    Draft,
+    Seen,
+    draft_contract,
+    draft_schema,
+    profiles_of,
+    use_of,
+)
 from statediff.contract.authoring.inferring import Run
+from statediff.contract.document.profiles import WhoseRun
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.contract.file import parse_contract
@@ -24,11 +32,13 @@ from statediff.kernel import TrialFacts, comparison, schema_of
 from statediff.meta.another import another_run
 from statediff.meta.proposals import proposals, proven
 from statediff.meta.reference import Reference
+from statediff.model.delta import Op
+from statediff.model.paths import at
 from statediff.model.readings import Capture, Timeline
-from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, Schema
 from statediff.model.state import Coverage, State
 from statediff.model.trace import NoAnswer, Trace
-from statediff.model.values import Digested, Unobserved, printable
+from statediff.model.values import Digested, Unobserved, Value, printable
 from statediff.model.verdict import Judgement, Truth, Verdict
 from statediff.packs import CONTRACT_FILE
 from statediff.systems.relational.schema import MAY_WRITE
@@ -207,16 +217,65 @@ def seen_in(seen: Examples, sandbox: str | None, base: Capture | None) -> Seen:
     """What a draft is made of: a state, or what changed in runs."""
     captures = [c for run in seen.every for c in run[:2]] or ([] if base is None else [base])
     sources = tuple(part.reading.source for part in captures[0].parts)
-    right, idle = (tuple(map(_run, each)) for each in (seen.right, seen.idle))
+    schema = schema_of(*captures)
+    used = _used(schema, seen)
+    right, idle = (
+        tuple([_without_profiles(_run(run), run, used) for run in each])
+        for each in (seen.right, seen.idle)
+    )
     unread = _unread([run.before for run in seen.every] or captures)
     unseen = {name: why for name, why in _unseen(*captures).items() if name not in unread}
-    return Seen(schema_of(*captures), sources, right, idle, sandbox, unseen, unread)
+    return Seen(schema, sources, right, idle, sandbox, unseen, unread, used)
 
 
 def _run(seen: SeenRun) -> Run:
     found = comparison(seen.before, seen.after)
     schema = schema_of(seen.before, seen.after)
     return Run(schema, found.diff.deltas, found.before, found.after, seen.timeline)
+
+
+def _used(schema: Schema, seen: Examples) -> dict[str, Mapping[str, Value]]:
+    """The profiles that fit runs whose times were noted, each with who acted in all right ones."""
+    if not seen.right or any(run.timeline is None for run in seen.every):
+        return {}
+    found: dict[str, Mapping[str, Value]] = {}
+    for name, profile in profiles_of(schema.by_name).items():
+        whose = profile.user
+        users = [_users(whose, _run(run)) for run in seen.right] if whose else []
+        common = set.intersection(*users) if users else set()
+        if whose is None or len(common) == 1:
+            found[name] = {} if whose is None else {whose.input: common.pop()}
+    return found
+
+
+def _users(whose: WhoseRun, run: Run) -> set[Value]:
+    """Who acted in a run, by the rows that a login of each leaves."""
+    name, _, path = whose.field.partition(".")
+    field, *steps = path.split(".")
+    keys = {d.key for d in run.deltas if d.type == name and d.op in (Op.CREATE, Op.UPDATE)}
+    rows = [row for key in keys if (row := run.after.tables[name].row(key)) is not None]
+    held = [at(row[field], tuple(steps)) for row in rows if row.items() >= whose.when.items()]
+    return {
+        int(each) if str(each).isdecimal() else each for each in held if isinstance(each, int | str)
+    }
+
+
+def _without_profiles(run: Run, seen: SeenRun, used: Mapping[str, Mapping[str, Value]]) -> Run:
+    """What the run did beside that which the profiles explain."""
+    if not used:
+        return run
+    judgement = _reference("profiles", _PROFILED + use_of(used), seen).judged()
+    kept = {one for one, by in judgement.explained_by if not by}
+    return replace(run, deltas=tuple(d for d in run.deltas if d.id in kept))
+
+
+_PROFILED: Final = """
+contract: drafts/profiles
+version: 1.0.0
+owner: statediff
+intent: Show what a framework does by itself.
+noop: true
+"""
 
 
 def _unread(captures: Sequence[Capture]) -> dict[str, str]:

@@ -44,8 +44,8 @@ access:
   actor: nina
   allow: [orders]
   subsystems:
-    orders: {type: order, title: status, text: [id]}
-    customers: {type: customer, title: name}
+    orders: {type: order}
+    customers: {type: customer}
   evidence:
     - id: the-order
       in: orders

@@ -60,14 +60,14 @@ require:
   - {id: noted, create: file, where: it.path == input.note}
 turns:
   - id: close
-    user: Close ticket {ticket}.
-    then:
+    say: Close ticket {ticket}.
+    require:
       - now.ticket[input.ticket].status == "closed"
       - all(f.path != "why.txt" for f in now.file)
     REPAIR
   - id: note
-    user: Now write a note.
-    then:
+    say: Now write a note.
+    require:
       - any(f.path == "why.txt" for f in now.file)
       - contains(reply, "note")
 """
@@ -76,7 +76,7 @@ RIGHT = [[[CLOSE], None, "It is closed."], [[], "Because.", "I wrote a note."]]
 WRONG = [[[CLOSE], "Because.", "It is closed."], [[], None, "I wrote a note."]]
 """All that is required is there in the end: only the gate of the first turn sees the haste."""
 UNHEARD = [[[CLOSE], "Because.", None]]
-REPAIR = "repair: {say: 'Ticket {ticket} is open still.', attempts: 2}"
+REPAIR = "replies: [{say: 'Ticket {ticket} is open still.', count: 2}]"
 LATE = [[[], None, "Done."], [[CLOSE], None, "Done now."], *RIGHT[1:]]
 
 
@@ -385,8 +385,8 @@ def test_a_rule_answers_where_it_holds_and_no_oftener_than_it_may(
     rules = """replies:
       - when: contains(reply, "which") and now.ticket[8].status == "open"
         say: Number {ticket}.
-      - {when: 'SOMETIMES and contains(reply, "which")', say: never, times: 3}
-      - {when: 'contains(reply, "why")', say: Because., times: 2}"""
+      - {when: 'SOMETIMES and contains(reply, "which")', say: never, count: 3}
+      - {when: 'contains(reply, "why")', say: Because., count: 2}"""
     heard: list[Any] = []
 
     def agent(trial: Trial) -> None:
@@ -408,7 +408,7 @@ def test_what_is_not_known_is_neither_followed_nor_repaired(desk: Any, tmp_path:
     """What a program called nobody recorded, so that it made no call is not known."""
     rules = """replies:
       - {when: 'count(c for c in calls) == 0', say: never}
-    repair: {say: never, attempts: 3}"""
+      - {say: never, count: 3}"""
     text = CONTRACT.replace("REPAIR", rules).replace(
         'now.ticket[input.ticket].status == "closed"', "count(c for c in calls) == 3"
     )
@@ -503,7 +503,7 @@ def test_each_gate_is_judged_on_the_state_that_its_turn_left(
     """A table with a feed and a folder without one; what was undone and done again, too."""
     head = CONTRACT.split("turns:\n", maxsplit=1)[0]
     turns = "".join(
-        f"  - {{id: turn{n}, user: Turn {n}., then: ['{KINDS[kind]}']}}\n" for n in (1, 2, 3)
+        f"  - {{id: turn{n}, say: Turn {n}., require: ['{KINDS[kind]}']}}\n" for n in (1, 2, 3)
     )
     yes, no = ("close", "open") if kind == "closed" else ("note", "erase")
     is_so, expected = False, []
@@ -543,7 +543,7 @@ def test_lint_names_the_input_that_a_message_lacks() -> None:
     told = {each.code: each for each in wording(parse_contract(text.encode(), "c.yaml").source)}
     assert (
         told["prompt-unknown-input"].line
-        == text.splitlines().index("    user: Close {tickets}.") + 1
+        == text.splitlines().index("    say: Close {tickets}.") + 1
     )
     assert "{tickets}" in told["prompt-unknown-input"].message
 

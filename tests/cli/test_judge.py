@@ -128,7 +128,7 @@ def test_a_trace_is_the_agents_word_unless_somebody_vouches_for_it(
     statediff: Call, files: Files
 ) -> None:
     text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
-    files.write("c.yaml", text + "actions:\n  allow: {classes: [read], tools: [close]}\n")
+    files.write("c.yaml", text + "actions:\n  allow: {classes: [read], tool: [close]}\n")
     files.write("trace.jsonl", '{"tool": "close"}\n')
     said = statediff(*JUDGE, "--trace", "trace.jsonl", "--json")
     assert (said.code, said.json["tool"]) == (3, "INCONCLUSIVE")

@@ -81,8 +81,7 @@ effects:
     compensation: {tool: shop_db_execute, arguments: {sql: "DELETE FROM refunds"}, leaves: [refund]}
 actions: {allow: {classes: [read]}, over: recorded}
 answer:
-  form: text
-  extract: {total: {read: number, after: total}, who: {read: name, of: [Ada]}, said: quoted}
+  extract: {total: "total {number}", who: [Ada], said: quoted}
   claims: [answer.total == 39, 'mentions(answer.text, "Ada")']
 """
 
@@ -98,7 +97,7 @@ FRAGMENTS: Final = [
     b"create: ", b"any_of: ", b"count: -1", b"count: 10000000000000000000000", b"input.order",
     b"${x}", b"{{ 7*7 }}", b"timestamp('x')", b"within(1, 2, 3)", b" * 9 ** 9 ** 9", b"@", b"`",
     b"\r\n", b"\r", b"answer.text", b"${type}",
-    b"form: text", b"extract: {total: number, who: {read: name, of: [A]}}",
+    b"extract: {}", b"extract: {total: number, who: [A]}",
     b"new.body == it.body + 'x'", b"count(it.body, 'a')", b"lower(", b"search(it.body, '(a+)+$')",
     b"same_items([x.id for x in before.order], [1])",
     b"it.tags[len(it.tags) - 1]",

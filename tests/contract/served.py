@@ -104,41 +104,21 @@ class Served:
         past = datetime(2026, 2, 1, 8, 0, 0, 125000, tzinfo=UTC)
         for n in range(1, 6):
             prefs = f'{{"mail": true, "gb": {n}}}'
-            run(
-                "INSERT INTO customer (name, email, role, cents, prefs, updated_at) VALUES (%s, %s, 'member', %s, %s, %s)",
-                f"{WORDS[n]} {n}",
-                f"c{n}@x.example",
-                100 * n,
-                prefs,
-                past,
-            )
+            run("INSERT INTO customer (name, email, role, cents, prefs, updated_at) VALUES (%s, %s, 'member', %s, %s, %s)", f"{WORDS[n]} {n}", f"c{n}@x.example", 100 * n, prefs, past)  # fmt: skip
         for n in range(1, 9):
-            run(
-                "INSERT INTO orders (customer_id, status, total, line_count, version) VALUES (%s, 'open', 500, 1, 1)",
-                n % 5 + 1,
-            )
+            run("INSERT INTO orders (customer_id, status, total, line_count, version) VALUES (%s, 'open', 500, 1, 1)", n % 5 + 1)  # fmt: skip
             values = [f"l{n:039}"] * self.has_token_keys
             self._insert_line(run, values, n, 1, 500, past)
         run("INSERT INTO tag VALUES (1, 'amber'), (2, 'birch')")
         run("INSERT INTO visit VALUES ('home', 40), ('list', 12)")
-        run(
-            "INSERT INTO receipt (number, issued_at, until) VALUES ('R-2026-0100', %s, %s)",
-            past,
-            past + timedelta(days=7),
-        )
+        run("INSERT INTO receipt (number, issued_at, until) VALUES ('R-2026-0100', %s, %s)", past, past + timedelta(days=7))  # fmt: skip
 
     def act(self, run: Callable[..., object], turn: int) -> None:
         """The right run, at its hour, with all that happens beside it."""
         self.turn, self.at, self.chance = turn, HOURS[turn], random.Random(f"{self.number} {turn}")
         who = "agent"
         token = self.chance.randbytes(24).hex()
-        run(
-            "INSERT INTO session VALUES (%s, %s, %s, %s)",
-            token,
-            who,
-            self._now(),
-            self.at + timedelta(days=14),
-        )
+        run("INSERT INTO session VALUES (%s, %s, %s, %s)", token, who, self._now(), self.at + timedelta(days=14))  # fmt: skip
         for _ in range((1, 2, self.chance.randrange(4))[turn]):
             words = f"{self.chance.choice(WORDS)} {self.chance.randrange(1000)}"
             run("INSERT INTO search (who, words, at) VALUES (%s, %s, %s)", who, words, self._now())
@@ -147,12 +127,7 @@ class Served:
             action(run, random.Random(f"{self.number} {action.__name__}"))
         issued = self._now()
         number = f"R-2026-{self.chance.randrange(1000, 9999)}"
-        run(
-            "INSERT INTO receipt (number, issued_at, until) VALUES (%s, %s, %s)",
-            number,
-            issued,
-            issued + timedelta(days=7),
-        )
+        run("INSERT INTO receipt (number, issued_at, until) VALUES (%s, %s, %s)", number, issued, issued + timedelta(days=7))  # fmt: skip
 
     def _now(self) -> datetime:
         self.at += timedelta(milliseconds=self.chance.randrange(20, 900))
@@ -172,30 +147,15 @@ class Served:
         at: datetime,
     ) -> None:
         names = "id, " * bool(key) + "order_id, quantity, cents, created_at"
-        run(
-            f"INSERT INTO line ({names}) VALUES ({'%s, ' * len(key)}%s, %s, %s, %s)",
-            *key,
-            order,
-            quantity,
-            cents,
-            at,
-        )
+        run(f"INSERT INTO line ({names}) VALUES ({'%s, ' * len(key)}%s, %s, %s, %s)", *key, order, quantity, cents, at)  # fmt: skip
 
     def _renamed(self, run: Callable[..., object], task: random.Random) -> None:
         name = f"renamed {task.choice(WORDS)}"
-        run(
-            "UPDATE customer SET name = %s, updated_at = %s WHERE id = %s",
-            name,
-            self._now(),
-            task.randint(1, 5),
-        )
+        run("UPDATE customer SET name = %s, updated_at = %s WHERE id = %s", name, self._now(), task.randint(1, 5))  # fmt: skip
         self._note(run, "customer renamed")
 
     def _closed(self, run: Callable[..., object], task: random.Random) -> None:
-        run(
-            "UPDATE orders SET status = 'closed', version = version + 1 WHERE id = %s",
-            task.randint(1, 4),
-        )
+        run("UPDATE orders SET status = 'closed', version = version + 1 WHERE id = %s", task.randint(1, 4))  # fmt: skip
         self._note(run, "order closed")
 
     def _gone(self, run: Callable[..., object], task: random.Random) -> None:
@@ -210,28 +170,15 @@ class Served:
         key = [self.chance.randbytes(20).hex()] * self.has_token_keys
         quantity, cents = task.randint(2, 9), task.randrange(100, 999)
         self._insert_line(run, key, 7, quantity, cents, self._now())
-        run(
-            "UPDATE orders SET total = total + %s, line_count = line_count + 1 WHERE id = 7",
-            quantity * cents,
-        )
+        run("UPDATE orders SET total = total + %s, line_count = line_count + 1 WHERE id = 7", quantity * cents)  # fmt: skip
         self._note(run, "line added to order 7")
 
     def _paid(self, run: Callable[..., object], task: random.Random) -> None:
-        run(
-            "UPDATE customer SET cents = cents + %s WHERE id = %s",
-            task.randrange(1, 90),
-            task.randint(1, 5),
-        )
+        run("UPDATE customer SET cents = cents + %s WHERE id = %s", task.randrange(1, 90), task.randint(1, 5))  # fmt: skip
 
     def _hired(self, run: Callable[..., object], task: random.Random) -> None:
         word = task.choice(WORDS)
-        run(
-            "INSERT INTO customer (name, email, role, cents, prefs, updated_at) VALUES (%s, %s, 'member', 0, %s, %s)",
-            f"new {word}",
-            f"{word}@new.example",
-            '{"mail": false}',
-            self._now(),
-        )
+        run("INSERT INTO customer (name, email, role, cents, prefs, updated_at) VALUES (%s, %s, 'member', 0, %s, %s)", f"new {word}", f"{word}@new.example", '{"mail": false}', self._now())  # fmt: skip
 
     def _tagged(self, run: Callable[..., object], task: random.Random) -> None:
         run("INSERT INTO tag VALUES (8, %s)", task.choice(WORDS))

@@ -28,17 +28,21 @@ from tests.traces import call, judged, log
 ROOT = Path(__file__).resolve().parents[2]
 VECTORS = ROOT / "fixtures" / "clauses"
 BESIDE_CLAUSES = {
-    *("contract", "version", "owner", "reviewed", "intent", "prompt", "sandbox", "inputs", "cases"),
-    "noop",
     *(
-        "frame",
-        "exclude",
-        "include",
-        "canonicalize",
-        "identify",
-        "evidence",
-        "unread",
+        "contract",
+        "version",
+        "owner",
+        "reviewed",
+        "intent",
+        "prompt",
+        "sandbox",
+        "use",
+        "profiles",
+        "inputs",
+        "cases",
     ),
+    "noop",
+    *("frame", "exclude", "include", "canonicalize", "identify", "evidence", "unread"),
 }
 ELSEWHERE = {JudgedAs.ALTERNATIVES}
 """An explanation shows these among the right outcomes."""

@@ -32,19 +32,19 @@ def step(text: str) -> str:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (step("id: x"), "needs one of always, on, after_every_call, effect, calls"),
+        (step("id: x"), "needs one of always, on, effect, where"),
         (step("always: exists(now.item[1])\non: a\nthat: 1 == 1"), "names both always and on"),
         (step("on: a"), "`on` needs `that`"),
-        (step("calls: call.tool == 'a'"), "`calls` needs `count`"),
+        (step("where: call.tool == 'a'"), "`where` needs `count`"),
         (step("always: exists(now.item[1])\nthat: 1 == 1"), "`that` belongs to `on`"),
         (step("effect: create item"), "`effect` needs `before`"),
         (step("effect: make item\nbefore: create user"), "an operation and a type"),
         (step("effect: create itm\nbefore: create user"), "unknown entity type `itm`"),
         (step("effect: create item\nbefore: create item"), "cannot come before itself"),
-        (step("on: {}\nthat: 1 == 1"), "needs `tool`, `class` or both"),
-        (step("on: {class: reads}\nthat: 1 == 1"), "`class`: expected one of `read`"),
-        (step("calls: call.tool == 'a'\ncount: {min: 0}"), "any number of calls is no assertion"),
-        (step("calls: call.tool == 'a'\ncount: {min: 2, max: 1}"), "max is below min"),
+        (step("on: {}\nthat: 1 == 1"), "needs `tool`, `classes` or both"),
+        (step("on: {classes: [reads]}\nthat: 1 == 1"), "`classes`, item 1: expected one of `read`"),
+        (step("where: call.tool == 'a'\ncount: {min: 0}"), "any number of calls is no assertion"),
+        (step("where: call.tool == 'a'\ncount: {min: 2, max: 1}"), "max is below min"),
         (step("always: exists(after.item[1])"), "does not read `now`"),
         (step("always: exists(now.itm[1])"), "unknown entity type `itm`"),
         (step("always: call.tool == 'a'"), "`call` belongs to steps and turns"),
@@ -57,18 +57,22 @@ def step(text: str) -> str:
         (step("on: a\nthat: call == before.item[1]"), "can never equal"),
         (step("on: a\nthat: any(call.tool == 'a' for call in calls)"), "already has a meaning"),
         (step("id: frame\nalways: exists(now.item[1])"), "a clause that every contract has"),
-        ("actions: {}\n", "needs `allow`, `forbid` or `attempts`"),
-        ("actions: {allow: {}}\n", "needs `classes`, `tools` or both"),
-        ("actions: {attempts: 0}\n", "within how many attempts"),
+        ("actions: {}\n", "needs `allow`, `forbid` or `count`"),
+        ("actions: {allow: {}}\n", "needs `classes`, `tool` or both"),
+        ("actions: {count: 0}\n", "within how many attempts"),
         (
-            "actions: {allow: {tools: [a]}, forbid: {tools: [a]}}\n",
+            "actions: {allow: {tool: [a]}, forbid: {tool: [a]}}\n",
             "`a` is both allowed and forbidden",
         ),
-        ("turns:\n  - {user: Hi}\n", "missing key `then`"),
-        ("turns:\n  - {user: Hi, then: []}\n", "a list of conditions"),
-        ("turns:\n  - {user: Hi, then: ['reply']}\n", None),
-        ("turns:\n  - {user: Hi, then: ['call.tool == \"a\"']}\n", "`call` belongs to steps"),
-        ("turns:\n  - {user: Hi, then: [exists(now.item[1])]}\n", "on a line of its own"),
+        ("turns:\n  - {say: Hi}\n", "missing key `require`"),
+        ("turns:\n  - {say: Hi, require: []}\n", "a list of conditions"),
+        ("turns:\n  - {say: Hi, require: ['reply']}\n", None),
+        (
+            "turns:\n  - {say: Hi, replies: [{say: a}, {say: b}], require: ['reply']}\n",
+            "it is last",
+        ),
+        ("turns:\n  - {say: Hi, require: ['call.tool == \"a\"']}\n", "`call` belongs to steps"),
+        ("turns:\n  - {say: Hi, require: [exists(now.item[1])]}\n", "on a line of its own"),
         ("require:\n  - that: count(c for c in calls) == 0\n", "`calls` belongs to steps"),
         ("require:\n  - that: exists(now.item[1])\n", "`now` belongs to steps"),
     ],
@@ -83,7 +87,7 @@ def test_what_is_wrong_is_said(body: str, message: str | None) -> None:
 
 def test_ids_are_distinct_across_sections() -> None:
     body = "steps:\n  - id: same\n    always: exists(now.item[1])\n"
-    both = body + "turns:\n  - id: same\n    user: Hi\n    then:\n      - exists(now.item[1])\n"
+    both = body + "turns:\n  - id: same\n    say: Hi\n    require:\n      - exists(now.item[1])\n"
     with pytest.raises(ContractError, match="expected an id of its own, found `same` again"):
         parse_contract(contract(both).encode(), "c.yaml")
     named = "steps:\n  - id: actions-allow\n    always: exists(now.item[1])\n"
@@ -96,7 +100,7 @@ def test_ids_are_distinct_across_sections() -> None:
     assert any("two clauses are called" in p for p in problems(retried + effects))
 
 
-@pytest.mark.parametrize("body", [step("always: exists(now.item[1])"), "actions: {attempts: 1}\n"])
+@pytest.mark.parametrize("body", [step("always: exists(now.item[1])"), "actions: {count: 1}\n"])
 def test_a_contract_about_the_run_alone_is_one(body: str) -> None:
     assert run(body, {}, {}).contract.assertions
 
@@ -154,27 +158,28 @@ def test_the_plan_in_an_answer_is_judged_part_by_part(plan: object, verdict: str
 @pytest.mark.parametrize(
     ("model", "text", "problem"),
     [
-        (OnCall, {"tool": "a"}, None), (OnCall, {"class": "read"}, None),
-        (OnCall, {"tool": "a", "class": "read"}, None),
-        (OnCall, {}, "needs `tool`, `class` or both"),
-        (Step, {"always": "x"}, None), (Step, {"after_every_call": "x"}, None),
-        (Step, {"on": "a", "that": "x"}, None), (Step, {"calls": "x", "count": 0}, None),
+        (OnCall, {"tool": "a"}, None), (OnCall, {"classes": ("read",)}, None),
+        (OnCall, {"tool": "a", "classes": ("read",)}, None),
+        (OnCall, {}, "needs `tool`, `classes` or both"),
+        (Step, {"always": "x"}, None), (Step, {"always": "x", "during": "calls"}, None),
+        (Step, {"on": "a", "that": "x"}, None), (Step, {"where": "x", "count": 0}, None),
         (Step, {"effect": "create a", "before": "create b"}, None),
-        (Step, {"id": "x"}, "needs one of always, on, after_every_call, effect, calls"),
+        (Step, {"id": "x"}, "needs one of always, on, effect, where"),
         (Step, {"always": "x", "on": "a", "that": "x"}, "names both always and on"),
-        (Step, {"effect": "create a", "calls": "x"}, "names both effect and calls"),
+        (Step, {"effect": "create a", "where": "x"}, "names both effect and where"),
         (Step, {"on": "a"}, "`on` needs `that`"),
         (Step, {"effect": "create a"}, "`effect` needs `before`"),
-        (Step, {"calls": "x"}, "`calls` needs `count`"),
+        (Step, {"where": "x"}, "`where` needs `count`"),
         (Step, {"always": "x", "that": "x"}, "`that` belongs to `on`"),
+        (Step, {"on": "a", "that": "x", "during": "calls"}, "`during` belongs to `always`"),
         (Step, {"always": "x", "before": "create a"}, "`before` belongs to `effect`"),
-        (Step, {"always": "x", "count": 1}, "`count` belongs to `calls`"),
-        (Permits, {"classes": ("read",)}, None), (Permits, {"tools": ("a",)}, None),
-        (Permits, {"classes": ("read",), "tools": ("a",)}, None),
-        (Permits, {}, "needs `classes`, `tools` or both"),
-        (Actions, {"allow": {"tools": ("a",)}}, None), (Actions, {"attempts": 1}, None),
-        (Actions, {"forbid": {"tools": ("a",)}}, None),
-        (Actions, {}, "needs `allow`, `forbid` or `attempts`"),
+        (Step, {"always": "x", "count": 1}, "`count` belongs to `where`"),
+        (Permits, {"classes": ("read",)}, None), (Permits, {"tool": ("a",)}, None),
+        (Permits, {"classes": ("read",), "tool": ("a",)}, None),
+        (Permits, {}, "needs `classes`, `tool` or both"),
+        (Actions, {"allow": {"tool": ("a",)}}, None), (Actions, {"count": 1}, None),
+        (Actions, {"forbid": {"tool": ("a",)}}, None),
+        (Actions, {}, "needs `allow`, `forbid` or `count`"),
     ],
 )  # fmt: skip
 def test_a_part_of_the_run_has_one_of_these_forms(

@@ -339,9 +339,7 @@ def test_a_wrong_run_that_nothing_tells_from_the_right_ones_is_named(tmp_path: P
         drafting(found, "one two", "same")
 
 
-def test_a_right_that_a_run_gave_is_in_force_until_a_person_takes_it_out(
-    tmp_path: Path,
-) -> None:
+def test_a_right_that_a_run_gave_is_in_force_until_a_person_takes_it_out(tmp_path: Path) -> None:
     schema = """
         CREATE TABLE auth_user (id INTEGER PRIMARY KEY, name TEXT, is_staff INT);
         CREATE TABLE auth_group (id INTEGER PRIMARY KEY, name TEXT);

@@ -254,10 +254,7 @@ require:
         ("it.id == 0 - input.n", "where its id is minus 3 (input n)."),
         ("it.id == 2 * 3 - 1", "where its id is (2 * 3) - 1."),
         ("it.id == max(o.id for o in after.order)", "its id is the greatest id of orders after"),
-        (
-            "unique(o.id for o in after.order)",
-            "where no two orders after the run have the same",
-        ),
+        ("unique(o.id for o in after.order)", "where no two orders after the run have the same"),
     ],
 )
 def test_a_condition_that_english_does_not_say_in_one_go_is_shown_as_it_is_written(

@@ -118,6 +118,9 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "invalid": (("retry_safe: false", "retry_safe: maybe"),),
     "unknown-key": (("owner: billing", "ownr: billing"),),
     "missing-key": (("owner: billing-operations\n", ""),),
+    "unknown-profile": (("identify: []", "use: djago@1"),),
+    "missing-input": (("identify: []", "use: django@1"),),
+    "wrong-input": (("cents: 3900}", "cents: 3900, django_user: '\"'}\nuse: django@1"),),
     "duplicate-id": (("id: told-once", "id: refunded"),),
     "unknown-name": (("delete: customer", "delete: customr"),),
     "path": (("fields: [status, updated_at]", "fields: [status.inner]"),),
@@ -357,10 +360,7 @@ ON_STAFF = "effects:\n  - on: update staff\n    "
         ("authorized_by: it.id == 1", ["`authorized_by:` and `actor:`"]),  # no evidence but itself
         ("authorized_by: any(a.order == 1 for a in before.approval)", ["has `actor:`"]),
         ("actor: it.active", ["has `authorized_by:`"]),
-        (
-            "authorized_by: any(a.order == 1 for a in before.approval)\n    actor: it.active",
-            [],
-        ),
+        ("authorized_by: any(a.order == 1 for a in before.approval)\n    actor: it.active", []),
     ],
 )
 def test_a_change_of_permissions_needs_evidence_and_an_actor(
@@ -464,7 +464,10 @@ def test_bytes_and_empty_files(shop: Capture) -> None:
         ('on: refund\n    that: any(c.tool == "look" for c in calls)', True),
         ('on: {tool: refund}\n    that: call.n == 1 and any(c.tool in ["a"] for c in calls)', True),
         ('on: refund\n    that: not any(c.tool == "refund" for c in calls)', False),
-        ('on: {class: permission-change}\n    that: any(c.tool == "look" for c in calls)', False),
+        (
+            'on: {classes: [permission-change]}\n    that: any(c.tool == "look" for c in calls)',
+            False,
+        ),
         ("on: refund\n    that: all(w.position < r.position for w in calls for r in calls)", False),
     ],
 )
@@ -521,10 +524,7 @@ def test_the_ends_of_a_path_are_guarded_too(shop: Capture) -> None:
         "reaches(it.customer, after.customer[5], via=[(note.customer, note.order), order.customer])"
     )
     guard = "it.customer != null and exists(after.customer[5]) and "
-    for guarded, hints in (
-        ("", ["it.customer != null", "exists(after.customer[5])"]),
-        (guard, []),
-    ):
+    for guarded, hints in (("", ["it.customer != null", "exists(after.customer[5])"]), (guard, [])):
         clause = f"  - id: x\n    update: order\n    where: it.id == 3 and {guarded}{path}\n"
         problems = found(CLEAN.replace(FORBID, FORBID + clause), shop)
         told = [p.hint.partition(" and …")[0] for p in problems if "unguarded" in p.code]
@@ -566,10 +566,7 @@ ITSELF = {
     "from": ("update: order, from: {status: {is: it.status}}, set: {status: paid}", True),
     "where": ("update: order, where: it.id == 1 and it.status != it.status", True),
     "both versions": ("update: order, where: it.id == 1, set: {status: {is: it.status}}", False),
-    "field": (
-        "update: order, set: {updated_at: {is: it.placed_at}}, where: it.id == 1",
-        False,
-    ),
+    "field": ("update: order, set: {updated_at: {is: it.placed_at}}, where: it.id == 1", False),
 }
 
 

@@ -15,7 +15,7 @@ from ruamel.yaml.compat import StringIO
 
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
-from statediff.contract.document.load import clause_ids, parse_document
+from statediff.contract.document.load import clause_ids, fixed, parse_document
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.contract.file import load_contract
 from statediff.contract.language.kinds import ExpressionError
@@ -24,6 +24,7 @@ from statediff.contract.language.parser import GONE, parse
 from statediff.contract.yaml.shape import INSTEAD
 from statediff.errors import ContractError, Problem, UsageError
 from statediff.model.schema import Schema
+from tests.judging import contract
 
 HEAD = "contract: a/b\nversion: 1.0.0\nowner: me\nintent: change one thing\n"
 VALID = """\
@@ -91,6 +92,37 @@ def only_problem(text: str) -> str:
     for jargon in ("Input", "pydantic", "http", "valid ", "dict", "tuple", "str"):
         assert jargon not in str(problem).replace("state", "")
     return str(problem)
+
+
+OLD = """answer:
+  schema: {n: int, sources: list}
+access:
+  actor: ann
+  allow: [notes]
+  as_of: 2026-03-05
+  subsystems:
+    notes: {type: doc, at: it.at, participation: it.by == "ann"}
+  citations: sources
+turns:
+  - user: Go on.   # as the desk says it
+    then: ['true']
+steps:
+  - {id: few, calls: call.tool == "x", count: 1}
+actions: {forbid: {tools: [drop]}}
+"""
+
+
+def test_keys_that_have_another_name_now_are_written_so_and_nothing_else_changes() -> None:
+    new = fixed(contract(OLD).encode(), "c.yaml").decode()
+    names = {"as_of": "at", "participation": "authorized_by", "citations": "cite", "user": "say"}
+    names |= {"then": "require", "calls": "where", "tools": "tool"}
+    expected = OLD
+    for old, name in names.items():
+        expected = expected.replace(f"{old}:", f"{name}:")
+    assert new == contract(expected)
+    assert fixed(new.encode(), "c.yaml").decode() == new
+    for other in (b"contract: \xff", b"", b"a: [", contract("stps: []\n").encode()):
+        assert fixed(other, "c.yaml") == other
 
 
 def test_a_contract_with_every_section_is_read(tmp_path):

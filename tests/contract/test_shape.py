@@ -92,23 +92,14 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
     ("text", "expected"),
     [
         ("name: 5", ['1:7: `name`: expected a name, found 5 (a whole number) (quote it: "5")']),
-        (
-            "name: 1.50",
-            [
-                '1:7: `name`: expected a name, found 1.50 (a number) (quote it: "1.50")',
-            ],
-        ),
+        ("name: 1.50", ['1:7: `name`: expected a name, found 1.50 (a number) (quote it: "1.50")']),
         (
             "name: true",
-            [
-                '1:7: `name`: expected a name, found true (true or false) (quote it: "true")',
-            ],
+            ['1:7: `name`: expected a name, found true (true or false) (quote it: "true")'],
         ),
         (
             "name: 2026",
-            [
-                '1:7: `name`: expected a name, found 2026 (a whole number) (quote it: "2026")',
-            ],
+            ['1:7: `name`: expected a name, found 2026 (a whole number) (quote it: "2026")'],
         ),
         ("name: [a]", ["1:7: `name`: expected a name, found a list of 1"]),
         ("name: []", ["1:7: `name`: expected a name, found an empty list"]),
@@ -117,9 +108,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
         ("name: nothing", ["1:1: says nothing"]),
         (
             "name: ~",
-            [
-                "1:7: `name`: expected a name, found nothing (give it a value or remove the key)",
-            ],
+            ["1:7: `name`: expected a name, found nothing (give it a value or remove the key)"],
         ),
         ("name: ''", ["1:7: `name`: expected a name, found empty text"]),
         (
@@ -128,20 +117,16 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:9: `words`, item 1: expected text, found nothing (give it a value or remove "
                     "the key)"
-                ),
+                )
             ],
         ),
         (
             "boxed: {size: x}",
-            [
-                "1:15: `size`: expected a whole number of at least 0, found the text `x`",
-            ],
+            ["1:15: `size`: expected a whole number of at least 0, found the text `x`"],
         ),
         (
             "boxed: [5]",
-            [
-                '1:9: `boxed`, item 1: expected text, found 5 (a whole number) (quote it: "5")',
-            ],
+            ['1:9: `boxed`, item 1: expected text, found 5 (a whole number) (quote it: "5")'],
         ),
         (
             "boxed: 5",
@@ -149,24 +134,20 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:8: `boxed`: expected a list or a mapping, found 5 (a whole number) (a list "
                     "has `- ` before each item)"
-                ),
+                )
             ],
         ),
         ("mapped: {a: 5}", ["1:13: `a`: expected true or false, found 5 (a whole number)"]),
         (
             "mapped: [5]",
-            [
-                '1:10: `mapped`, item 1: expected text, found 5 (a whole number) (quote it: "5")',
-            ],
+            ['1:10: `mapped`, item 1: expected text, found 5 (a whole number) (quote it: "5")'],
         ),
         ("coded: {A: 1}", ["1:9: expected as a key text, found `A`"]),
         ("price: x", ["1:8: `price`: expected an amount, found the text `x`"]),
         ("tax: x", ["1:6: `tax`: expected a whole number, found the text `x`"]),
         (
             "box: {size: 1, note: }",
-            [
-                ("1:16: `note`: expected text, found nothing (give it a value or remove the key)"),
-            ],
+            [("1:16: `note`: expected text, found nothing (give it a value or remove the key)")],
         ),
         ("least: 0", ["1:8: `least`: expected a whole number, found 0 (a whole number)"]),
         ("least: x", ["1:8: `least`: expected a whole number, found the text `x`"]),
@@ -181,9 +162,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
         ("text: 5", ['1:7: `text`: expected text, found 5 (a whole number) (quote it: "5")']),
         (
             "whole: '5'",
-            [
-                "1:8: `whole`: expected a whole number, found the text `5` (remove the quotes)",
-            ],
+            ["1:8: `whole`: expected a whole number, found the text `5` (remove the quotes)"],
         ),
         ("whole: five", ["1:8: `whole`: expected a whole number, found the text `five`"]),
         ("whole: 5.5", ["1:8: `whole`: expected a whole number, found 5.5 (a number)"]),
@@ -195,7 +174,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:7: `flag`: expected true or false, found the text `yes` (write true or "
                     "false, without quotes)"
-                ),
+                )
             ],
         ),
         (
@@ -204,7 +183,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:7: `flag`: expected true or false, found the text `No` (write true or "
                     "false, without quotes)"
-                ),
+                )
             ],
         ),
         (
@@ -213,7 +192,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:7: `flag`: expected true or false, found the text `on` (write true or "
                     "false, without quotes)"
-                ),
+                )
             ],
         ),
         (
@@ -222,7 +201,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:7: `flag`: expected true or false, found the text `off` (write true or "
                     "false, without quotes)"
-                ),
+                )
             ],
         ),
         (
@@ -231,7 +210,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:7: `flag`: expected true or false, found the text `true` (write true or "
                     "false, without quotes)"
-                ),
+                )
             ],
         ),
         (
@@ -240,7 +219,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:7: `flag`: expected true or false, found the text `False` (write true or "
                     "false, without quotes)"
-                ),
+                )
             ],
         ),
         ("flag: 1", ["1:7: `flag`: expected true or false, found 1 (a whole number)"]),
@@ -251,7 +230,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:8: `words`: expected a list, found the text `a` (a list has `- ` before "
                     "each item)"
-                ),
+                )
             ],
         ),
         (
@@ -260,15 +239,13 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:8: `words`: expected a list, found 5 (a whole number) (a list has `- ` "
                     "before each item)"
-                ),
+                )
             ],
         ),
         ("words: {a: 1}", ["1:8: `words`: expected a list, found a mapping"]),
         (
             "words: [a, 5]",
-            [
-                '1:12: `words`, item 2: expected text, found 5 (a whole number) (quote it: "5")',
-            ],
+            ['1:12: `words`, item 2: expected text, found 5 (a whole number) (quote it: "5")'],
         ),
         ("words: [a, [b]]", ["1:12: `words`, item 2: expected text, found a list of 1"]),
         ("counts: 5", ["1:9: `counts`: expected a mapping, found 5 (a whole number)"]),
@@ -276,9 +253,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
         ("counts: {a: x}", ["1:13: `a`: expected a whole number, found the text `x`"]),
         (
             "counts: {a: '7'}",
-            [
-                "1:13: `a`: expected a whole number, found the text `7` (remove the quotes)",
-            ],
+            ["1:13: `a`: expected a whole number, found the text `7` (remove the quotes)"],
         ),
         ("pick: three", ["1:7: `pick`: expected one of `one`, `two`, found the text `three`"]),
         (
@@ -287,7 +262,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:9: `either`: expected a whole number or text, found 1.5 (a number) (quote "
                     'it: "1.5")'
-                ),
+                )
             ],
         ),
         (
@@ -296,63 +271,47 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:9: `either`: expected a whole number or text, found true (true or false) "
                     '(quote it: "true")'
-                ),
+                )
             ],
         ),
         ("either: []", ["1:9: `either`: expected a whole number or text, found an empty list"]),
         (
             "texts: 5",
-            [
-                '1:8: `texts`: expected text or a list, found 5 (a whole number) (quote it: "5")',
-            ],
+            ['1:8: `texts`: expected text or a list, found 5 (a whole number) (quote it: "5")'],
         ),
         (
             "texts: [a, 5]",
-            [
-                '1:12: `texts`, item 2: expected text, found 5 (a whole number) (quote it: "5")',
-            ],
+            ['1:12: `texts`, item 2: expected text, found 5 (a whole number) (quote it: "5")'],
         ),
         ("texts: {a: 1}", ["1:8: `texts`: expected text or a list, found a mapping"]),
         ("box: 5", ["1:6: `box`: expected a mapping, found 5 (a whole number)"]),
         (
             "box: {}",
-            [
-                "missing-key: 1:6: missing key `size`: expected a whole number of at least 0",
-            ],
+            ["missing-key: 1:6: missing key `size`: expected a whole number of at least 0"],
         ),
         (
             "box: {size: -1}",
-            [
-                "1:13: `size`: expected a whole number of at least 0, found -1 (a whole number)",
-            ],
+            ["1:13: `size`: expected a whole number of at least 0, found -1 (a whole number)"],
         ),
         (
             "box: {size: x}",
-            [
-                "1:13: `size`: expected a whole number of at least 0, found the text `x`",
-            ],
+            ["1:13: `size`: expected a whole number of at least 0, found the text `x`"],
         ),
         (
             "box: {size: 1, wide: 1}",
-            [
-                "1:22: `wide`: expected true or false, found 1 (a whole number)",
-            ],
+            ["1:22: `wide`: expected true or false, found 1 (a whole number)"],
         ),
         ("box: {size: 0, wide: true}", ["1:6: nothing wide has no size"]),
         ("box: {sise: 1}", ["unknown-key: 1:7: unknown key `sise` (did you mean `size`?)"]),
         (
             "box: {size: 1, with: true}",
-            [
-                "unknown-key: 1:16: unknown key `with` (known: note, size, wide)",
-            ],
+            ["unknown-key: 1:16: unknown key `with` (known: note, size, wide)"],
         ),
         ("box: []", ["1:6: `box`: expected a mapping, found an empty list"]),
         ("boxes: {size: 1}", ["1:8: `boxes`: expected a list, found a mapping"]),
         (
             "boxes: [{size: 1}, {size: -1}]",
-            [
-                "1:27: `size`: expected a whole number of at least 0, found -1 (a whole number)",
-            ],
+            ["1:27: `size`: expected a whole number of at least 0, found -1 (a whole number)"],
         ),
         ("boxes: [5]", ["1:9: `boxes`, item 1: expected a mapping, found 5 (a whole number)"]),
         ("boxes: [{size: 1}, {size: 0, wide: true}]", ["1:20: nothing wide has no size"]),
@@ -360,23 +319,17 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
         ("sized: []", ["1:8: `sized`: expected a whole number or a mapping, found an empty list"]),
         (
             "sized: {size: x}",
-            [
-                "1:15: `size`: expected a whole number of at least 0, found the text `x`",
-            ],
+            ["1:15: `size`: expected a whole number of at least 0, found the text `x`"],
         ),
         ("sized: {sise: 5}", ["unknown-key: 1:9: unknown key `sise` (did you mean `size`?)"]),
         ("sized: {size: 0, wide: true}", ["1:8: nothing wide has no size"]),
         (
             "sized: -1.5",
-            [
-                "1:8: `sized`: expected a whole number or a mapping, found -1.5 (a number)",
-            ],
+            ["1:8: `sized`: expected a whole number or a mapping, found -1.5 (a number)"],
         ),
         (
             "named: {a: {size: 1}, b: {size: x}}",
-            [
-                "1:33: `size`: expected a whole number of at least 0, found the text `x`",
-            ],
+            ["1:33: `size`: expected a whole number of at least 0, found the text `x`"],
         ),
         ("named: {a: 5}", ["1:12: `a`: expected a mapping, found 5 (a whole number)"]),
         ("letters: {A: 1}", ["1:11: expected as a key letters, found `A`"]),
@@ -396,17 +349,13 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
         ("nested: x", ["1:9: `nested`: expected inner or truth, found the text `x`"]),
         (
             "from: 5",
-            [
-                '1:7: `from`: expected where it begins, found 5 (a whole number) (quote it: "5")',
-            ],
+            ['1:7: `from`: expected where it begins, found 5 (a whole number) (quote it: "5")'],
         ),
         ("blob: 5", ["1:7: `blob`: expected a value, found 5 (a whole number)"]),
         ("blob: [x]", ["1:7: `blob`: expected a value, found a list of 1"]),
         (
             "text:",
-            [
-                "1:1: `text`: expected text, found nothing (give it a value or remove the key)",
-            ],
+            ["1:1: `text`: expected text, found nothing (give it a value or remove the key)"],
         ),
         (
             "box: {size: }",
@@ -414,7 +363,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:7: `size`: expected a whole number of at least 0, found nothing (give it a "
                     "value or remove the key)"
-                ),
+                )
             ],
         ),
         (
@@ -423,7 +372,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:19: `wide`: expected true or false, found nothing (give it a value or "
                     "remove the key)"
-                ),
+                )
             ],
         ),
         (
@@ -432,7 +381,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "1:10: `a`: expected a whole number, found nothing (give it a value or remove "
                     "the key)"
-                ),
+                )
             ],
         ),
         ("textt: a", ["unknown-key: 1:1: unknown key `textt` (did you mean `text`?)"]),
@@ -443,7 +392,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                     "unknown-key: 1:1: unknown key `zzzzzz` (known: blob, box, boxed, boxes, "
                     "coded, counts, either, exact, flag, from, least, letters, mapped, maybe, "
                     "name, named, nested, options, pick, price, …)"
-                ),
+                )
             ],
         ),
         ("names: a", ["unknown-key: 1:1: unknown key `names` (did you mean `name`?)"]),
@@ -475,9 +424,7 @@ def test_what_does_not_fit_is_said_in_the_words_of_the_author(
     [
         (
             "owner: a\nkin: 1\nbox: {size: 1}",
-            [
-                "unknown-key: 2:1: unknown key `kin` (did you mean `kind`?)",
-            ],
+            ["unknown-key: 2:1: unknown key `kin` (did you mean `kind`?)"],
         ),
         (
             "ownr: a\nbox: {}\n",

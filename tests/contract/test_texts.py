@@ -10,12 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import (
-    FALSE,
-    TRUE,
-    UNDEFINED,
-    EvalContext,
-)
+from statediff.contract.evaluation.texts import mentions
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EvalContext
 from statediff.contract.language.english import phrase
 from statediff.contract.language.parser import ExpressionError, Scope, parse
 from statediff.contract.language.written import text_of
@@ -245,3 +241,8 @@ def test_a_text_appended_twice_is_caught() -> None:
     once, twice = (state({"item": [item(1, 1, "Tea" + "; done" * n)]}) for n in (1, 2))
     assert run(body, before, once).judgement.verdict is Verdict.MATCH
     assert run(body, before, twice).judgement.verdict is Verdict.DIVERGE
+
+
+def test_a_name_within_a_word_is_passed_over_and_found_behind_it() -> None:
+    assert mentions("Joanna and Ann", "Ann")
+    assert not mentions("Annabel, Joann", "Ann")

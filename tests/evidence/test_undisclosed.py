@@ -33,7 +33,7 @@ AUDITOR, STRANGER = pyrage.x25519.Identity.generate(), pyrage.x25519.Identity.ge
 BODY = """
 evidence: {db: {disclose: public}}
 steps:
-  - {id: quiet, calls: call.arguments.pin == 7364, count: 0}
+  - {id: quiet, where: call.arguments.pin == 7364, count: 0}
 """
 
 

@@ -9,6 +9,7 @@ from statediff.meta.cases import Cases, Drift, WrongAgent
 from statediff.meta.fault_classes import EVIDENCE_CLASSES
 from statediff.meta.metatest import SEEDED, Part, faulty_agent_cases, metatest, tally
 from statediff.meta.mutate import seed_faults
+from statediff.meta.stage_cases import altered_in_other_chunks
 from statediff.meta.twins import twin_of
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
@@ -129,3 +130,6 @@ def test_where_nothing_lacks_a_key_a_listing_without_keys_is_the_case_of_the_res
     staged = {(c.entity, c.verdict, c.is_named) for c in cases if c.kind == "resolve"}
     listed = {"doc_listing", "item_listing", "log_listing", "user_listing"}
     assert staged == {(name, Verdict.INCONCLUSIVE, True) for name in listed}
+    whole = reference(TIGHT)
+    altered = altered_in_other_chunks(World(whole, whole.judged(), 3))
+    assert {fault.target for fault in altered} == {"item", "user"}

@@ -3,8 +3,11 @@
 import pickle
 from dataclasses import replace
 
+import pytest
+
 from statediff.kernel import schema_of
-from statediff.model.schema import EntityType, Field, Kind, Schema, merge_schemas
+from statediff.model.schema import EntityType, Field, Kind, Schema, marks_deletion, merge_schemas
+from statediff.model.values import ABSENT, Observed
 from tests.judging import ITEM, USER, capture, part, state
 
 
@@ -37,3 +40,9 @@ def test_a_type_is_late_though_the_schema_after_has_all_of_the_one_before() -> N
     found = schema_of(before, after)
     assert [(t.name, t.is_late) for t in found.types] == [("item", False), ("user", True)]
     assert schema_of(after, before) == after.parts[0].state.schema
+
+
+@pytest.mark.parametrize("cell", [None, ABSENT, "", " 0", "False", 0, 0.0, False])
+def test_a_stamp_that_says_nothing_deletes_nothing(cell: Observed) -> None:
+    assert not marks_deletion(cell)
+    assert all(map(marks_deletion, ("2026-01-01", 1, True, b"x")))

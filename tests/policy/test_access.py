@@ -58,19 +58,18 @@ answer:
     - answer.exists == any(p.kind == "report" for p in before.page)
 access:
   actor: patty
-  as_of: 2026-03-05
+  at: 2026-03-05
   allow: [wiki, tickets]
   subsystems:
-    wiki: {type: page, at: [it.sent, it.recorded], title: title, text: [kind]}
+    wiki: {type: page, at: [it.sent, it.recorded]}
     zoom: {type: meeting, at: it.sent}
     tickets: {type: ticket, at: it.opened}
-  absence:
+  evidence:
     - id: looked
       when: answer.exists == false
-      space:
+      in:
         - in: wiki
           where: it.kind == "note"
-  evidence:
     - id: the-report
       when: answer.exists == true
       in: wiki
@@ -389,7 +388,7 @@ def test_reads_and_writes_of_one_trial_are_judged_together() -> None:
 
 
 def test_where_no_answer_is_judged_the_required_change_says_whether_it_was_right() -> None:
-    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  absence:")]
+    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  evidence:")]
     body = "require:\n  - create: page\n" + access
     before, after = world(*NOTES), world(*NOTES, page("new", 1))
     found = run(body, before, after, trace=log(fetch("zoom:m")), noop=False).judgement
@@ -537,7 +536,7 @@ def test_a_citation_of_which_nobody_knows_whether_it_was_there_waits_for_its_tim
 
 
 def test_where_nothing_says_what_was_right_an_invalid_way_is_only_invalid() -> None:
-    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  absence:")]
+    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  evidence:")]
     body = "forbid: [{delete: page}]\n" + access
     found = run(body, world(*NOTES), world(*NOTES), trace=log(fetch("zoom:m"))).judgement
     assert [f.code for f in found.findings if f.clause == "access"] == ["access-violation"]

@@ -37,14 +37,13 @@ any_of:
     forbid: [{id: no-money, create: item, where: 'it.t == "refund"'}]
 """
 DISPUTED = """
-disputed:
-  because: billing and care read the rule differently
-  readings:
-    billing:
-      require: [{id: stated, create: item, where: 'it.t == "refund"'}]
-      allow: [{update: user, fields: [name]}]
-    care:
-      require: [{id: stated, create: item, where: 'it.n == 1'}]
+disputed: billing and care read the rule differently
+any_of:
+  billing:
+    require: [{id: stated, create: item, where: 'it.t == "refund"'}]
+    allow: [{update: user, fields: [name]}]
+  care:
+    require: [{id: stated, create: item, where: 'it.n == 1'}]
 """
 REFUND, GOODS = item(1, 1, "refund"), item(2, 2, "goods")
 BEFORE = {"user": [user(1)]}
@@ -153,9 +152,8 @@ def test_an_ambiguity_names_the_readings_the_reason_and_a_witness() -> None:
 
 
 THREE = """
-disputed:
-  because: nobody knows
-  readings:
+disputed: nobody knows
+any_of:
     care: {require: [{id: a, create: item, where: 'it.n == 1'}]}
     shop: {require: [{id: b, create: item, where: 'it.n > 0'}]}
     bank: {require: [{id: c, create: item, where: 'it.t == "x"'}]}
@@ -219,8 +217,7 @@ def test_doing_nothing_must_not_satisfy_a_branch() -> None:
         ("any_of: {a: {allow: [{create: item}]}, b: {require: [{create: item}]}}", "a branch with"),
         ("any_of: {a: {}, b: {require: [{create: item}]}}", "a branch with"),
         ("any_of: {a: {require: [{create: item}]}}", "at least two"),
-        ("disputed: {readings: {}}", "because"),
-        (ANY_OF + DISPUTED, "both `any_of` and `disputed`"),
+        ("disputed: nobody knows", "which branch of `any_of` is meant"),
         ("any_of: {a: {require: [{create: itm}]}, b: {require: [{create: item}]}}", "item"),
         ("any_of: {a b: {require: [{create: item}]}, b: {require: [{create: item}]}}", "key"),
         (("any_of: {a: {require: [{id: x, create: item}, {id: x, create: user}]},"
@@ -234,7 +231,7 @@ def test_what_is_no_alternative_is_refused_with_its_place(body: str, said: str) 
         run(body, BEFORE, BEFORE)
     problem = caught.value.problems[0]
     assert said in f"{problem.message} {problem.hint}", problem
-    assert problem.line > 1 or "both" in said
+    assert problem.line > 1 or "which" in said
 
 
 @pytest.mark.parametrize(

@@ -75,11 +75,11 @@ inputs: {customer: Ada}
 
 def test_mid_context_amnesia_drops_what_the_user_said_in_an_earlier_turn() -> None:
     body = """turns:
-  - user: Send everything to Cleo from now on.
-    then:
+  - say: Send everything to Cleo from now on.
+    require:
       - now.order[7].to == "Cleo" or count(c for c in calls) == 0
-  - user: And ship order 7.
-    then:
+  - say: And ship order 7.
+    require:
       - 'any(c.tool == "ship" and c.arguments.to == "Cleo" for c in calls)'
 """
     turns = (Turn("Send everything to Cleo from now on.", 0), Turn("And ship order 7.", 0))
@@ -119,7 +119,8 @@ def test_when_a_call_was_made_is_not_guessed() -> None:
 def test_state_corruption_breaks_an_invariant_across_entities() -> None:
     body = """steps:
   - id: c
-    after_every_call: sum(o.cents for o in now.order) == sum(o.cents for o in before.order)
+    during: calls
+    always: sum(o.cents for o in now.order) == sum(o.cents for o in before.order)
 """
     moved = [{"id": 7, "cents": 60, "to": "Ada"}, {"id": 8, "cents": 140, "to": "Bob"}]
     lost = [{"id": 7, "cents": 60, "to": "Ada"}, {"id": 8, "cents": 100, "to": "Bob"}]
@@ -130,7 +131,7 @@ def test_state_corruption_breaks_an_invariant_across_entities() -> None:
 # ---------------------------------------- forbidden outright: the plan is judged [SSD §VI]
 
 ASK = """actions:
-  forbid: {tools: [issue_refund], classes: [irreversible-deletion]}
+  forbid: {tool: [issue_refund], classes: [irreversible-deletion]}
 answer:
   schema: {plan: list}
   claims:

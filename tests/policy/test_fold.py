@@ -57,9 +57,9 @@ def combined(body: str, before: Any = BEFORE, after: Any = AFTER) -> Any:
         (CLAIMS % "count(i for i in after.item) == answer.x", "c", False),
         (KEPT % "count(l for l in after.log)", "c", True),
         (KEPT % "count(i for i in after.item)", "c", False),
-        ("steps: [{id: c, after_every_call: 'count(l for l in now.log) == 1'}]", "c", True),
-        ("steps: [{id: c, after_every_call: 'count(i for i in now.item) == 1'}]", "c", False),
-        ("turns:\n  - {id: c, user: Go., then: ['count(l for l in now.log) == 1']}", "c", True),
+        ("steps: [{id: c, during: calls, always: 'count(l for l in now.log) == 1'}]", "c", True),
+        ("steps: [{id: c, during: calls, always: 'count(i for i in now.item) == 1'}]", "c", False),
+        ("turns:\n  - {id: c, say: Go., require: ['count(l for l in now.log) == 1']}", "c", True),
         (EFFECT % ("log", "before.item[1].n == 1"), "authorized-any-log", True),
         (EFFECT % ("item", "any(l.n == 1 for l in before.log)"), "authorized-any-item", True),
         (EFFECT % ("item", "before.item[1].n == 1"), "authorized-any-item", False),
@@ -85,12 +85,12 @@ def test_what_reads_an_identity_that_nobody_can_tell_is_open_and_nothing_else(
 
 
 def test_each_result_is_folded_from_its_own_clauses_as_they_were_combined() -> None:
-    body = "actions: {allow: {tools: [a]}}\n" + CLAIMS % "count(l for l in after.log) == answer.x"
+    body = "actions: {allow: {tool: [a]}}\n" + CLAIMS % "count(l for l in after.log) == answer.x"
     found = combined(body)
     assert (found.tool, found.task, found.outcome) == (MATCH, INCONCLUSIVE, MATCH)
-    wrong = combined("actions: {allow: {tools: [b]}}\nrequire: [{create: item}]")
+    wrong = combined("actions: {allow: {tool: [b]}}\nrequire: [{create: item}]")
     assert (wrong.tool, wrong.task, wrong.outcome) == (DIVERGE, None, DIVERGE)
-    only = combined("actions: {allow: {tools: [a]}}")
+    only = combined("actions: {allow: {tool: [a]}}")
     assert (only.tool, only.task, only.outcome) == (MATCH, None, None)
 
 

@@ -20,9 +20,9 @@ from tests.traces import call, judged, log, own
 
 BODY = """steps:
   - {id: c, on: refund, that: 'call.arguments.order == 7'}
-actions: {allow: {tools: [refund]}}
+actions: {allow: {tool: [refund]}}
 turns:
-  - {user: Go., then: ['count(x for x in calls) <= 3', 'reply == "done"']}
+  - {say: Go., require: ['count(x for x in calls) <= 3', 'reply == "done"']}
 """
 TEXTS = (
     "refund", "true or 1 == 1", "call.arguments.order == 7", "refund\n  - {id: d, on: x}", "*a",
@@ -61,7 +61,7 @@ def test_a_huge_call_is_kept_whole_in_the_trace_and_cut_in_findings() -> None:
 
 
 def test_a_thousand_calls_outside_are_fifty_findings_that_name_how_many_more() -> None:
-    judgement = judged("actions: {allow: {tools: [a]}}\n", log(*[call("b")] * 1000)).judgement
+    judgement = judged("actions: {allow: {tool: [a]}}\n", log(*[call("b")] * 1000)).judgement
     found = [f for f in judgement.findings if f.clause == "actions-allow"]
     assert len(found) == 50
     assert found[-1].sentence.endswith("and 950 more")
@@ -95,7 +95,7 @@ def test_what_an_agent_writes_of_itself_proves_nothing(tmp_path: Path) -> None:
 )
 def test_a_bundle_whose_log_was_changed_does_not_replay(change: dict[str, Any]) -> None:
     spoken = (Turn("Go.", 0, "done"),)
-    body = BODY + "  - {user: On., then: ['any(x.tool == \"refund\" for x in calls)']}\n"
+    body = BODY + "  - {say: On., require: ['any(x.tool == \"refund\" for x in calls)']}\n"
     trace = log(call("refund", order=7), turns=(*spoken, Turn("On.", 1)))
     bundle = judged(body, trace).bundle
     documents = {n: bundle.document(n) for n in bundle.files if n.endswith(".json")}
@@ -110,12 +110,12 @@ def test_two_calls_with_one_name_stay_two() -> None:
     twins = log(call("refund", order=7), call("refund", order=8))
     twins = replace(twins, actions=tuple(replace(a, id="same") for a in twins.actions))
     assert truths(judged(BODY, twins).judgement)["c"] is FAILS
-    body = "steps:\n  - {id: c, calls: 'call.tool == \"refund\"', count: {max: 1}}\n"
+    body = "steps:\n  - {id: c, where: 'call.tool == \"refund\"', count: {max: 1}}\n"
     assert truths(judged(body, twins).judgement)["c"] is FAILS
 
 
 def test_the_agents_word_for_a_good_deed_is_not_one() -> None:
-    body = "steps:\n  - {id: c, calls: 'call.tool == \"notify\"', count: {min: 1}}\n"
+    body = "steps:\n  - {id: c, where: 'call.tool == \"notify\"', count: {min: 1}}\n"
     assert truths(judged(body, log(call("notify"))).judgement)["c"] is HOLDS
     assert truths(judged(body, own(log(call("notify")))).judgement)["c"] is UNKNOWN
     assert truths(judged(body, Trace()).judgement)["c"] is UNKNOWN

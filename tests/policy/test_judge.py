@@ -52,8 +52,8 @@ any_of:
 steps:
   - {id: step, on: refund, that: 'call.arguments.order == 7'}
 turns:
-  - {id: turn, user: Go., then: ['any(x.error == null for x in calls)']}
-actions: {allow: {tools: [refund]}, attempts: 2}
+  - {id: turn, say: Go., require: ['any(x.error == null for x in calls)']}
+actions: {allow: {tool: [refund]}, count: 2}
 answer:
   schema: {paid_cents: int, why: text}
   claims: [{id: claim, that: 'answer.paid_cents == after.item[1].n'}]
@@ -217,7 +217,7 @@ def test_findings_stand_by_truth_then_what_is_whole_then_stage_then_risk() -> No
 
 
 def test_each_result_is_none_where_the_contract_asks_nothing_of_it() -> None:
-    only = judged("actions: {attempts: 2}\nframe: {open: others work here}\n", {}, {}, trace=log())
+    only = judged("actions: {count: 2}\nframe: {open: others work here}\n", {}, {}, trace=log())
     assert (only.tool, only.task, only.outcome) == (MATCH, None, None)
     assert truths(only) == {"actions-attempts": HOLDS}
 
@@ -225,8 +225,8 @@ def test_each_result_is_none_where_the_contract_asks_nothing_of_it() -> None:
 def test_steps_are_about_calls_where_they_say_nothing_of_the_state_between_them() -> None:
     body = """steps:
   - {id: at, on: refund, that: 'call.arguments.order == 7'}
-  - {id: often, calls: 'call.tool == "refund"', count: {max: 1}}
-  - {id: after, after_every_call: 'call.error == null'}
+  - {id: often, where: 'call.tool == "refund"', count: {max: 1}}
+  - {id: after, during: calls, always: 'call.error == null'}
   - {id: always, always: 'all(i.n > 0 for i in now.item)'}
   - {id: order, effect: create item, before: create user}
 """

@@ -125,7 +125,7 @@ DERIVED = (
 @st.composite
 def branches(draw: st.DrawFn) -> str:
     """`any_of`, `disputed` or neither, with two or three branches."""
-    kind = draw(st.sampled_from(["", "any_of:\n", "disputed:\n  because: it is\n  readings:\n"]))
+    kind = draw(st.sampled_from(["", "any_of:\n", "disputed: it is\nany_of:\n"]))
     if not kind:
         return ""
     text = kind

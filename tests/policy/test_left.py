@@ -26,7 +26,8 @@ forbid: [{delete: item}]
 allow: [{update: item}]
 steps:
   - id: small
-    after_every_call: all(i.n < 9 for i in now.item)
+    during: calls
+    always: all(i.n < 9 for i in now.item)
 """
 
 
@@ -108,9 +109,9 @@ def test_a_turn_is_held_to_the_state_it_left_and_the_run_goes_on() -> None:
 forbid: [{delete: item}]
 allow: [{update: item}]
 turns:
-  - {user: one, then: ["all(i.n == 1 for i in now.item)"]}
-  - {user: two, then: ["all(i.n == 2 for i in now.item)"]}
-  - {user: three, then: ["all(i.n == 3 for i in now.item)"]}
+  - {say: one, require: ["all(i.n == 1 for i in now.item)"]}
+  - {say: two, require: ["all(i.n == 2 for i in now.item)"]}
+  - {say: three, require: ["all(i.n == 3 for i in now.item)"]}
 """
     turns = (Turn("one", 0, "ok"), Turn("two", 1, "ok"), Turn("three", 2, "ok"))
     calls = (made(11, "t1"), made(13, "t2"), made(15, "t3"))

@@ -203,7 +203,7 @@ def test_an_invariant_may_compare_a_moment_with_the_ends() -> None:
     assert over(body, GOOD, [{}], GOOD).code == "undefined"
 
 
-AFTER = "steps:\n  - {id: c, after_every_call: 'all(i.n >= 0 for i in now.item)'}\n"
+AFTER = "steps:\n  - {id: c, during: calls, always: 'all(i.n >= 0 for i in now.item)'}\n"
 
 
 def test_the_state_that_a_call_left_comes_from_the_history() -> None:
@@ -219,8 +219,8 @@ def test_the_state_that_a_call_left_comes_from_the_history() -> None:
 
 
 TURN = """turns:
-  - {id: c, user: Go., then: ['exists(now.item[1])']}
-  - {user: On., then: ['now.item[1].n == 1']}
+  - {id: c, say: Go., require: ['exists(now.item[1])']}
+  - {say: On., require: ['now.item[1].n == 1']}
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.contract.clauses.answer import Answer, Extractor
+from statediff.contract.clauses.answer import Answer
 from statediff.contract.file import parse_contract
 from statediff.errors import ContractError
 from statediff.kernel import TrialFacts, evaluate, replay
@@ -32,8 +32,8 @@ from tests.judging import (
 )
 
 
-def extracted(text: str, **asked: object) -> Observed:
-    form = Answer(form="text", extract={"x": Extractor(**asked)})  # type: ignore[arg-type]
+def extracted(text: str, asked: str | tuple[str, ...]) -> Observed:
+    form = Answer(extract={"x": asked})
     found = read_answer(form, text)
     assert not isinstance(found, NoAnswer)
     assert found["text"] == text
@@ -72,7 +72,7 @@ def extracted(text: str, **asked: object) -> Observed:
     ],
 )
 def test_a_number_is_read_where_it_is_there_in_one_way(text: str, wanted: object) -> None:
-    found = extracted(text, read="number")
+    found = extracted(text, "number")
     if wanted is Unobserved:
         assert isinstance(found, Unobserved)
     else:
@@ -81,17 +81,17 @@ def test_a_number_is_read_where_it_is_there_in_one_way(text: str, wanted: object
 
 def test_words_beside_a_value_choose_it() -> None:
     text = "Order 1009: refunded 39 EUR, not 45 USD; unpaid 7 EUR, paid: **8** EUR."
-    assert extracted(text, read="number", after="refunded") == 39
-    assert extracted(text, read="number", after="refunded", before="EUR") == 39
-    assert extracted(text, read="number", before="USD") == 45
-    assert extracted(text, read="number", after="paid") == 8
-    assert extracted("39EUR of 2 orders", read="number", before="eur") == 39
-    assert isinstance(extracted(text, read="number", before="EUR"), Unobserved)
+    assert extracted(text, "refunded {number}") == 39
+    assert extracted(text, "refunded {number} EUR") == 39
+    assert extracted(text, "{number} USD") == 45
+    assert extracted(text, "paid {number}") == 8
+    assert extracted("39EUR of 2 orders", "{number} eur") == 39
+    assert isinstance(extracted(text, "{number} EUR"), Unobserved)
 
 
 def test_the_comma_is_the_point_where_that_is_declared() -> None:
-    assert extracted("1.234,50 EUR", read="number", decimal="comma") == Decimal("1234.50")
-    assert isinstance(extracted("1,234.50", read="number", decimal="comma"), Unobserved)
+    assert extracted("1.234,50 EUR", "comma number") == Decimal("1234.50")
+    assert isinstance(extracted("1,234.50", "comma number"), Unobserved)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_comma_is_the_point_where_that_is_declared() -> None:
     ],
 )
 def test_a_quoted_text_is_read_where_it_is_there_in_one_way(text: str, wanted: object) -> None:
-    found = extracted(text, read="quoted")
+    found = extracted(text, "{quoted}")
     assert isinstance(found, Unobserved) if wanted is Unobserved else found == wanted
 
 
@@ -121,24 +121,23 @@ def test_a_quoted_text_is_read_where_it_is_there_in_one_way(text: str, wanted: o
     ],
 )
 def test_a_name_is_read_where_it_is_there_in_one_way(text: str, wanted: object) -> None:
-    found = extracted(text, read="name", of=("Ada", "Ada Lovelace", "Grace", "C++"))
+    found = extracted(text, ("Ada", "Ada Lovelace", "Grace", "C++"))
     assert isinstance(found, Unobserved) if wanted is Unobserved else found == wanted
-    assert extracted("in C++, of course", read="name", of=("C++",)) == "C++"
+    assert extracted("in C++, of course", ("C++",)) == "C++"
 
 
 @given(text=st.text(max_size=60), number=st.integers(0, 10**6))
 def test_no_text_around_a_number_makes_it_another_one(text: str, number: int) -> None:
     """What is decided is the number that was written, or one that the text itself holds."""
-    found = extracted(f"{text} paid {number} EUR.", read="number", after="paid", before="EUR")
+    found = extracted(f"{text} paid {number} EUR.", "paid {number} EUR")
     assert found == number or isinstance(found, Unobserved)
 
 
 BODY = """\
 answer:
-  form: text
   extract:
-    total: {read: number, after: total}
-    who: {read: name, of: [Ada, Grace]}
+    total: total {number}
+    who: [Ada, Grace]
     said: quoted
   claims:
     - {id: total, that: answer.total == count(u for u in after.user)}
@@ -176,12 +175,13 @@ def test_a_contract_claims_what_prose_says() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("{form: text, schema: {a: int}}", "has no `schema`"),
-        ("{extract: {a: number}}", "say `form: text`"),
-        ("{form: text, extract: {text: number}}", "another name"),
-        ("{form: text, extract: {a: {read: name}}}", "takes the names"),
-        ("{form: text, extract: {a: {read: number, of: [x]}}}", "takes the names"),
-        ("{form: prose}", "or `text`, prose"),
+        ("{extract: {}, schema: {a: int}}", "has no `schema`"),
+        ("{extract: {text: number}}", "another name"),
+        ("{extract: {a: []}}", "expected text or a list"),
+        ("{extract: {a: numbers}}", "a list of names"),
+        ("{extract: {a: '{number} of {number}'}}", "a list of names"),
+        ("{extract: {a: 'number}'}}", "a list of names"),
+        ("{form: text}", "write `extract`"),
     ],
 )
 def test_a_form_that_reads_nothing_is_refused(answer: str, said: str) -> None:

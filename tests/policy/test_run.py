@@ -84,7 +84,7 @@ def test_an_undefined_condition_fails_a_step_under_a_code_of_its_own() -> None:
     assert shown.sentence == f'call-1 ("refund"): {reason}'
 
 
-CLASS = "steps:\n  - {id: c, on: {class: conditional-update}, that: 'call.arguments.n == 1'}\n"
+CLASS = "steps:\n  - {id: c, on: {classes: [conditional-update]}, that: 'call.arguments.n == 1'}\n"
 
 
 def test_a_condition_at_every_call_of_a_class() -> None:
@@ -100,14 +100,14 @@ def test_a_condition_at_every_call_of_a_class() -> None:
 
 
 def test_a_class_that_nobody_knows_is_no_value() -> None:
-    body = "steps:\n  - {id: c, calls: 'call.class != \"read\"', count: {max: 0}}\n"
+    body = "steps:\n  - {id: c, where: 'call.class != \"read\"', count: {max: 0}}\n"
     assert truth(body, log(call("a", READ))) is HOLDS
     assert truth(body, log(call("a", WRITE))) is FAILS
     assert truth(body, log(call("a", NOBODY_KNOWS))) is UNKNOWN
 
 
 def test_who_made_a_call_is_not_known_where_the_log_is_silent() -> None:
-    body = "steps:\n  - {id: c, calls: 'call.principal != \"agent\"', count: {max: 0}}\n"
+    body = "steps:\n  - {id: c, where: 'call.principal != \"agent\"', count: {max: 0}}\n"
     assert truth(body, log(call("a"))) is HOLDS
     assert truth(body, log(replace(call("a"), principal="root"))) is FAILS
     assert truth(body, log(replace(call("a"), principal=None))) is UNKNOWN
@@ -117,7 +117,7 @@ def test_who_made_a_call_is_not_known_where_the_log_is_silent() -> None:
 
 FRESH = """steps:
   - id: c
-    on: {class: conditional-update}
+    on: {classes: [conditional-update]}
     that: >-
       any(r.arguments.item == call.arguments.item and
       all(w.position < r.position for w in calls
@@ -168,7 +168,7 @@ def test_an_invariant_fails_at_either_end_and_without_a_history_never_holds() ->
 
 # ---------------------------------------------------------------- after every call
 
-AFTER = "steps:\n  - {id: c, after_every_call: 'all(i.n >= 0 for i in now.item)'}\n"
+AFTER = "steps:\n  - {id: c, during: calls, always: 'all(i.n >= 0 for i in now.item)'}\n"
 
 
 def test_the_state_after_the_last_call_is_the_one_after_the_run() -> None:
@@ -201,14 +201,14 @@ def test_a_state_that_a_call_left_wrong_shows_the_call_and_the_comparison() -> N
 
 
 def test_conditions_on_the_calls_alone_need_no_state_in_between() -> None:
-    body = "steps:\n  - {id: c, after_every_call: 'call.error == null'}\n"
+    body = "steps:\n  - {id: c, during: calls, always: 'call.error == null'}\n"
     assert truth(body, log(call("a"), call("b"))) is HOLDS
     assert truth(body, log(call("a", error="no"), call("b"))) is FAILS
     assert truth(body, cut(log(call("a"), call("b")))) is UNKNOWN
 
 
 def test_the_last_call_may_be_the_one_recorded_and_does_not_come_before_itself() -> None:
-    body = "steps:\n  - {id: c, after_every_call: 'not any(x.tool == \"a\" for x in calls)'}\n"
+    body = "steps:\n  - {id: c, during: calls, always: 'not any(x.tool == \"a\" for x in calls)'}\n"
     assert truth(body, log(call("a"))) is HOLDS
     assert truth(body, cut(log(call("a")))) is UNKNOWN
     assert truth(body, cut(log(call("a"), call("b")))) is FAILS
@@ -231,7 +231,7 @@ STILL_BAD = "all(i.n >= 0 for i in now.item) or "
 def test_a_state_that_may_be_a_later_calls_is_held_against_the_last_that_is_known(
     condition: str, expected: Any
 ) -> None:
-    body = f"steps:\n  - {{id: c, after_every_call: '{STILL_BAD}{condition}'}}\n"
+    body = f"steps:\n  - {{id: c, during: calls, always: '{STILL_BAD}{condition}'}}\n"
     good, bad = {"item": [item(1, 1)]}, {"item": [item(1, -1)]}
     shown = found(body, cut(log(call("a"), call("b"))), good, bad)
     assert shown.truth is expected
@@ -252,7 +252,7 @@ def test_the_order_of_effects_is_undecided_without_a_history() -> None:
 
 # ---------------------------------------------------------------- occurrence
 
-ONCE = "steps:\n  - {id: c, calls: 'call.tool == \"mail\"', count: 1}\n"
+ONCE = "steps:\n  - {id: c, where: 'call.tool == \"mail\"', count: 1}\n"
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_how_often_a_call_occurs(
 
 def test_what_holds_by_the_agents_own_word_holds_not_though_it_reads_a_state_as_well() -> None:
     there = "'call.tool == \"mail\" and exists(before.item[1])'"
-    body = f"steps:\n  - {{id: c, calls: {there}, count: {{min: 1}}}}\n"
+    body = f"steps:\n  - {{id: c, where: {there}, count: {{min: 1}}}}\n"
     rows = {"item": [item(1)]}
     assert truth(body, cut(log(call("mail"))), rows) is HOLDS
     assert truth(body, own(log(call("mail"))), rows) is UNKNOWN
@@ -289,13 +289,13 @@ def test_what_holds_by_the_agents_own_word_holds_not_though_it_reads_a_state_as_
 
 def test_calls_that_nobody_recorded_cannot_be_what_no_call_is() -> None:
     never = "'call.tool == \"mail\" and exists(before.item[1])'"
-    body = f"steps:\n  - {{id: c, calls: {never}, count: {{min: 1}}}}\n"
+    body = f"steps:\n  - {{id: c, where: {never}, count: {{min: 1}}}}\n"
     assert found(body, cut(log(call("mail")))).code == "too-few-calls"
 
 
 def test_a_call_that_nobody_recorded_may_have_come_before_all_others() -> None:
     first = '\'not any(c.tool == "a" for c in calls) and call.tool == "b"\''
-    body = f"steps:\n  - {{id: c, calls: {first}, count: {{min: 1}}}}\n"
+    body = f"steps:\n  - {{id: c, where: {first}, count: {{min: 1}}}}\n"
     assert truth(body, log(call("a"))) is FAILS
     assert truth(body, cut(log(call("a")))) is UNKNOWN
     body = "steps:\n  - {id: c, on: b, that: 'any(c.tool == \"a\" for c in calls)'}\n"
@@ -307,20 +307,20 @@ def test_a_call_of_which_the_condition_is_false_or_undefined_cannot_be_one_of_th
     None
 ):
     both = "'call.principal == \"x\" and call.arguments.n > 5'"
-    body = f"steps:\n  - {{id: c, calls: {both}, count: {{min: 1}}}}\n"
+    body = f"steps:\n  - {{id: c, where: {both}, count: {{min: 1}}}}\n"
     assert found(body, log(replace(call("a"), principal=None))).code == "too-few-calls"
     assert truth(body, log(replace(call("a", n=6), principal=None))) is UNKNOWN
 
 
 def test_what_came_before_a_call_takes_nothing_from_those_that_surely_match() -> None:
     either = '\'call.tool == "b" or any(c.tool == "a" for c in calls)\''
-    body = f"steps:\n  - {{id: c, calls: {either}, count: {{min: 1}}}}\n"
+    body = f"steps:\n  - {{id: c, where: {either}, count: {{min: 1}}}}\n"
     assert truth(body, cut(log(call("b"), call("c")))) is HOLDS
     assert truth(body, cut(log(call("c")))) is UNKNOWN
 
 
 def test_a_call_that_nobody_recorded_may_have_arguments_without_the_parts_asked_for() -> None:
-    body = "steps:\n  - {id: c, calls: 'call.arguments.to.name == 1', count: {min: 1}}\n"
+    body = "steps:\n  - {id: c, where: 'call.arguments.to.name == 1', count: {min: 1}}\n"
     fit, unfit = call("a", to=Map.of({"name": 1})), call("a", to="Ada")
     assert truth(body, log(fit)) is HOLDS
     assert found(body, log(fit, unfit)).code == "undefined"
@@ -359,9 +359,9 @@ def test_an_occurrence_says_how_many_calls_match_and_which(
 # ---------------------------------------------------------------- actions
 
 ACTIONS = """actions:
-  allow: {classes: [read], tools: [refund]}
-  forbid: {classes: [permission-change], tools: [drop]}
-  attempts: 2
+  allow: {classes: [read], tool: [refund]}
+  forbid: {classes: [permission-change], tool: [drop]}
+  count: 2
 require: [{that: 'count(u for u in after.user) == 0'}]
 """
 
@@ -480,12 +480,12 @@ def test_a_repair_belongs_to_the_turn_of_the_failure() -> None:
 
 TURNS = """turns:
   - id: c
-    user: Close item 1.
-    then:
+    say: Close item 1.
+    require:
       - any(x.tool == "close" for x in calls)
   - id: d
-    user: And tell Ada.
-    then:
+    say: And tell Ada.
+    require:
       - 'now.item[1].t == "closed"'
       - contains(reply, "Ada")
 """
@@ -607,6 +607,6 @@ def test_a_rule_over_what_is_recorded_finds_violations_and_clears_nobody(
 
 
 def test_a_tool_is_recorded_by_its_name_whatever_its_class() -> None:
-    body = "actions: {forbid: {classes: [notification], tools: [look]}, over: recorded}\n"
+    body = "actions: {forbid: {classes: [notification], tool: [look]}, over: recorded}\n"
     done = judged(body + "forbid: [{delete: user}]\n", own(log(UNCLASSED))).judgement
     assert finding(done, "actions-forbid").code == "action-forbidden"

@@ -51,9 +51,9 @@ def steps(draw: st.DrawFn, index: int) -> str:
     state = quoted(draw(st.sampled_from(STATES)))
     text = {
         "tool": f"on: a, that: {said}",
-        "class": f"on: {{class: conditional-update}}, that: {said}",
-        "calls": f"calls: {said}, count: {draw(st.sampled_from(COUNTS))}",
-        "after": f"after_every_call: {draw(st.sampled_from([said, state]))}",
+        "class": f"on: {{classes: [conditional-update]}}, that: {said}",
+        "calls": f"where: {said}, count: {draw(st.sampled_from(COUNTS))}",
+        "after": f"during: calls, always: {draw(st.sampled_from([said, state]))}",
         "always": f"always: {state}",
         "order": "effect: create item, before: create user",
     }[form]
@@ -65,14 +65,14 @@ def bodies(draw: st.DrawFn) -> str:
     body = "steps:\n" + "".join(draw(steps(n)) for n in range(draw(st.integers(1, 3))))
     if draw(st.booleans()):
         rules = draw(st.sampled_from([
-            "allow: {classes: [read], tools: [a]}", "forbid: {classes: [read]}, attempts: 2",
-            "forbid: {tools: [b], classes: [permission-change]}", "attempts: 1", "attempts: 3",
+            "allow: {classes: [read], tool: [a]}", "forbid: {classes: [read]}, count: 2",
+            "forbid: {tool: [b], classes: [permission-change]}", "count: 1", "count: 3",
         ]))  # fmt: skip
         body += f"actions: {{{rules}}}\n"
     if draw(st.booleans()):
         gates = [quoted(draw(st.sampled_from(GATES))) for _ in range(2)]
         body += "".join(
-            f"{lead}  - {{user: {said}, then: [{gate}]}}\n"
+            f"{lead}  - {{say: {said}, require: [{gate}]}}\n"
             for lead, said, gate in zip(("turns:\n", ""), ("Hi", "Hi"), gates, strict=True)
         )
     if draw(st.integers(0, 3)) == 0:
@@ -172,7 +172,7 @@ def test_a_call_of_unknown_class_decides_nothing_that_its_class_would_not(
 def test_one_more_forbidden_call_never_removes_a_violation(
     body: str, trace: Trace, pair: tuple[Any, Any], data: st.DataObject
 ) -> None:
-    body = body.split("actions:", maxsplit=1)[0] + "actions: {forbid: {tools: [drop]}}\n"
+    body = body.split("actions:", maxsplit=1)[0] + "actions: {forbid: {tool: [drop]}}\n"
     drop = Action("", "drop", action_class=ActionClass.IRREVERSIBLE_DELETION)
     first = log(drop, *trace.actions)
     assert outcome(body, first, pair).verdict is DIVERGE
@@ -188,7 +188,7 @@ def test_one_more_forbidden_call_never_removes_a_violation(
 def test_no_log_at_all_never_lets_a_run_match(
     body: str, trace: Trace, pair: tuple[Any, Any]
 ) -> None:
-    body += "" if "actions:" in body else "actions: {attempts: 1}\n"
+    body += "" if "actions:" in body else "actions: {count: 1}\n"
     assert outcome(body, Trace(), pair).verdict in (
         INCONCLUSIVE,
         outcome(body, trace, pair).verdict,

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from statediff.errors import BundleError
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle
 from statediff.model.values import ABSENT, Excluded, Map, Observed, Unobserved
+from statediff.reports.formats.published import judgement_schema
 from statediff.reports.plain import dumps, plain, plain_judgement, plain_key
 from statediff.reports.record import said
 from tests.reports.test_html import BUNDLES
@@ -103,3 +105,11 @@ def test_a_judgement_that_makes_no_sense_is_a_bundle_error(name: str, value: obj
     hostile = {**bundle.files, "judgement.json": write(judged)}
     with pytest.raises(BundleError, match="here: the bundle contradicts itself"):
         plain_judgement(Bundle(bundle.manifest, hostile), "here")
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_a_judgement_is_printed_as_its_schema_says(name: str) -> None:
+    printed = json.loads(dumps(plain_judgement(BUNDLES[name], "kept")))
+    jsonschema.validate(printed, judgement_schema())
+    for call in printed["calls"]:
+        assert {*call} == {*judgement_schema()["properties"]["calls"]["items"]["properties"]}

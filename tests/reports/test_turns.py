@@ -18,8 +18,8 @@ BODY = """\
 forbid: [{delete: item}]
 allow: [{update: item}]
 turns:
-  - {user: one, then: ["all(i.n == 1 for i in now.item)"]}
-  - {user: two, then: ["all(i.n == 3 for i in now.item)"]}
+  - {say: one, require: ["all(i.n == 1 for i in now.item)"]}
+  - {say: two, require: ["all(i.n == 3 for i in now.item)"]}
 """
 
 
@@ -67,7 +67,7 @@ def test_a_log_without_turns_is_one_turn_without_a_gate() -> None:
 
 def test_a_repair_counts_within_the_attempts_that_the_contract_grants() -> None:
     tried = [call("a", error="no"), call("a", error="no"), call("a"), call("b", error="no")]
-    body = "forbid: [{delete: item}]\nallow: [{update: item}]\nactions: {attempts: %d}\n"
+    body = "forbid: [{delete: item}]\nallow: [{update: item}]\nactions: {count: %d}\n"
     found = {}
     for window in (1, 2, 3):
         told = course(body % window, rows(0), [], rows(0), trace=log(*tried))

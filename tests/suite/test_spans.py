@@ -30,7 +30,7 @@ require:
   - {id: refunded, create: refund, where: it.order_id == 7, set: {cents: 500}}
   - {id: closed, update: orders, where: it.id == 7, set: {status: closed}}
 actions:
-  allow: {tools: [refund, close, till_query]}
+  allow: {tool: [refund, close, till_query]}
 """
 
 

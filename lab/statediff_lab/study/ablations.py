@@ -62,7 +62,7 @@ def without_history(run: Reference) -> Reference:
     ended = run
     if run.after.history != NO_HISTORY:
         ended = replace(run, after=replace(run.after, history=NO_HISTORY))
-    steps = tuple(s for s in content.steps if s.always is None and s.after_every_call is None)
+    steps = tuple(s for s in content.steps if s.always is None)
     return _with(ended, "history", evidence=evidence, steps=steps, **changed)
 
 
@@ -174,9 +174,6 @@ def _branches(file: ContractFile, change: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if content.any_of is not None:
         found["any_of"] = each(content.any_of)
-    if content.disputed is not None:
-        readings = each(content.disputed.readings)
-        found["disputed"] = content.disputed.model_copy(update={"readings": readings})
     return found
 
 

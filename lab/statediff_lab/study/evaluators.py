@@ -127,7 +127,7 @@ def _with_errors(opinion: EvaluatorOpinion, broken: int) -> EvaluatorOpinion:
 
 def assertions(case: LabelledCase) -> EvaluatorOpinion:
     """MATCH if what the contract requires is there; whatever else happened is not looked at."""
-    return _assert_sections(case, "assertions", "require", "any_of", "disputed")
+    return _assert_sections(case, "assertions", "require", "any_of")
 
 
 # ---------------------------------------------------------------- with it

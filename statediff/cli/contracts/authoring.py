@@ -99,6 +99,9 @@ def check(
     ] = None,
     *,
     english: Explaining,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="First write keys under the names that they have now.")
+    ] = False,
     installed_only: InstalledOnly = False,
     as_json: JsonFlag = False,
     as_sarif: Annotated[
@@ -112,12 +115,18 @@ def check(
     error, with 4 if a sandbox is not installed; the reference explains every code. --explain draws
     the boundary of one contract too, or of a bundle's.
     """
+    from statediff.contract.document.load import fixed, read_bytes
     from statediff.reports.formats.sarif import sarif
     from statediff.workspace.contracts import States, check, contract_paths
+    from statediff.workspace.folders import write_file
 
     if as_json and as_sarif:
         raise UsageError("give either --json or --sarif: standard output holds one document")
     states = States(schema, before or [])
+    for path in contract_paths(contracts) if fix else ():
+        data = read_bytes(path)
+        if (new := fixed(data, str(path))) != data:
+            write_file(path, new)
     if english.explain:
         return _explain(contracts, states, english, as_json=as_json)
     if english.out is not None or english.form is not Format.TEXT:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.atomic import write_atomically
-from statediff.cli.evidence.attaching import BesideOptions
 from statediff.cli.evidence.batches import RolloutOptions, verify_batch
+from statediff.cli.evidence.beside import BesideOptions
 from statediff.cli.options import (
     BundleArgument,
     IdentityOption,

@@ -17,9 +17,10 @@ from typing import Final
 
 from statediff.contract.authoring.aligning import align
 from statediff.contract.authoring.inferring import Inferred, Run, common_formulas
-from statediff.contract.authoring.literals import path_key
+from statediff.contract.authoring.literals import expression, path_key
 from statediff.contract.authoring.requiring import Clause, clauses, derivations
 from statediff.contract.clauses.causes import first_causes
+from statediff.contract.document.profiles import Profile, shipped
 from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
@@ -164,16 +165,33 @@ def draft_schema(
 def _entities(source: str, state: State, after: Sequence[State]) -> Iterator[DraftedEntity]:
     states = [state, *after]
     tables = {t.source_table: t for each in reversed(states) for t in _drafted(each)}
+    fitting = profiles_of(tables).values()
+    packed = {place: how for profile in fitting for place, how in profile.packed.items()}
+    named = {at.partition(".")[0] for each in fitting for at in (*each.tables, *each.packed)}
     for table, entity in sorted(tables.items()):
         held = [each.tables[entity.name] for each in states if entity.name in each.tables]
         known = dict(islice(held[0].rows(), SAMPLED))
         new = (pair for table in held[1:] for pair in islice(table.rows(), SAMPLED))
         rows = [*known.values(), *(row for key, row in new if known.get(key) != row)]
         fields = _distinct(tuple(_field(f, rows, entity, tables) for f in entity.fields))
+        for one in fields if table in named else ():
+            _as_profiled(one, packed.get(f"{table}.{one.column}"))
         holds = entity.holds or _holds(entity)
         key = "" if entity.key else _key(table, fields, held)
         own = tuple(entity.by_name[name].source_column for name in entity.key)
         yield DraftedEntity(table, source, fields, holds, key, own)
+
+
+def _as_profiled(drafted: DraftedField, packing: str | None) -> None:
+    """Gives the field the name and the form by which a profile knows it."""
+    drafted.name = drafted.column
+    if packing is not None:
+        drafted.told, drafted.why = {"form": packing}, ""
+
+
+def profiles_of(tables: Mapping[str, EntityType]) -> dict[str, Profile]:
+    """The frameworks that tables are of, by name."""
+    return {name: each for name, each in shipped().items() if each.fits(tables)}
 
 
 def _key(name: str, fields: Sequence[DraftedField], tables: Sequence[Table]) -> str:
@@ -345,6 +363,8 @@ class Seen:
     """Type → why nothing is known of it after some run."""
     unread: Mapping[str, str] = field(default_factory=dict)
     """Type or TYPE.FIELD → why not all of it was read before the runs."""
+    used: Mapping[str, Mapping[str, Observed]] = field(default_factory=dict)
+    """The profiles that explain what the runs did beside the task, each with its inputs."""
 
     @property
     def changes(self) -> int:
@@ -376,6 +396,7 @@ class Draft:
         ]
         if self.seen.sandbox:
             lines.append(f"sandbox: {self.seen.sandbox}")
+        lines += use_of(self.seen.used).splitlines()
         body = dict(self._sections())
         if "forbid" in body and "require" not in body:
             lines.append("noop: true                    # remove it once something is required")
@@ -421,7 +442,8 @@ _NOTHING: Final = (
 
 def draft_contract(name: str, seen: Seen, free: Container[str] = ()) -> Draft:
     """The draft of what was seen; places that are `free` may hold anything."""
-    unseen = {*seen.unseen, *seen.unread}
+    kept_by = (c for name in seen.used for c in shipped()[name].allow if not c.update)
+    unseen = {*seen.unseen, *seen.unread, *(t for clause in kept_by for t in clause.types)}
     types = [t.name for t in seen.schema.types if t.outside is None and t.name not in unseen]
     every = [Inferred(_to_explain(run), n) for n, run in enumerate((*seen.runs, *seen.idle))]
     runs, idle = every[: len(seen.runs)], every[len(seen.runs) :]
@@ -437,6 +459,15 @@ def draft_contract(name: str, seen: Seen, free: Container[str] = ()) -> Draft:
         tuple(clauses(changes, seen.schema, kept, free)),
         tuple(derivations(kept)),
     )
+
+
+def use_of(used: Mapping[str, Mapping[str, Observed]]) -> str:
+    """The lines of a contract that use profiles; empty where there is none."""
+    if not used:
+        return ""
+    given = {name: expression(v) for inputs in used.values() for name, v in inputs.items()}
+    inputs = ", ".join(f"{name}: {value}" for name, value in given.items())
+    return f"use: [{', '.join(used)}]\n" + (f"inputs: {{{inputs}}}\n" if given else "")
 
 
 def _excluded(seen: Seen) -> list[str]:

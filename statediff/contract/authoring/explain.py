@@ -199,7 +199,7 @@ def _frame(contract: Contract, *, has_more: bool) -> Line:
 
 def _answer(contract: Contract) -> tuple[Line, ...]:
     asked = contract.document.answer
-    if asked.form == "text":
+    if asked.extract is not None:
         return (Line("answer", f"The answer is prose{_extracted(asked)}."),)
     schema = asked.schema_
     if not schema:

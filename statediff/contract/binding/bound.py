@@ -104,7 +104,7 @@ class Contract:
 
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
-        """The branches of `any_of` or the readings of `disputed`."""
+        """The branches of `any_of`."""
         return () if self.alternatives is None else self.alternatives.branches
 
     @cached_property

@@ -75,12 +75,6 @@ class Subsystem(Part):
         Expression | None,
         Field(description="a condition over `it` that grants reading it beside `allow`"),
     ] = None
-    title: Annotated[
-        str | None, Field(max_length=200, description="the field that a search shows")
-    ] = None
-    text: Annotated[
-        tuple[str, ...], Field(description="the fields that a search looks through")
-    ] = ()
 
     @model_validator(mode="after")
     def _says_why_always(self) -> Subsystem:
@@ -96,28 +90,20 @@ class Place(Part):
     where: Annotated[Expression | None, Field(description="a condition over `it`")] = None
 
 
-class Absence(Part):
-    """What must have been looked at before something may be said not to be."""
+class Evidence(Part):
+    """Evidence that an answer must rest on: fetched and, where asked for, cited.
 
-    id: Identifier | None = None
-    when: Annotated[
-        Expression | None,
-        Field(description="the claim, e.g. answer.exists == false; always where it is left out"),
-    ] = None
-    space: Annotated[
-        tuple[Place, ...], Field(min_length=1, description="a list of places to look through")
-    ]
-    because: Reason | None = None
-
-
-class ToRetrieve(Part):
-    """Evidence that an answer must rest on: fetched and, where asked for, cited."""
+    With several places under `in` it is what must have been looked at before something is denied.
+    """
 
     id: Identifier | None = None
     when: Annotated[
         Expression | None, Field(description="a condition over `answer`; else it is always needed")
     ] = None
-    in_: Annotated[Identifier, Field(alias="in", description="the name of a subsystem")]
+    in_: Annotated[
+        Identifier | Annotated[tuple[Place, ...], Field(min_length=1)],
+        Field(alias="in", description="a subsystem, or a list of places to look through"),
+    ]
     where: Annotated[Expression | None, Field(description="a condition over `it`")] = None
     count: Annotated[
         int | None,
@@ -125,6 +111,12 @@ class ToRetrieve(Part):
     ] = None
     cite: Annotated[bool, Field(description="true if each must be cited too")] = False
     because: Reason | None = None
+
+    @model_validator(mode="after")
+    def _of_one_place(self) -> Evidence:
+        if isinstance(self.in_, tuple) and (self.where or self.count or self.cite):
+            raise ValueError("`where`, `count` and `cite` are for evidence `in` one subsystem")
+        return self
 
 
 class Reader(Part):
@@ -156,7 +148,7 @@ class Access(Part):
     """For whom the agent acts, what may be read then, and what must have been."""
 
     actor: Person
-    as_of: Annotated[
+    at: Annotated[
         str | None,
         Field(
             max_length=40,
@@ -170,11 +162,9 @@ class Access(Part):
         dict[Identifier, Subsystem],
         Field(min_length=1, description="a mapping of subsystems to what lies in them"),
     ]
-    absence: Annotated[
-        tuple[Absence, ...], Field(description="a list of what to search before denying it")
-    ] = ()
     evidence: Annotated[
-        tuple[ToRetrieve, ...], Field(description="a list of evidence to retrieve")
+        tuple[Evidence, ...],
+        Field(description="a list of evidence to retrieve, and of places to search before denying"),
     ] = ()
     cite: Annotated[
         str | None, Field(description="the name in the answer under which it lists its sources")
@@ -208,8 +198,7 @@ class _AccessBinder:
         if len(holdings) < len(document.subsystems):
             return None
         known = {held.name: held for held in holdings}
-        searches = tuple(self._search(i, a, known) for i, a in enumerate(document.absence))
-        needed = tuple(self._evidence(i, e, known) for i, e in enumerate(document.evidence))
+        clauses = [self._evidence(i, each, known) for i, each in enumerate(document.evidence)]
         self._check_citations(document)
         readers = tuple(self._reader(i, r, known) for i, r in enumerate(document.reads))
         seen = document.allow
@@ -223,15 +212,15 @@ class _AccessBinder:
             as_of=as_of,
             allowed=document.allow,
             holdings=holdings,
-            searches=tuple(each for each in searches if each is not None),
-            needed=tuple(each for each in needed if each is not None),
+            searches=tuple(each for each in clauses if isinstance(each, Search)),
+            needed=tuple(each for each in clauses if isinstance(each, Needed)),
             citing=self._citing(document),
             readers=tuple(each for each in readers if each is not None),
             aside=frozenset(each.tool for each in document.reads if each.in_ is None),
         )
 
     def _as_of(self, document: Access) -> datetime | None:
-        text = document.as_of
+        text = document.at
         if text is None:
             return None
         try:
@@ -243,7 +232,7 @@ class _AccessBinder:
             return read.replace(tzinfo=UTC) + timedelta(days=1, microseconds=-1)
         if read is None or read.tzinfo is None:
             self.binder.problem(
-                (ACCESS, "as_of"),
+                (ACCESS, "at"),
                 f"expected an instant with its zone, or a day, found {text!r}",
                 "write e.g. 2026-03-05T09:00:00Z, or 2026-03-05 for the end of that day in UTC",
             )
@@ -264,13 +253,12 @@ class _AccessBinder:
                 f"{entity.name} has no key of texts or whole numbers, so nothing could cite it",
                 "declare its key in the state schema",
             )
-        if whole.as_of is not None and document.at is None:
+        if whole.at is not None and document.at is None:
             self.binder.problem(
                 path,
-                f"when does what lies in `{name}` come to be? `as_of` needs to know",
+                f"when does what lies in `{name}` come to be? `access: at:` needs to know",
                 "write `at: it.FIELD`, or `at: []` and `because` if it was always there",
             )
-        self._check_fields(path, document, entity)
         variables: dict[str, Type] = {"it": EntityT(entity.name)}
         nodes = {
             key: self._condition((*path, key), getattr(document, key), variables)
@@ -288,21 +276,8 @@ class _AccessBinder:
             where=nodes["where"],
             times=times,
             authorized_by=nodes["authorized_by"],
-            title=document.title,
-            text=document.text,
             footprint=_reads(entity, *nodes.values(), *times),
         )
-
-    def _check_fields(self, path: Path, document: Subsystem, entity: EntityType) -> None:
-        named = [(("title",), document.title)] if document.title is not None else []
-        for place, field in (*named, *((("text", i), f) for i, f in enumerate(document.text))):
-            if field not in entity.by_name and not entity.is_open:
-                self.binder.problem(
-                    (*path, *place),
-                    f"{entity.name} has no field `{field}`",
-                    suggest(field, entity.by_name),
-                    code="unknown-name",
-                )
 
     def _condition(
         self, path: Path, text: str | None, variables: Mapping[str, Type]
@@ -324,59 +299,45 @@ class _AccessBinder:
         return None
 
     def _shelf(
-        self, path: Path, place: Place | ToRetrieve, known: Mapping[str, Holding]
+        self, path: Path, name: str, where: str | None, known: Mapping[str, Holding]
     ) -> Shelf | None:
-        held = known.get(place.in_)
+        held = known.get(name)
         if held is None:
-            self._no_subsystem((*path, "in"), place.in_, known)
+            self._no_subsystem((*path, "in"), name, known)
             return None
         entity = self.binder.schema.by_name[held.type]
-        node = self._condition((*path, "where"), place.where, {"it": EntityT(held.type)})
-        if place.where is not None and node is None:
+        node = self._condition((*path, "where"), where, {"it": EntityT(held.type)})
+        if where is not None and node is None:
             return None
-        return Shelf(place.in_, node, held.footprint | _reads(entity, node))
+        return Shelf(name, node, held.footprint | _reads(entity, node))
 
     def _no_subsystem(self, path: Path, name: str, known: Mapping[str, Holding]) -> None:
         hint = suggest(name, known)
         self.binder.problem(path, f"there is no subsystem `{name}`", hint, code="unknown-name")
 
-    def _search(self, index: int, document: Absence, known: Mapping[str, Holding]) -> Search | None:
-        path: Path = (ACCESS, "absence", index)
-        name = self.binder.name(path, document.id)
-        when = self._condition((*path, "when"), document.when, {})
-        found = [self._shelf((*path, "space", i), p, known) for i, p in enumerate(document.space)]
-        shelves = tuple(shelf for shelf in found if shelf is not None)
-        if len(shelves) < len(found) or (document.when is not None and when is None):
-            return None
-        said = " and ".join(self._artifacts(shelf, "every") for shelf in shelves)
-        return Search(
-            name,
-            _with_condition(when, f"{said} has been looked at."),
-            _clause_reads(when, shelves),
-            when,
-            shelves,
-        )
-
     def _evidence(
-        self, index: int, document: ToRetrieve, known: Mapping[str, Holding]
-    ) -> Needed | None:
+        self, index: int, document: Evidence, known: Mapping[str, Holding]
+    ) -> Search | Needed | None:
         path: Path = (ACCESS, "evidence", index)
         name = self.binder.name(path, document.id)
         when = self._condition((*path, "when"), document.when, {})
-        shelf = self._shelf(path, document, known)
-        if shelf is None or (document.when is not None and when is None):
+        if isinstance(document.in_, str):
+            found = [self._shelf(path, document.in_, document.where, known)]
+        else:
+            places = enumerate(document.in_)
+            found = [self._shelf((*path, "in", i), p.in_, p.where, known) for i, p in places]
+        shelves = tuple(shelf for shelf in found if shelf is not None)
+        if len(shelves) < len(found) or (document.when is not None and when is None):
             return None
+        reads = _clause_reads(when, shelves)
+        if not isinstance(document.in_, str):
+            said = " and ".join(self._artifacts(shelf, "every") for shelf in shelves)
+            said = _with_condition(when, f"{said} has been looked at.")
+            return Search(name, said, reads, when, shelves)
         few = "every" if document.count is None else f"at least {document.count}"
         done = "fetched and cited" if document.cite else "fetched"
-        return Needed(
-            name,
-            _with_condition(when, f"{self._artifacts(shelf, few)} is {done}."),
-            _clause_reads(when, (shelf,)),
-            when,
-            shelf,
-            document.count,
-            document.cite,
-        )
+        said = _with_condition(when, f"{self._artifacts(shelves[0], few)} is {done}.")
+        return Needed(name, said, reads, when, shelves[0], document.count, document.cite)
 
     def _artifacts(self, shelf: Shelf, quantity: str) -> str:
         such = "" if shelf.where is None else f" such that {condition(shelf.where)}"
@@ -393,7 +354,7 @@ class _AccessBinder:
     def _check_citations(self, document: Access) -> None:
         name = document.cite
         if name is None:
-            cited = [i for i, each in enumerate(document.evidence) if each.cite]
+            cited = [i for i, e in enumerate(document.evidence) if e.cite]
             for index in cited[:1]:
                 self.binder.problem(
                     (ACCESS, "evidence", index, "cite"),
@@ -457,9 +418,8 @@ READS: Final = ClauseKind(
     judged=JudgedAs.ACCESS,
     bind=_bind,
     keys=(
-        *("id", "actor", "as_of", "allow", "subsystems", "absence"),
-        *("when", "tool", "in", "type", "where", "count"),
-        *("at", "authorized_by", "space", "evidence", "cite"),
+        *("id", "actor", "allow", "when", "tool", "in", "type", "where", "count", "at"),
+        *("authorized_by", "subsystems", "evidence", "cite"),
     ),
     named_by_author=((ACCESS, "subsystems"),),
     heading="Reads",

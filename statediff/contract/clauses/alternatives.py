@@ -18,7 +18,7 @@ from statediff.contract.clauses.patterns import (
     bind_patterns,
 )
 from statediff.contract.language.english import branches_sentence
-from statediff.contract.parts import Identifier, Part, Reason
+from statediff.contract.parts import Identifier, Part
 from statediff.model.verdict import Stage
 
 # ---------------------------------------------------------------- as written
@@ -44,13 +44,6 @@ Branches = Annotated[
 ]
 
 
-class Disputed(Part):
-    """Readings of a task whose right outcome is itself unsettled, and why it is."""
-
-    because: Reason
-    readings: Branches
-
-
 # ---------------------------------------------------------------- as bound
 
 
@@ -71,7 +64,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """`any_of` (one branch must hold) or `disputed` (they are readings; all should agree)."""
+    """`any_of`: one branch must hold; where it is `disputed`, all should agree."""
 
     id: str
     branches: tuple[Branch, ...]
@@ -86,21 +79,12 @@ class Alternatives:
 # ---------------------------------------------------------------- binding
 
 
-def branches_of(
-    any_of: Mapping[str, BranchClauses] | None, disputed: Disputed | None
-) -> tuple[Path, Mapping[str, BranchClauses]]:
-    """Where the branches stand, and the branches; none where the contract has neither key."""
-    if disputed is not None:
-        return ("disputed", "readings"), disputed.readings
-    return ("any_of",), any_of or {}
-
-
 def _bind(
-    binder: Binder, any_of: Mapping[str, BranchClauses] | None, disputed: Disputed | None
+    binder: Binder, written: Mapping[str, BranchClauses] | None, disputed: str | None
 ) -> Iterator[Alternatives]:
-    at, written = branches_of(any_of, disputed)
-    if not written:
+    if written is None:
         return
+    at: Path = ("any_of",)
     branches = tuple(
         Branch(
             name,
@@ -116,9 +100,9 @@ def _bind(
         )
         for name, branch in written.items()
     )
-    because = "" if disputed is None else disputed.because
-    names = [branch.name for branch in branches]
-    yield Alternatives(str(at[0]), branches, branches_sentence(names, because), because)
+    because, names = disputed or "", [branch.name for branch in branches]
+    name = "disputed" if disputed else "any_of"
+    yield Alternatives(name, branches, branches_sentence(names, because), because)
 
 
 ALTERNATIVES: Final = ClauseKind(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
@@ -29,57 +31,67 @@ _Name = Annotated[
         description="a name of lower-case letters, digits and `_`",
     ),
 ]
-_Words = Annotated[str, Field(min_length=1, max_length=200, description="words of the answer")]
+_FORM: Final = re.compile(
+    r"(?:(?P<after>[^{}]*)\{)?(?P<read>number|comma number|quoted)(?(after)\}(?P<before>[^{}]*))"
+)
 
 
-class Extractor(Part):
+@dataclass(frozen=True)
+class Extractor:
     """One value that is read from an answer in prose, if it is there in one way only."""
 
     read: Literal["number", "quoted", "name"]
-    of: Annotated[
-        tuple[_Words, ...],
-        Field(max_length=200, description="the names of which one is read, with `read: name`"),
-    ] = ()
-    after: Annotated[
-        _Words | None, Field(description="the words that are directly before the value")
-    ] = None
-    before: Annotated[
-        _Words | None, Field(description="the words that are directly after the value")
-    ] = None
-    decimal: Annotated[
-        Literal["point", "comma"], Field(description="how numbers are written: 1,234.5 or 1.234,5")
-    ] = "point"
+    of: tuple[str, ...] = ()
+    """The names of which one is read."""
+    after: str = ""
+    """The words that are directly before the value."""
+    before: str = ""
+    """The words that are directly after it."""
+    is_comma: bool = False
+    """Whether numbers are written as 1.234,5."""
 
-    @model_validator(mode="after")
-    def _of_names(self) -> Extractor:
-        if (self.read == "name") != bool(self.of):
+    @staticmethod
+    def of_written(written: str | tuple[str, ...]) -> Extractor:
+        """What `refunded {number} EUR` or a list of names reads; `ValueError` for another text."""
+        if isinstance(written, tuple):
+            return Extractor("name", written)
+        found = _FORM.fullmatch(written.strip())
+        if found is None:
             raise ValueError(
-                "`read: name` takes the names `of` which one is read, nothing else does"
+                f"`extract` reads a list of names, or a text with one of {{number}}, "
+                f"{{comma number}} and {{quoted}}, not {written[:60]!r}"
             )
-        return self
+        read: Literal["number", "quoted"] = "quoted" if found["read"] == "quoted" else "number"
+        after, before = ((found[side] or "").strip() for side in ("after", "before"))
+        return Extractor(read, (), after, before, found["read"].startswith("comma"))
 
 
 class Answer(Part):
     """What the agent must answer: names and types, and claims the state must confirm.
 
-    `form: text` is an answer in prose; what `extract` reads from it has the names.
+    With `extract` the answer is prose; what it reads from the text has the names.
     """
 
-    form: Annotated[
-        Literal["json", "text"], Field(description="`json`, an object with names, or `text`, prose")
-    ] = "json"
     schema_: Annotated[
         dict[str, Literal["int", "decimal", "text", "bool", "list", "map", "any"]],
         Field(alias="schema"),
     ] = {}
     extract: Annotated[
-        dict[_Name, Literal["number", "quoted"] | Extractor],
+        dict[
+            _Name,
+            Annotated[str, Field(min_length=1, max_length=500)]
+            | Annotated[
+                tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
+                Field(min_length=1, max_length=200),
+            ],
+        ]
+        | None,
         Field(
             max_length=50,
-            description="a mapping of names to `number`, `quoted` or a mapping of `read`, of what "
-            "is read from a text",
+            description="a mapping of names to what is read from an answer in prose: a list of "
+            "names, or words with {number}, {comma number} or {quoted}",
         ),
-    ] = {}
+    ] = None
     claims: tuple[
         Annotated[
             Expression | Claim, Field(description="an expression, or a mapping of id and that")
@@ -89,32 +101,32 @@ class Answer(Part):
 
     @model_validator(mode="after")
     def _one_form(self) -> Answer:
-        if self.form == "text" and self.schema_:
+        if self.extract is not None and self.schema_:
             raise ValueError("an answer in prose has no `schema`; name what is read in `extract`")
-        if self.form != "text" and self.extract:
-            raise ValueError("`extract` reads prose; say `form: text`, or name values in `schema`")
-        if TEXT in self.extract:
+        if TEXT in self.extractors:
             raise ValueError(f"`{TEXT}` is the whole answer; give what is read another name")
         return self
 
     @property
+    def form(self) -> Literal["json", "text"]:
+        """`text` for prose, `json` for an object with names."""
+        return "json" if self.extract is None else "text"
+
+    @property
     def extractors(self) -> dict[str, Extractor]:
         """What is read from prose, by name."""
-        return {
-            name: Extractor(read=each) if isinstance(each, str) else each
-            for name, each in self.extract.items()
-        }
+        return {name: Extractor.of_written(each) for name, each in (self.extract or {}).items()}
 
     @property
     def asked(self) -> Mapping[str, str]:
         """The names that an answer must have, with their kinds."""
         read = {name: _KINDS.get(e.read, "text") for name, e in self.extractors.items()}
-        return read if self.form == "text" else self.schema_
+        return self.schema_ if self.extract is None else read
 
     @property
     def names(self) -> Mapping[str, str]:
         """The names that claims may use, with their kinds."""
-        return {**self.asked, TEXT: "text"} if self.form == "text" else self.schema_
+        return self.schema_ if self.extract is None else {**self.asked, TEXT: "text"}
 
 
 _KINDS: Final = {"number": "decimal"}
@@ -136,7 +148,7 @@ CLAIMS: Final = ClauseKind(
     sections=("answer",),
     judged=JudgedAs.CLAIM,
     bind=_bind,
-    keys=("form", "schema", "extract", "claims", "id", "read", "of", "after", "before", "that"),
+    keys=("schema", "extract", "claims", "id", "that"),
     named_by_author=(("answer", "extract"),),
     heading="The answer",
     listed=("answer", "claims"),

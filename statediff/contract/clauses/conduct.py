@@ -48,6 +48,7 @@ ActionClassName = Literal[
     "notification",
     "unknown",
 ]
+Classes = Annotated[tuple[ActionClassName, ...], Field(description="a list of classes of action")]
 Happening = Annotated[
     str,
     Field(
@@ -55,42 +56,46 @@ Happening = Annotated[
         description="an operation and a type, e.g. `create refund`",
     ),
 ]
-FORMS = ("always", "on", "after_every_call", "effect", "calls")
+FORMS = ("always", "on", "effect", "where")
 
 
 class OnCall(Part):
-    """The calls that a step is about: of a tool, of a class, or both."""
+    """The calls that a step is about: of a tool, of some classes, or both."""
 
     tool: Tool | None = None
-    class_: Annotated[ActionClassName | None, Field(alias="class")] = None
+    classes: Classes = ()
 
     @model_validator(mode="after")
     def _names_something(self) -> OnCall:
-        if self.tool is None and self.class_ is None:
-            raise ValueError("needs `tool`, `class` or both")
+        if self.tool is None and not self.classes:
+            raise ValueError("needs `tool`, `classes` or both")
         return self
 
 
 class Step(Part):
-    """One assertion along the run, in one form: `always`, `on`, `after_every_call` and so on."""
+    """One assertion along the run, in one form: `always`, `on`, `effect` or `where`."""
 
     id: Identifier | None = None
     always: Annotated[
         Expression | None, Field(description="a condition over `now`, in every state of the run")
     ] = None
+    during: Annotated[
+        Literal["calls"] | None,
+        Field(
+            description="`calls`: `always` is asked of the state that each call left, and is over "
+            "`call` and `calls` too"
+        ),
+    ] = None
     on: Annotated[
-        Tool | OnCall | None, Field(description="a tool, or a mapping of tool and class")
+        Tool | OnCall | None, Field(description="a tool, or a mapping of tool and classes")
     ] = None
     that: Annotated[
         Expression | None,
         Field(description="what holds at each such call: a condition over `call` and `calls`"),
     ] = None
-    after_every_call: Annotated[
-        Expression | None, Field(description="a condition over `now`, `call` and `calls`")
-    ] = None
     effect: Happening | None = None
     before: Happening | None = None
-    calls: Annotated[
+    where: Annotated[
         Expression | None, Field(description="a condition that says which calls are counted")
     ] = None
     count: Annotated[
@@ -106,7 +111,7 @@ class Step(Part):
             raise ValueError(f"names both {named[0]} and {named[1]}; a step has one form")
         if not named:
             raise ValueError(f"needs one of {', '.join(FORMS)}")
-        partners = {"on": "that", "effect": "before", "calls": "count"}
+        partners = {"on": "that", "effect": "before", "where": "count"}
         for form, partner in partners.items():
             if (form in named) != (getattr(self, partner) is not None):
                 raise ValueError(
@@ -114,21 +119,21 @@ class Step(Part):
                     if form in named
                     else f"`{partner}` belongs to `{form}`"
                 )
+        if self.during is not None and self.always is None:
+            raise ValueError("`during` belongs to `always`")
         return self
 
 
 class Permits(Part):
     """Calls by the class of their effect, by the name of their tool."""
 
-    classes: Annotated[
-        tuple[ActionClassName, ...], Field(description="a list of classes of action")
-    ] = ()
-    tools: Annotated[tuple[Tool, ...], Field(description="a list of tools")] = ()
+    classes: Classes = ()
+    tool: Annotated[tuple[Tool, ...], Field(description="a list of tools")] = ()
 
     @model_validator(mode="after")
     def _names_something(self) -> Permits:
-        if not (self.classes or self.tools):
-            raise ValueError("needs `classes`, `tools` or both")
+        if not (self.classes or self.tool):
+            raise ValueError("needs `classes`, `tool` or both")
         return self
 
 
@@ -136,10 +141,10 @@ class Actions(Part):
     """Which calls the agent may make, and how often it may try one until it is right."""
 
     allow: Annotated[
-        Permits | None, Field(description="a mapping of classes and tools; no call may be outside")
+        Permits | None, Field(description="a mapping of classes and tool; no call may be outside")
     ] = None
     forbid: Annotated[
-        Permits | None, Field(description="a mapping of classes and tools; no call may be inside")
+        Permits | None, Field(description="a mapping of classes and tool; no call may be inside")
     ] = None
     over: Annotated[
         Literal["recorded"] | None,
@@ -148,15 +153,15 @@ class Actions(Part):
             "default: every call, so that an incomplete log leaves them undecided"
         ),
     ] = None
-    attempts: Annotated[
+    count: Annotated[
         int | None,
         Field(ge=1, description="within how many attempts a call must succeed, a number from 1"),
     ] = None
 
     @model_validator(mode="after")
     def _says_something(self) -> Actions:
-        if self.allow is None and self.forbid is None and self.attempts is None:
-            raise ValueError("needs `allow`, `forbid` or `attempts`")
+        if self.allow is None and self.forbid is None and self.count is None:
+            raise ValueError("needs `allow`, `forbid` or `count`")
         return self
 
 
@@ -164,23 +169,18 @@ Message = Annotated[str, Field(min_length=1, max_length=20000, description="what
 
 
 class ReplyRule(Part):
-    """What the user says to a reply of the agent, in the turn at hand, where a condition holds."""
+    """What the user says to a reply of the agent, in the turn at hand, where a condition holds.
+
+    Without a condition it is a repair: it is said where what the turn requires fails.
+    """
 
     when: Annotated[
-        Expression, Field(description="a condition over `now`, `calls` and the agent's `reply`")
-    ]
+        Expression | None,
+        Field(description="a condition over `now`, `calls` and the agent's `reply`"),
+    ] = None
     say: Message
-    times: Annotated[
+    count: Annotated[
         int, Field(ge=1, le=20, description="how often in the turn at most, a number from 1 to 20")
-    ] = 1
-
-
-class Repair(Part):
-    """How often the user asks again in a turn whose gate fails, and how."""
-
-    say: Message
-    attempts: Annotated[
-        int, Field(ge=1, le=20, description="how often at most, a number from 1 to 20")
     ] = 1
 
 
@@ -188,16 +188,26 @@ class Turn(Part):
     """One message of the user, and the predicates that hold once the agent is done with it."""
 
     id: Identifier | None = None
-    user: Message
+    say: Message
     replies: Annotated[
         tuple[ReplyRule, ...],
         Field(max_length=50, description="a list of what the user says to replies, and when"),
     ] = ()
-    then: Annotated[
+    require: Annotated[
         tuple[Expression, ...],
         Field(min_length=1, description="a list of conditions over `now`, `calls` and `reply`"),
     ]
-    repair: Repair | None = None
+
+    @model_validator(mode="after")
+    def _repairs_last(self) -> Turn:
+        if any(rule.when is None for rule in self.replies[:-1]):
+            raise ValueError("a reply without `when` is said where all others are not: it is last")
+        return self
+
+    @property
+    def repair(self) -> ReplyRule | None:
+        """What the user says where the gate fails."""
+        return next((rule for rule in self.replies if rule.when is None), None)
 
 
 # ---------------------------------------------------------------- as bound
@@ -227,10 +237,10 @@ class Always(Asserted):
 
 @dataclass(frozen=True)
 class AtCalls(Asserted):
-    """A condition at every call of a tool, of a class, or both."""
+    """A condition at every call of a tool, of some classes, or both; no classes are all."""
 
     tool: str | None
-    action_class: ActionClass | None
+    classes: frozenset[ActionClass]
     node: Node
     text: str
 
@@ -333,9 +343,16 @@ class _RunBinder:
         if step.effect is not None and step.before is not None:
             return self._order(name, path, step.effect, step.before)
         if step.always is not None:
-            node = self._expression((*path, "always"), step.always, {}, True)
+            is_at_calls = step.during is not None
+            node = self._expression(
+                (*path, "always"), step.always, CALLS if is_at_calls else {}, True
+            )
             if node is None:
                 return None
+            if is_at_calls:
+                sentence = f"After every call, {condition(node)}."
+                reads = footprint(node) | {_LOG}
+                return AfterCalls(name, sentence, reads, node, step.always)
             if not reads_now(node):
                 self.binder.problem(
                     (*path, "always"),
@@ -344,15 +361,8 @@ class _RunBinder:
                 )
             sentence = f"At every moment of the run, {condition(node)}."
             return Always(name, sentence, footprint(node), node, step.always)
-        if step.after_every_call is not None:
-            node = self._expression((*path, "after_every_call"), step.after_every_call, CALLS, True)
-            if node is None:
-                return None
-            sentence = f"After every call, {condition(node)}."
-            reads = footprint(node) | {_LOG}
-            return AfterCalls(name, sentence, reads, node, step.after_every_call)
-        if step.calls is not None:
-            return self._occurrence(name, path, step.calls, step.count)
+        if step.where is not None:
+            return self._occurrence(name, path, step.where, step.count)
         return self._at_calls(name, path, step)
 
     def _at_calls(self, name: str, path: Path, step: Step) -> AtCalls | None:
@@ -360,17 +370,17 @@ class _RunBinder:
         node = self._expression((*path, "that"), step.that or "", CALLS)
         if node is None:
             return None
-        which = [f"of class {on.class_}"] if on.class_ else []
+        which = [f"of class {' or '.join(on.classes)}"] if on.classes else []
         which = [f"of {words(on.tool)}", *which] if on.tool else which
         sentence = f"At every call {' and '.join(which)}, {condition(node)}."
-        action_class = None if on.class_ is None else ActionClass(on.class_)
+        classes = frozenset(ActionClass(each) for each in on.classes)
         reads = footprint(node) | {_LOG}
-        return AtCalls(name, sentence, reads, on.tool, action_class, node, step.that or "")
+        return AtCalls(name, sentence, reads, on.tool, classes, node, step.that or "")
 
     def _occurrence(
         self, name: str, path: Path, text: str, count: int | Count | None
     ) -> Occurrence | None:
-        node = self._expression((*path, "calls"), text, CALLS)
+        node = self._expression((*path, "where"), text, CALLS)
         if node is None:
             return None
         low, high = (count.min, count.max) if isinstance(count, Count) else (count or 0, count or 0)
@@ -410,7 +420,7 @@ class _RunBinder:
         if document is None:
             return ()
         rules: list[ActionRule] = []
-        excepted = frozenset(document.allow.tools) if document.allow else frozenset[str]()
+        excepted = frozenset(document.allow.tool) if document.allow else frozenset[str]()
         for key, permits in (("forbid", document.forbid), ("allow", document.allow)):
             if permits is None:
                 continue
@@ -419,7 +429,7 @@ class _RunBinder:
                 self._no_overlap(document)
             sentence = f"No call is {listed}." if key == "forbid" else f"Every call is {listed}."
             if document.over is not None:
-                named = ", ".join((*permits.classes, *map(words, permits.tools)))
+                named = ", ".join((*permits.classes, *map(words, permits.tool)))
                 sentence = f"{'None of' if key == 'forbid' else 'Only'} these calls: {named}."
             rules.append(
                 Permission(
@@ -428,13 +438,13 @@ class _RunBinder:
                     frozenset({_LOG}),
                     key == "forbid",
                     frozenset(ActionClass(name) for name in permits.classes),
-                    frozenset(permits.tools),
+                    frozenset(permits.tool),
                     excepted if key == "forbid" else frozenset(),
                     document.over is not None,
                 )
             )
-        if document.attempts is not None:
-            most = document.attempts
+        if document.count is not None:
+            most = document.count
             repaired = f"followed by one of its tool that succeeds, within {most} attempts"
             sentence = (
                 "Every call succeeds at the first attempt."
@@ -448,7 +458,7 @@ class _RunBinder:
     def _no_overlap(self, document: Actions) -> None:
         if document.allow is None or document.forbid is None:
             return
-        for key in ("classes", "tools"):
+        for key in ("classes", "tool"):
             both = set(getattr(document.allow, key)) & set(getattr(document.forbid, key))
             for name in sorted(both):
                 self.binder.problem(
@@ -468,19 +478,19 @@ class _RunBinder:
     def _gate(self, index: int, turn: Turn, of: int) -> Gate:
         path: Path = ("turns", index)
         name = self.binder.name(path, turn.id)
-        places = {(*path, "then", at): text for at, text in enumerate(turn.then)}
-        gate = self._conditions(name, index, of, turn.user, places)
+        places = {(*path, "require", at): text for at, text in enumerate(turn.require)}
+        gate = self._conditions(name, index, of, turn.say, places)
         rules = []
         for at, rule in enumerate(turn.replies):
+            if rule.when is None:
+                continue
             place = (*path, "replies", at, "when")
             of_rule = f"{name}/replies-{at + 1}"
-            rules.append(
-                (self._conditions(of_rule, index, of, turn.user, {place: rule.when}), rule)
-            )
+            rules.append((self._conditions(of_rule, index, of, turn.say, {place: rule.when}), rule))
         gate = replace(gate, replies=tuple(rules))
         if turn.repair is None:
             return gate
-        most = turn.repair.attempts
+        most = turn.repair.count
         window = f" or after {'one repair' if most == 1 else f'at most {most} repairs'}"
         sentence = f"After turn {index + 1}{window}, {gate.sentence.partition(', ')[2]}"
         return replace(gate, sentence=sentence, repairs=most, repair=turn.repair.say)
@@ -545,8 +555,8 @@ def _calls_of(permits: Permits) -> str:
     parts = []
     if permits.classes:
         parts.append("of class " + " or ".join(permits.classes))
-    if permits.tools:
-        parts.append("of " + " or ".join(words(tool) for tool in permits.tools))
+    if permits.tool:
+        parts.append("of " + " or ".join(words(tool) for tool in permits.tool))
     return " or ".join(parts)
 
 
@@ -559,7 +569,7 @@ STEPS: Final = ClauseKind(
     judged=JudgedAs.STEP,
     bind=lambda binder, written: _RunBinder(binder).steps(written),
     keys=(
-        *("id", "on", "always", "after_every_call", "calls", "effect", "before"),
+        *("id", "on", "always", "during", "where", "effect", "before"),
         *("count", "min", "max", "that"),
     ),
     heading="Along the run",
@@ -573,7 +583,11 @@ ACTIONS: Final = ClauseKind(
     bind=lambda binder, written: _RunBinder(binder).actions(written),
     keys=("forbid", "allow"),
     heading="Permitted calls",
-    places={f"actions-{key}": ("actions", key) for key in ("forbid", "allow", "attempts")},
+    places={
+        "actions-forbid": ("actions", "forbid"),
+        "actions-allow": ("actions", "allow"),
+        "actions-attempts": ("actions", "count"),
+    },
     must_hold=False,
 )
 TURNS: Final = ClauseKind(
@@ -581,8 +595,8 @@ TURNS: Final = ClauseKind(
     sections=("turns",),
     judged=JudgedAs.TURN,
     bind=lambda binder, written: _RunBinder(binder).turns(written),
-    keys=("id", "user", "replies", "when", "say", "times", "then", "repair", "attempts"),
+    keys=("id", "when", "say", "count", "replies", "require"),
     heading="After each message",
     listed=("turns",),
-    attributes={"conditions": "then"},
+    attributes={"conditions": "require"},
 )

@@ -33,8 +33,6 @@ class Holding:
     times: tuple[Node, ...]
     """The instants that must have come: when it came to be first."""
     authorized_by: Node | None
-    title: str | None
-    text: tuple[str, ...]
     footprint: frozenset[Read]
 
     def id_of(self, key: Key) -> str:

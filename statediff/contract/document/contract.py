@@ -12,16 +12,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from statediff.contract.clauses.access import READS, Access
-from statediff.contract.clauses.alternatives import ALTERNATIVES, Branches, Disputed
+from statediff.contract.clauses.alternatives import ALTERNATIVES, Branches
 from statediff.contract.clauses.answer import CLAIMS, Answer
 from statediff.contract.clauses.conduct import ACTIONS, STEPS, TURNS, Actions, Step, Turn
 from statediff.contract.clauses.derive import DERIVE, Derive
 from statediff.contract.clauses.effects import EFFECTS, Effect
 from statediff.contract.clauses.kind import ClauseKind
 from statediff.contract.clauses.patterns import ALLOW, FORBID, REQUIRE, Clauses
+from statediff.contract.document.profiles import Profile, ProfileName
 from statediff.contract.parts import (
     BESIDE,
     Duration,
@@ -179,6 +180,12 @@ class ContractDocument(Part):
         ),
     ] = None
     sandbox: SandboxName | None = None
+    use: Annotated[
+        tuple[ProfileName, ...], Field(description="a profile, or a list: name@version")
+    ] = ()
+    profiles: Annotated[
+        dict[ProfileName, Profile], Field(description="a mapping of profiles of your own")
+    ] = {}
     inputs: dict[
         Annotated[
             str,
@@ -228,7 +235,14 @@ class ContractDocument(Part):
         tuple[Derive, ...], Field(description="a list of fields that the system itself keeps")
     ] = ()
     any_of: Branches | None = None
-    disputed: Disputed | None = None
+    disputed: Annotated[
+        str | None,
+        Field(
+            min_length=3,
+            max_length=2000,
+            description="why nobody knows which branch of `any_of` is meant: all should agree",
+        ),
+    ] = None
     effects: Annotated[
         tuple[Effect, ...],
         Field(description="a list of kinds of effect and what holds for them"),
@@ -248,6 +262,11 @@ class ContractDocument(Part):
     answer: Answer = Answer()
     access: Access | None = None
 
+    @field_validator("use", mode="before")
+    @classmethod
+    def _one_or_several(cls, used: Any) -> Any:
+        return (used,) if isinstance(used, str) else used
+
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:
         is_still = self.noop and self.frame == "closed"  # "change nothing" is a contract
@@ -256,9 +275,6 @@ class ContractDocument(Part):
                 "a contract with no forbid, require or claim would match anything; state one, or "
                 "say `noop: true` under a closed frame if nothing must change"
             )
-        if self.any_of and self.disputed:
-            raise ValueError(
-                "names both `any_of` and `disputed`; if each reading has alternatives, write every "
-                "combination as a reading of its own"
-            )
+        if self.disputed is not None and self.any_of is None:
+            raise ValueError("`disputed` says why nobody knows which branch of `any_of` is meant")
         return self

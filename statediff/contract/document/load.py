@@ -7,14 +7,22 @@ before it is read.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, Final
 
+from statediff.contract.clauses.patterns import Clause
 from statediff.contract.document.contract import KINDS, ContractDocument
+from statediff.contract.document.profiles import shipped
+from statediff.contract.parts import PLACEHOLDER
 from statediff.contract.yaml.reader import MAX_BYTES, Document, NodePath, read_document, too_large
-from statediff.contract.yaml.shape import as_model
+from statediff.contract.yaml.shape import as_model, renamed
 from statediff.errors import ContractError, Problem, UsageError
+
+_SAFE: Final = re.compile(r"[\w.@+-]{1,200}")
+"""An input that means itself between quotes."""
 
 
 def clause_ids(contract: ContractDocument) -> dict[str, tuple[str, ...]]:
@@ -34,12 +42,70 @@ def parse_document(data: bytes, file: str) -> tuple[Document, ContractDocument]:
     return checked(read_document(data, file))
 
 
+def fixed(data: bytes, file: str) -> bytes:
+    """The contract with its keys under the names that they have now; other mistakes stay."""
+    while True:
+        try:
+            parse_document(data, file)
+        except ContractError as error:
+            text = data.decode(errors="surrogateescape")
+            new = renamed(text, error.problems)
+            if new != text:
+                data = new.encode(errors="surrogateescape")
+                continue
+        return data
+
+
 def checked(document: Document) -> tuple[Document, ContractDocument]:
     """`parse_document` of a file that was read."""
-    contract = as_model(document, ContractDocument)
+    contract = _expanded(document, as_model(document, ContractDocument))
     if repeated := tuple(_repeated_ids(document, contract)):
         raise ContractError(repeated)
     return document, contract
+
+
+def _expanded(document: Document, contract: ContractDocument) -> ContractDocument:
+    """The contract with the clauses of its profiles, and their inputs where it gives none."""
+    if not contract.use:
+        return contract
+    known, inputs = {**shipped(), **contract.profiles}, dict(contract.inputs)
+    added = {"forbid": contract.forbid, "allow": contract.allow}
+    for at, name in enumerate(contract.use):
+        path: NodePath = ("use", at)
+        if name not in known:
+            message = f"expected a profile, found `{name}`; there are {', '.join(known)}"
+            hint = f"write it under `profiles:`, or as profiles/{name}.yaml beside the contract"
+            problem = document.problem(path, message, code="unknown-profile", hint=hint)
+            raise ContractError((problem,))
+        profile = known[name]
+        inputs = {**profile.inputs, **inputs}
+        missing = [given for given in profile.inputs if inputs[given] is None]
+        if missing:
+            message = f"`{name}` expects the input `{missing[0]}`, found none"
+            hint = f"say it under `inputs:`, e.g. `{missing[0]}: 1`"
+            problem = document.problem(path, message, code="missing-input", hint=hint)
+            raise ContractError((problem,))
+        for section in added:
+            clauses = getattr(profile, section)
+            added[section] += tuple(_written_in(document, path, c, inputs) for c in clauses)
+    return contract.model_copy(update={**added, "inputs": inputs, "use": (), "profiles": {}})
+
+
+def _written_in(
+    document: Document, path: NodePath, clause: Clause, inputs: Mapping[str, Any]
+) -> Clause:
+    """The clause with the text of each input that is named in its expressions."""
+
+    def text_of(found: re.Match[str]) -> str:
+        text = str(inputs.get(found[2]))
+        if not _SAFE.fullmatch(text):
+            message = f"expected a plain word or number as the input `{found[2]}`, found `{text}`"
+            raise ContractError((document.problem(path, message, code="wrong-input"),))
+        return text
+
+    texts = {key: getattr(clause, key) for key in ("where", "that")}
+    written = {key: PLACEHOLDER.sub(text_of, text) for key, text in texts.items() if text}
+    return clause.model_copy(update=written)
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from statediff.contract.document.packed import PACKINGS
 from statediff.contract.document.schemafile import (
     EntityRefinement,
     FieldRefinement,
@@ -304,6 +305,14 @@ class _Refinement:
             return field
         path: NodePath = (entity, "fields", name)
         kind = Kind(told.type) if told.type else field.kind
+        if told.form in PACKINGS:
+            if kind not in (Kind.TEXT, Kind.ANY) or told.to or field.reference:
+                self._problem(
+                    (*path, "form"),
+                    f"`form`: expected a text, found `{name}`, which is {kind.value}",
+                    "wrong-field",
+                )
+            return replace(field, kind=Kind.ANY, form=told.form)
         if kind in (Kind.MAP, Kind.LIST) and field.kind in (Kind.TEXT, Kind.JSON) and not is_json:
             kind = Kind.JSON  # objects and lists that the source keeps as text
         if is_json and kind is Kind.INT and field.kind is Kind.DECIMAL:

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field as Described
 
 from statediff.contract.document.load import read_bytes
+from statediff.contract.document.packed import PACKINGS
 from statediff.contract.parts import Identifier, Part, TypeName, Version
 from statediff.contract.yaml.reader import Document, NodePath, read_document
 from statediff.contract.yaml.shape import as_model
@@ -74,7 +75,8 @@ class FieldRefinement(Part):
         Described(
             min_length=1,
             max_length=60,
-            description="how instants are written as text, e.g. `YYYY-MM-DDThh:mm:ssZ`",
+            description="how instants are written as text, e.g. `YYYY-MM-DDThh:mm:ssZ`, or how a "
+            f"text is packed: {', '.join(PACKINGS)}",
         ),
     ] = None
     to: TypeName | None = None
@@ -194,12 +196,12 @@ def _standing_alone(document: Document, content: StateSchemaDocument) -> Iterato
                     code="unknown-zone",
                     hint="e.g. UTC or Europe/Paris",
                 )
-            if field.form is not None and not is_form(field.form):
+            if field.form is not None and not is_form(field.form) and field.form not in PACKINGS:
                 yield document.problem(
                     (*at, "fields", field_name, "form"),
-                    f"expected a form of instants, found `{field.form}`",
+                    f"expected a form of instants or a packing, found `{field.form}`",
                     code="unknown-form",
-                    hint="e.g. `YYYY-MM-DDThh:mm:ssZ` or `YYYY-MM-DD hh:mm:ss[.ffffff]`",
+                    hint="e.g. `YYYY-MM-DDThh:mm:ssZ`, `YYYY-MM-DD hh:mm:ss[.ffffff]` or `php`",
                 )
             if field.optional and field.type is None:
                 yield document.problem(

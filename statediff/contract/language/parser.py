@@ -221,6 +221,8 @@ class CallTypes(TextTypes, PathTypes):
                     self._variables[name] = EntityT(entity)
                 case ListT(item=item):
                     self._variables[name] = item
+                case ScalarT(kind=Kind.ANY):  # undefined where it is no list
+                    self._variables[name] = source.type
                 case _:
                     raise self.error(generator.iter, f"cannot range over {describe(source.type)}")
             conditions = tuple(self._condition(c) for c in generator.ifs)

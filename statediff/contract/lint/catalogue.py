@@ -72,6 +72,9 @@ _ALL: Final = (
         ("invalid", "a key or value of the wrong form", "write what was expected"),
         ("unknown-key", "a key the language does not have", "use the one that is meant"),
         ("missing-key", "a key that every contract has is missing", "add it"),
+        ("unknown-profile", "`use` names a profile that nobody has", "use the one that is meant"),
+        ("missing-input", "a profile asks for an input that is not given", "give it"),
+        ("wrong-input", "an input that a profile writes between quotes", "give a plain word"),
         ("duplicate-id", "two clauses with one id", "rename one of them"),
         (
             "path",

@@ -35,7 +35,7 @@ def reading(subject: Subject) -> Iterator[Problem]:
     places: list[tuple[NodePath, Shelf]] = []
     for search in access.searches:
         path = subject.path(search.id)
-        places += (((*path, "space", i), shelf) for i, shelf in enumerate(search.space))
+        places += (((*path, "in", i), shelf) for i, shelf in enumerate(search.space))
     places += ((subject.path(needed.id), needed.shelf) for needed in access.needed)
     for path, shelf in places:
         yield from _reachable(subject, access, path, shelf)

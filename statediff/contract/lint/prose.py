@@ -50,8 +50,7 @@ _EXACT: Final = frozenset({"to", "sender", "name", "type", "disposition", "addre
 
 _TESTS: Final = ("contains", "matches", "search", "starts_with", "ends_with")
 _INSTEAD: Final = {
-    "said": "claim a fact: name it under `answer: schema:`, or read it from prose with "
-    "`form: text` and `extract:`",
+    "said": "claim a fact: name it under `answer: schema:`, or read it from prose by `extract:`",
     "kept": "compare the whole text, such as `new.F == it.F + …`; or claim the fact in the answer",
 }
 """What to write in place of a test of prose, by where the prose is."""

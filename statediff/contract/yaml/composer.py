@@ -167,9 +167,7 @@ def explain_error(error: MarkedYAMLError, text: str) -> Explanation:
     return Explanation(line, column, clue.words, hint)
 
 
-_EXPRESSION_LINE = re.compile(
-    r"\s*(?:- +)*(?:(?:where|that|authorized_by|always|after_every_call|calls)\s*:|[\"'\[({])"
-)
+_EXPRESSION_LINE = re.compile(r"\s*(?:- +)*(?:(?:where|that|authorized_by|always)\s*:|[\"'\[({])")
 
 
 @dataclass(frozen=True)
@@ -223,8 +221,6 @@ EXPRESSION_KEYS: Final = frozenset(
         "authorized_by",
         "actor",
         "always",
-        "after_every_call",
-        "calls",
         "when",
     )
 )
@@ -560,7 +556,8 @@ def holds_an_expression(path: NodePath) -> bool:
     """Whether the language has an expression at that place of a document."""
     if not path or not _NAMES_OF_THE_AUTHOR.isdisjoint(path[:-1]):
         return False
-    is_listed = len(path) > 1 and path[-2] in ("claims", "then") and isinstance(path[-1], int)
+    is_listed = len(path) > 1 and isinstance(path[-1], int)
+    is_listed = is_listed and (path[-2] == "claims" or (path[0], path[-2]) == ("turns", "require"))
     is_other = path[-1] in _OF_ACCESS and path[0] not in ("access", "turns")
     is_other = is_other or (path[-1] == "actor" and path[0] != "effects")
     return (path[-1] in EXPRESSION_KEYS and not is_other) or is_listed

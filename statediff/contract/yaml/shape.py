@@ -8,7 +8,7 @@ read from the model itself: the description of the field, or the kinds of value 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -38,7 +38,7 @@ INSTEAD: Final = {
     "actors": "write `actor`, and under `allow` the subsystems that its role may read",
     "roles": "write under `allow` the subsystems that the actor may read",
     "broadcast": "write the subsystem under `allow`",
-    "citations": "write `cite: NAME`",
+    "citations": "write `cite`",
     "recorded_at": "write both instants under `at`, as a list",
     "timeless": "write `at: []` and `because: REASON`",
     "participation": "write `authorized_by`",
@@ -46,9 +46,43 @@ INSTEAD: Final = {
     "submitted_by": "write `{tool: NAME, because: REASON}` under `reads`",
     "fetches": "write `in: SUBSYSTEM` and `at: arguments.PATH`",
     "finds": "write `in: SUBSYSTEM` and `at: result.PATH`",
+    "form": "remove it, and write `extract`, or `extract: {}` for a text of which nothing is read",
+    "after_every_call": "write `always` and `during: calls`",
+    "calls": "write `where`",
+    "class": "write `classes`, a list",
+    "tools": "write `tool`",
+    "user": "write `say`",
+    "then": "write `require`",
+    "times": "write `count`",
+    "as_of": "write `at`",
+    "space": "write `in`",
+    "text": "remove it; a search looks through all fields",
+    "readings": "write the branches under `any_of`, and beside it `disputed: REASON`",
+    "repair": "write `{say: …, count: …}` without `when`, last under `replies`",
+    "attempts": "write `count`",
+    "absence": "write `evidence`, with a list under `in`",
+    "title": "remove it; a search shows the first field with words",
     "distinct": "tell the required changes apart by `where`, or ask for their number by `count`",
 }
 """Keys that were in the language once, and what to write."""
+
+_RENAMED: Final = re.compile(r"write `([a-z_]+)`")
+"""What to write where a key has another name now, and its value is as it was."""
+
+
+def renamed(text: str, problems: Iterable[Problem]) -> str:
+    """The document with each key that has another name now under that name."""
+    lines = text.split("\n")
+    for problem in sorted(problems, key=lambda p: (p.line, p.column), reverse=True):
+        name = _RENAMED.fullmatch(problem.hint)
+        if name is None:
+            continue
+        line, at = lines[problem.line - 1], problem.column - 1
+        old = re.match(r"[a-z_]+", line[at:])
+        if old is not None and old[0] in INSTEAD:
+            lines[problem.line - 1] = line[:at] + name[1] + line[at + len(old[0]) :]
+    return "\n".join(lines)
+
 
 _MAX_ERRORS: Final = 200
 """How many of pydantic's errors are looked at; a file with more is something else."""

@@ -143,8 +143,8 @@ _RUN: Final = re.compile(rf"[0-9](?:[0-9.,:/'\u2019\u2013-]|[{_SPACES}](?=[0-9])
 """Digits with what may stand between them; whether that is a number is asked afterwards."""
 _GROUPED: Final = "|".join(f"[0-9]{{1,3}}(?:{space}[0-9]{{3}})+" for space in _SPACES)
 _NUMBERS: Final = {
-    "point": re.compile(rf"(?:[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+|{_GROUPED})(?:\.[0-9]+)?"),
-    "comma": re.compile(rf"(?:[0-9]+|[0-9]{{1,3}}(?:\.[0-9]{{3}})+|{_GROUPED})(?:,[0-9]+)?"),
+    False: re.compile(rf"(?:[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+|{_GROUPED})(?:\.[0-9]+)?"),
+    True: re.compile(rf"(?:[0-9]+|[0-9]{{1,3}}(?:\.[0-9]{{3}})+|{_GROUPED})(?:,[0-9]+)?"),
 }
 _DATES: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?")
 _QUOTED: Final = re.compile(
@@ -171,7 +171,7 @@ def read_answer(form: Answer, answer: Value | NoAnswer) -> Mapping[str, Observed
     """The answer as clauses read it: names to values, or why there is none."""
     if isinstance(answer, NoAnswer):
         return answer
-    if form.form != "text":
+    if form.extract is None:
         if isinstance(answer, Map):
             return dict(answer.items)
         return NoAnswer("the answer is not an object with names")
@@ -227,12 +227,12 @@ def _numbers(extractor: Extractor, text: str) -> Iterator[_Found]:
             continue  # of a word: 12th
         if _DATES.fullmatch(run[0]):
             continue
-        fits = _NUMBERS[extractor.decimal].fullmatch(run[0]) and len(run[0]) <= MAX_DIGITS
+        fits = _NUMBERS[extractor.is_comma].fullmatch(run[0]) and len(run[0]) <= MAX_DIGITS
         before = text[max(0, start - 1) : start]
         if not fits or before in (".", ",") or any(map(_is_hidden, before + glued)):
             yield _Found(None, start, end)
             continue
-        group, point = (",", ".") if extractor.decimal == "point" else (".", ",")
+        group, point = (".", ",") if extractor.is_comma else (",", ".")
         digits = "".join(each for each in run[0] if each not in _SPACES and each != group)
         number = Decimal(digits.replace(point, "."))
         signed = _SIGN.search(text, max(0, start - 2), start)

@@ -135,7 +135,7 @@ def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
 def _is_meant(clause: AtCalls, call: EntityRef, action_class: ActionClass) -> int:
     if clause.tool is not None and (call.row or {}).get("tool") != clause.tool:
         return FALSE
-    if clause.action_class is None or clause.action_class is action_class:
+    if not clause.classes or action_class in clause.classes:
         return TRUE
     return TRUE | FALSE if action_class is ActionClass.UNKNOWN else FALSE
 

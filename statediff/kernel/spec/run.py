@@ -411,7 +411,7 @@ class Run:
         for env, action in zip(self.places(), self.trace.actions, strict=True):
             if clause.tool is not None and action.tool != clause.tool:
                 continue
-            is_sure = clause.action_class in (None, action.action_class)
+            is_sure = not clause.classes or action.action_class in clause.classes
             if not is_sure and action.action_class is not ActionClass.UNKNOWN:
                 continue
             mask = self._at(clause.node, env)

@@ -4,7 +4,7 @@ For those who work on the agent: each line holds the turn's calls with their res
 that are known to be theirs, the truth of the turn's gate, and how often a tool was right the first
 time and how often after a repair [TV §3.6, §3.8]. A call is repaired by one of the same tool that
 succeeds, in the same turn, and within as many attempts as the contract grants, if it grants any
-number (`actions.attempts`). A log without turns is one turn. Where the harness spoke for the user,
+number (`actions.count`). A log without turns is one turn. Where the harness spoke for the user,
 a line is a message, `of` the contract's turn that it belongs to and `attempt` its attempt there;
 the turn's last one has the gate.
 """
@@ -37,7 +37,7 @@ def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
         truths = {clause["clause"]: clause["truth"] for clause in judged["clauses"]}
         contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value
         gates = _gates(contract)
-        window = (contract.get("actions") or {}).get("attempts")
+        window = (contract.get("actions") or {}).get("count")
         turns = trace["turns"] or [{"message": None, "calls_before": 0, "reply": None}]
         ends = [turn["calls_before"] for turn in turns[1:]] + [len(trace["actions"])]
         last = {turn["gate"]: at for at, turn in enumerate(turns, start=1) if "gate" in turn}
@@ -79,7 +79,7 @@ def repair(calls: list[Json], window: int | None = None) -> Json:
     """How many tools were right the first time, and how many in the end; of how many.
 
     Right in the end is a tool of which one of the first `window` calls succeeds: what the contract
-    takes for a repair (`actions.attempts`); None: any of its calls.
+    takes for a repair (`actions.count`); None: any of its calls.
     """
     tries: dict[str, int] = {}
     right_at: dict[str, int] = {}

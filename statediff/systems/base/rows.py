@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from statediff.contract.document.packed import PACKINGS, unpacked
 from statediff.errors import InputError
 from statediff.model.batches import Row
 from statediff.model.instants import in_zone, is_written_in, parse_instant
@@ -62,6 +63,8 @@ def converter(field: Field) -> Convert | None:
                 if type(stored) is str and not is_written_in(stored, form)
                 else instant(stored, zone)
             )
+        case Kind.ANY if field.form is not None and field.form in PACKINGS:
+            return partial(unpacked, packing=field.form)
         case _:
             return None
 

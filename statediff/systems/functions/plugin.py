@@ -9,6 +9,7 @@ Whatever else is in it is an error that names the place. What a function cannot 
 
 from __future__ import annotations
 
+import base64
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from weakref import WeakValueDictionary
 
 from statediff.entrypoints import named_function
 from statediff.errors import InputError
+from statediff.model.strictjson import spelling
 from statediff.model.values import MAX_DEPTH, printable
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
 
@@ -57,13 +59,8 @@ def content_of(url: str) -> bytes:
 
 def tables_as_json(place: str, tables: Any) -> bytes:
     """Tables of Python values as JSON tables; `InputError` names the place of another value."""
-    from statediff.systems.tables.exports import literal
-
-    texts = []
-    for name, records in _checked_tables(place, tables):
-        rows = ",\n".join(literal(record) for record in records)
-        texts.append(f"{literal(name)}: [\n{rows}\n]")
-    return ("{" + ",\n".join(texts) + "}").encode(errors="surrogatepass")
+    tree = {name: [*records] for name, records in _checked_tables(place, tables)}
+    return spelling(tree).encode(errors="surrogatepass")
 
 
 def _checked_tables(url: str, tables: Any) -> Iterable[tuple[str, Iterable[dict[str, Any]]]]:
@@ -95,8 +92,14 @@ def _checked(place: str, value: Any, depth: int) -> Any:
             return [_checked(place, each, depth + 1) for each in value]
         case float() | Decimal() if not math.isfinite(value):
             raise _wrong(place, "a finite number", value)
-        case None | bool() | int() | float() | Decimal() | str() | bytes() | date() | time():
+        case None | bool() | int() | float() | str():
             return value
+        case Decimal():
+            return Decimal(f"{value:f}")  # a whole number is one, however it is written
+        case date() | time():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
         case UUID():
             return str(value)
         case _:

@@ -1,4 +1,4 @@
-"""Tables in files of other forms, as JSON tables: CSV, TSV, JSON lines, Parquet, Excel, folders.
+"""Tables in files of other forms: CSV, TSV, JSON lines, Parquet, Excel, folders.
 
 A file is a table, and its name without suffix is the type; a folder has a table for each such file.
 CSV says nothing of kinds. A column holds numbers where every value of the *first* state is one in
@@ -16,7 +16,6 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from statediff.errors import InputError
+from statediff.model.strictjson import Flaw
 from statediff.model.values import printable
 from statediff.systems.tables import workbooks
 from statediff.systems.tables.columns import Odd
@@ -37,12 +37,15 @@ from statediff.systems.tables.forms import (
     departure_of_kinds,
     kinds_of,
 )
-from statediff.systems.tables.shape import MAX_BYTES
+from statediff.systems.tables.shape import MAX_BYTES, Exported, number_of, object_of
+from statediff.uncollected import uncollected
 
 DELIMITERS: Final[Mapping[str, str]] = {".csv": ",", ".tsv": "\t"}
 LINES: Final = frozenset({".jsonl", ".ndjson"})
 PARQUET: Final = ".parquet"
 SUFFIXES: Final = frozenset({*DELIMITERS, *LINES, *workbooks.SUFFIXES, PARQUET})
+_TEXTS: Final = frozenset({*DELIMITERS, PARQUET})
+"""The forms in which no text has half of a surrogate pair."""
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _PARQUET_FAULTS: Final = (
     *(pa.ArrowException, OSError, ValueError, TypeError),
@@ -50,8 +53,7 @@ _PARQUET_FAULTS: Final = (
 )
 """What the reader raises at a file that is no Parquet, or holds what Python has no value for."""
 _MAX_FIELD: Final = 16 * 1024 * 1024
-_EXACT: Final = 300
-"""Digits of a number from which on its text is read by the strict reader."""
+_AS_THEY_ARE: Final = frozenset({type(None), bool, int, str})
 
 
 def is_export(path: Path) -> bool:
@@ -59,107 +61,105 @@ def is_export(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in SUFFIXES
 
 
-def json_tables(
+def exported(
     path: Path, forms: Forms | None = None, first: Path | None = None
-) -> tuple[bytes, Forms]:
-    """The tables of the path as JSON tables, and how the files of the first state are written.
+) -> tuple[Exported, Forms]:
+    """The tables of the path, and how the files of the first state are written.
 
     `forms` and `first` are those of the first state; None where this is it. The one table of a
     file is called like that of the first file. `InputError` names the file and the line that is
     wrong, of the first state, and of a path that cannot be listed.
     """
     found = Forms()
-    named: dict[str, str] = {}
-    for stem, file in _files(path, is_first=forms is None).items():
-        tables: Mapping[str, str]
+    named: dict[str, Any] = {}
+    files = _files(path, is_first=forms is None)
+    for stem, file in files.items():
+        tables: Mapping[str, Any]
         if isinstance(file, Path) and file.suffix.lower() in workbooks.SUFFIXES:
             before = f"{stem}." if path.is_dir() else ""
             known = None if forms is None else forms.sheets.get(before)
             sheets = workbooks.workbook_tables(file, known, found.sheets.setdefault(before, {}))
-            tables = {f"{before}{name}": _listed(rows) for name, rows in sheets.items()}
+            tables = {f"{before}{name}": rows for name, rows in sheets.items()}
         else:
-            is_alone = not (first is None or first.is_dir() or path.is_dir())
-            table = first.stem if first is not None and is_alone else stem
-            tables = {table: _table(table, file, forms, found)}
-        for name, text in tables.items():
+            tables = {
+                _name(stem, path, first): _table(_name(stem, path, first), file, forms, found)
+            }
+        for name, rows in tables.items():
             if name in named:
                 raise _wrong(path, f"two of its files hold a table {name}; rename one")
-            named[name] = text
-    texts = [f"{json.dumps(name)}: {text}" for name, text in named.items()]
-    return ("{" + ",\n".join(texts) + "}").encode(), found if forms is None else forms
+            named[name] = rows
+    are_texts = all(isinstance(f, Path) and f.suffix.lower() in _TEXTS for f in files.values())
+    return Exported(named, not are_texts), found if forms is None else forms
+
+
+def _name(stem: str, path: Path, first: Path | None) -> str:
+    is_alone = not (first is None or first.is_dir() or path.is_dir())
+    return first.stem if first is not None and is_alone else stem
 
 
 def plain_tables(
     path: Path, forms: Forms | None = None, first: Path | None = None
 ) -> tuple[dict[str, list[dict[str, Any]]], Forms]:
-    """The same tables as plain objects. `Odd` where only their JSON text says all of them."""
-    found = Forms()
-    tables: dict[str, list[dict[str, Any]]] = {}
-    for stem, file in _files(path, is_first=forms is None).items():
-        if isinstance(file, InputError):
-            raise file
-        is_alone = not (first is None or first.is_dir() or path.is_dir())
-        table = first.stem if first is not None and is_alone else stem
-        if file.suffix.lower() == PARQUET:
-            tables[table] = [
-                {name: _plain(value) for name, value in row.items()}
-                for row in _parquet(table, file, forms, found)
-            ]
-        elif file.suffix.lower() in DELIMITERS:
-            header, cells = _cells(table, file, forms, found)
-            known = (forms or found).numbers
-            columns = list(zip(*cells, strict=True)) or [() for _ in header]
-            made = [
-                list(map(_number, column)) if (table, name) in known else column
-                for name, column in zip(header, columns, strict=True)
-            ]
-            tables[table] = [dict(zip(header, row, strict=True)) for row in zip(*made, strict=True)]
-        else:
-            raise Odd
-    return tables, forms or found
+    """The tables of CSV and Parquet as plain objects. `Odd` where these do not say all of them."""
+    files = _files(path, is_first=forms is None).values()
+    if not all(isinstance(file, Path) and file.suffix.lower() in _TEXTS for file in files):
+        raise Odd
+    said, found = exported(path, forms, first)
+    return {name: list(map(_plain_record, rows)) for name, rows in said.tree.items()}, found
 
 
-def _number(cell: str) -> Any:
-    """What `_cell` writes of a cell in a column of numbers."""
-    if not cell:
+def _plain_record(record: Any) -> dict[str, Any]:
+    if type(record) is not dict:
+        raise Odd
+    return {n: v if type(v) in _AS_THEY_ARE else _plain(v) for n, v in record.items()}
+
+
+def _plain(value: Any) -> float:
+    """The number that Python writes so."""
+    if type(value) is not Decimal or repr(number := float(value)) != str(value).lower():
+        raise Odd
+    return number
+
+
+def _cell(value: str) -> Any:
+    """What a cell in a column of numbers holds."""
+    if not value:
         return None
-    if not _NUMBER.fullmatch(cell):
-        return cell
-    value = float(cell) if "." in cell else int(cell) if len(cell) < _EXACT else cell
-    if repr(value) != cell:
-        raise Odd  # it is written otherwise than Python writes it
-    return value
+    return number_of(value) if _NUMBER.fullmatch(value) else value
 
 
-def _plain(value: Any) -> Any:
-    """What `literal` writes, as an object."""
+def _value(value: Any) -> Any:
+    """A value of Parquet, its numbers exact."""
     match value:
         case None | bool() | int() | str():
             return value
-        case float():
-            return value if math.isfinite(value) else str(value)
+        case dict():
+            return {str(name): _value(each) for name, each in value.items()}
+        case list() | tuple():
+            return list(map(_value, value))
+        case Decimal():
+            return number_of(f"{value:f}")
+        case float() if math.isfinite(value):
+            return number_of(repr(value))
         case datetime() | date() | time():
             return value.isoformat()
         case bytes():
             return base64.b64encode(value).decode()
         case _:
-            raise Odd
+            return str(value)  # no number of JSON: the text differs from every one
 
 
-def _table(name: str, file: Path | InputError, forms: Forms | None, found: Forms) -> str:
+def _table(name: str, file: Path | InputError, forms: Forms | None, found: Forms) -> Any:
     """The table's records; the fault in their place where a run may have left it."""
     try:
         if isinstance(file, InputError):
             raise file
-        return _listed(_rows(name, file, forms, found))
+        with uncollected():
+            return _rows(name, file, forms, found)
     except InputError as error:
         if forms is None:
             raise
-        return json.dumps(str(error))
-
-
-def _listed(rows: Sequence[str]) -> str:
-    return "[\n" + ",\n".join(rows) + "\n]"
+        return str(error)
 
 
 def _files(path: Path, *, is_first: bool) -> dict[str, Path | InputError]:
@@ -184,17 +184,20 @@ def _files(path: Path, *, is_first: bool) -> dict[str, Path | InputError]:
     return named
 
 
-def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[str]:
+def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[Any]:
     suffix = file.suffix.lower()
     if suffix == PARQUET:
-        return [literal(row) for row in _parquet(name, file, forms, found)]
+        return [_value(row) for row in _parquet(name, file, forms, found)]
     if suffix in LINES:
         return list(_lines(file, _text(file)))
     header, cells = _cells(name, file, forms, found)
     known = (forms or found).numbers
-    is_number = [(name, column) in known for column in header]
-    names = [json.dumps(column) for column in header]
-    return [_record(names, is_number, row) for row in cells]
+    columns = list(zip(*cells, strict=True)) or [() for _ in header]
+    made = [
+        list(map(_cell, column)) if (name, of) in known else column
+        for of, column in zip(header, columns, strict=True)
+    ]
+    return [dict(zip(header, row, strict=True)) for row in zip(*made, strict=True)]
 
 
 def _text(file: Path) -> str:
@@ -226,20 +229,16 @@ def _check(file: Path, departure: str | None) -> None:
         raise _wrong(file, departure)
 
 
-def _lines(file: Path, text: str) -> Iterator[str]:
+def _lines(file: Path, text: str) -> Iterator[Any]:
     """Each line that holds a value: one object, and nothing beside it."""
-    decoder = json.JSONDecoder()
     for number, line in enumerate(text.split("\n"), 1):
         if not (stripped := line.strip(" \t\r")):
             continue
         try:
-            value, end = decoder.raw_decode(stripped)
-        except (ValueError, RecursionError):
-            value, end = None, -1
-        # A carriage return within it is where it ends for a program that reads text.
-        if end != len(stripped) or not isinstance(value, dict) or "\r" in stripped:
-            raise _wrong(file, f"line {number}: expected one JSON object")
-        yield stripped
+            # A carriage return within it is where it ends for a program that reads text.
+            yield object_of("" if "\r" in stripped else stripped)
+        except Flaw:
+            raise _wrong(file, f"line {number}: expected one JSON object") from None
 
 
 def delimited(
@@ -287,19 +286,6 @@ def _is_numbers(column: Iterable[str]) -> bool:
     return bool(values) and all(_NUMBER.fullmatch(value) for value in values)
 
 
-def _record(names: Sequence[str], is_number: Sequence[bool], row: Sequence[str]) -> str:
-    cells = zip(names, is_number, row, strict=True)
-    return "{" + ", ".join(f"{n}: {_cell(value, number)}" for n, number, value in cells) + "}"
-
-
-def _cell(value: str, is_number: bool) -> str:
-    if is_number and not value:
-        return "null"
-    if is_number and _NUMBER.fullmatch(value):
-        return value
-    return json.dumps(value)
-
-
 def _parquet(name: str, file: Path, forms: Forms | None, found: Forms) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet  # noqa: PLC0415 - takes a while, and few states are so
 
@@ -311,6 +297,8 @@ def _parquet(name: str, file: Path, forms: Forms | None, found: Forms) -> Iterat
             content.seek(0)
             # What reads batch by batch takes files that this, and most programs, refuse.
             table = parquet.read_table(content, partitioning=None)
+        if table.nbytes > MAX_BYTES:
+            raise _wrong(file, f"its table has more than {MAX_BYTES} bytes")
         found.columns[name], found.kinds[name] = frozenset(names), kinds_of(table.schema)
         if forms is not None:
             _check(file, departure_of_kinds(forms, name, found.kinds[name]))
@@ -320,30 +308,6 @@ def _parquet(name: str, file: Path, forms: Forms | None, found: Forms) -> Iterat
             yield from batch.to_pylist()
     except _PARQUET_FAULTS as error:
         raise _wrong(file, f"cannot be read as Parquet: {str(error)[:200]}") from error
-
-
-def literal(value: Any) -> str:
-    """A value of Parquet as JSON, its numbers exact."""
-    match value:
-        case dict():
-            inside = (f"{json.dumps(str(k))}: {literal(v)}" for k, v in value.items())
-            return "{" + ", ".join(inside) + "}"
-        case list() | tuple():
-            return "[" + ", ".join(map(literal, value)) + "]"
-        case Decimal():
-            return f"{value:f}"
-        case float() if not math.isfinite(value):
-            return json.dumps(
-                str(value)
-            )  # JSON has no such number: the text differs from every one
-        case datetime() | date() | time():
-            return json.dumps(value.isoformat())
-        case bytes():
-            return json.dumps(base64.b64encode(value).decode())
-        case None | bool() | int() | float() | str():
-            return json.dumps(value)
-        case _:
-            return json.dumps(str(value))
 
 
 def _wrong(file: Path, what: str) -> InputError:

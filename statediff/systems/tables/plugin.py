@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ from statediff.systems.base.plugin import (
     SystemKind,
     SystemPlugin,
 )
-from statediff.systems.tables.shape import MAX_BYTES, read_document
+from statediff.systems.tables.shape import MAX_BYTES, Given, read_document
 
 if TYPE_CHECKING:
     from statediff.capture.source import Clock, Source
@@ -24,34 +23,28 @@ if TYPE_CHECKING:
     from statediff.systems.base.protocol import System
 
 
-def _content(state: StateInput) -> bytes:
-    return read_document(state.path) if state.content is None else state.content
-
-
-def _as_json(states: Sequence[StateInput]) -> Sequence[StateInput]:
-    """The states as JSON tables; how the first is written decides how others are read."""
-    from statediff.systems.tables.exports import is_export, json_tables
+def _contents(states: Sequence[StateInput]) -> list[Given | None]:
+    """What each state says, as far as it is no JSON file; the first decides how others are read."""
+    from statediff.systems.tables.exports import exported, is_export
     from statediff.systems.tables.forms import Forms
 
     forms: Forms | None = None
-    found = []
+    found: list[Given | None] = []
     for at, state in enumerate(states):
-        found.append(state)
+        found.append(state.content)
         if state.content is None and is_export(state.path):
             try:
-                content, forms = json_tables(state.path, forms, states[0].path if at else None)
+                found[at], forms = exported(state.path, forms, states[0].path if at else None)
             except InputError:
                 if at == 0:
                     raise
-            else:
-                found[at] = replace(state, content=content)
     return found
 
 
-def _content_after(state: StateInput) -> bytes:
+def _left(state: StateInput, content: Given | None) -> Given:
     """What a run left; nothing where it cannot be read, which reading it by its path then says."""
     try:
-        return _content(state)
+        return read_document(state.path) if content is None else content
     except InputError:
         return b""
 
@@ -77,43 +70,37 @@ def _is_mostly_tables(path: Path) -> bool:
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     from statediff.systems.tables.source import Parsed, TablesSource
 
-    [state] = _as_json([state])
-    content = _content(state)
-    return TablesSource(name, content, refine, parsed=Parsed(name, state.label))
+    [content] = _contents([state])
+    given = read_document(state.path) if content is None else content
+    return TablesSource(name, given, refine, parsed=Parsed(name, state.label))
 
 
 def series(name: str, states: Sequence[StateInput], refine: Refinement | None) -> Sequence[Source]:
     """All states with the schema inferred from all; every one but the first is a state after."""
     from statediff.systems.tables.source import Parsed, TablesSource
 
-    parsed = Parsed(name)
-    before, *between, after = _as_json(states)
-    first, last = _content(before), _content_after(after)
-    along = [(state.label, _content_after(state)) for state in between]
-    if along:
-        along = [(before.label, first), *along, (after.label, last)]
-    # The path, so that messages name it; bytes where there is none.
-    one = before.path if before.content is None else first
-    two = after.path if after.content is None else last
+    parsed, contents = Parsed(name), _contents(states)
+    # The path, so that messages name it; what it says where there is none.
+    places = [
+        state.path if content is None else content
+        for state, content in zip(states, contents, strict=True)
+    ]
+    first = read_document(states[0].path) if contents[0] is None else contents[0]
+    said = [first, *map(_left, states[1:], contents[1:])]
+    labels = [state.label for state in states]
+    along = list(zip(labels, said, strict=True)) if len(states) > 2 else []
     return (
-        TablesSource(name, one, refine, last, after.label, along=along, parsed=parsed),
+        TablesSource(name, places[0], refine, said[-1], labels[-1], along=along, parsed=parsed),
         *(
-            TablesSource(
-                name,
-                each.path if each.content is None else each.content,
-                refine,
-                is_after=True,
-                along=along,
-                parsed=parsed,
-            )
-            for each in between
+            TablesSource(name, each, refine, is_after=True, along=along, parsed=parsed)
+            for each in places[1:-1]
         ),
         TablesSource(
             name,
-            two,
+            places[-1],
             refine,
             first,
-            before.label,
+            labels[0],
             is_after=True,
             along=along,
             parsed=parsed,

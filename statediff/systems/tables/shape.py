@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from decimal import Decimal
 from json import JSONDecodeError
@@ -42,6 +42,10 @@ MAX_EXPONENT: Final = 308
 MAX_DIGITS: Final = 1000
 _LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, takes_mark=True)
 
+_OF_LINES: Final = replace(_LIMITS, takes_mark=False)
+_SHORT: Final = 300
+"""Characters of a number that is within every limit, where it has no exponent."""
+
 _PLAIN: Final = frozenset({type(None), bool, int, Decimal, str})
 _MAX_SHAPES: Final = 1000
 """Orders of names that are remembered."""
@@ -57,6 +61,37 @@ class TablesAfter:
 
     document: Document
     gaps: Mapping[str, Enumeration] = dataclass_field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """Tables as the files of an export say them, in the place of the text of a JSON file.
+
+    `tree` is what `read_with_flaws` would make of that text. Where `may_have_half_pairs`, a text in
+    it may be none.
+    """
+
+    tree: Mapping[str, Any]
+    may_have_half_pairs: bool
+
+
+Given = bytes | Exported
+"""One side of a run: the bytes of a JSON file, or what an export says."""
+
+
+def number_of(text: str) -> Any:
+    """The number that JSON's spelling of one stands for, exactly; a `Flaw` where it is refused."""
+    if len(text) < _SHORT and "e" not in text:
+        return Decimal(text) if "." in text else int(text)
+    return read_with_flaws(text.encode(), _LIMITS)
+
+
+def object_of(line: str) -> dict[str, Any] | Flaw:
+    """The one JSON object that the line is, with its flaws. Raises `Flaw` where it is none."""
+    tree = read_with_flaws(line.encode(), _OF_LINES)
+    if not isinstance(tree, dict) and not (isinstance(tree, Flaw) and tree.members):
+        raise Flaw(FlawKind.NOT_JSON, "no object")
+    return tree
 
 
 def read_document(path: Path | str) -> bytes:
@@ -75,12 +110,14 @@ def read_document(path: Path | str) -> bytes:
         raise InputError(f"{printable(str(path))}: cannot be read: {reason}") from error
 
 
-def is_list(raw: bytes) -> bool:
+def is_list(raw: Given) -> bool:
     """Whether the file is one list, and no object of tables."""
+    if isinstance(raw, Exported):
+        return False
     return raw.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
 
 
-def parse_tables(raw: bytes, file: str, alone: str | None = None) -> Document:
+def parse_tables(raw: Given, file: str, alone: str | None = None) -> Document:
     """The tables in `raw`; `file` is how messages name them. Raises `InputError`.
 
     A list is the records of the type `alone`, where that is given.
@@ -90,7 +127,7 @@ def parse_tables(raw: bytes, file: str, alone: str | None = None) -> Document:
         return _tables(_named(_tree(raw, name), alone), name, _Plain(raw))
 
 
-def tables_after(raw: bytes, file: str, alone: str | None = None) -> TablesAfter:
+def tables_after(raw: Given, file: str, alone: str | None = None) -> TablesAfter:
     """The tables of a state that a run left. Raises `InputError` where there are none."""
     name = printable(file)
     with uncollected():
@@ -118,7 +155,9 @@ def _tables_after(tree: Any, name: str, is_plain: _Plain) -> TablesAfter:
     return TablesAfter(document, gaps)
 
 
-def _tree(raw: bytes, name: str) -> Any:
+def _tree(raw: Given, name: str) -> Any:
+    if isinstance(raw, Exported):
+        return raw.tree
     try:
         return read_with_flaws(raw, _LIMITS)
     except Flaw as flaw:
@@ -199,8 +238,11 @@ class _Plain:
     Only an escape of half a surrogate pair makes a text that is none.
     """
 
-    def __init__(self, raw: bytes) -> None:
-        self._takes_texts = not has_half_pairs(raw)
+    def __init__(self, raw: Given) -> None:
+        if isinstance(raw, Exported):
+            self._takes_texts = not raw.may_have_half_pairs
+        else:
+            self._takes_texts = not has_half_pairs(raw)
         self._names: set[tuple[str, ...]] = set()
 
     def __call__(self, record: Any) -> bool:

@@ -51,6 +51,7 @@ from statediff.systems.tables.columns import (
 from statediff.systems.tables.inference import infer_schema, with_forms
 from statediff.systems.tables.shape import (
     Document,
+    Given,
     Record,
     TablesAfter,
     is_list,
@@ -84,11 +85,11 @@ class Parsed:
     def __init__(self, alone: str | None = None, label: str = "") -> None:
         self.alone = alone
         self.label = label
-        self._before: dict[tuple[bytes, str, str | None], Document] = {}
-        self._after: dict[tuple[bytes, str, str | None], tuple[TablesAfter, str | None]] = {}
+        self._before: dict[tuple[Given, str, str | None], Document] = {}
+        self._after: dict[tuple[Given, str, str | None], tuple[TablesAfter, str | None]] = {}
         self._inferred: tuple[Sequence[Document], Schema] | None = None
 
-    def before(self, raw: bytes, file: str, alone: str | None) -> Document:
+    def before(self, raw: Given, file: str, alone: str | None) -> Document:
         """The tables of the state before; `InputError` where it is none."""
         key = raw, file, alone
         if key not in self._before:
@@ -102,7 +103,7 @@ class Parsed:
             known = self._inferred = sides, infer_schema(name, *sides)
         return known[1]
 
-    def after(self, raw: bytes, file: str, alone: str | None) -> tuple[TablesAfter, str | None]:
+    def after(self, raw: Given, file: str, alone: str | None) -> tuple[TablesAfter, str | None]:
         """A state that a run left, and why it is none where it cannot be read at all."""
         key = raw, file, alone
         if key not in self._after:
@@ -111,7 +112,7 @@ class Parsed:
 
 
 class TablesSource:
-    """One JSON tables file, or its bytes, as a source.
+    """One JSON tables file, its bytes, or what an export says, as a source.
 
     `companion` is the other side's bytes (`companion_file` is how messages name it): types and
     fields are inferred from both, so that before and after have one schema; `is_after` says that
@@ -130,13 +131,13 @@ class TablesSource:
     def __init__(
         self,
         name: str,
-        content: Path | str | bytes,
+        content: Path | str | Given,
         refine: Refine | None = None,
-        companion: bytes | None = None,
+        companion: Given | None = None,
         companion_file: str = "",
         *,
         is_after: bool = False,
-        along: Sequence[tuple[str, bytes]] = (),
+        along: Sequence[tuple[str, Given]] = (),
         parsed: Parsed | None = None,
     ) -> None:
         self._name = name
@@ -157,7 +158,7 @@ class TablesSource:
     @property
     def file(self) -> str:
         """How messages name the file: its path, or the source's name where there is none."""
-        if isinstance(self._content, bytes):
+        if isinstance(self._content, Given):
             return self._parsed.label or self._name
         return str(self._content)
 
@@ -194,7 +195,7 @@ class TablesSource:
     def _own(self) -> tuple[TablesAfter, str | None]:
         """This side's tables, and why there are none where a run left none to read."""
         try:
-            raw = self._content if isinstance(self._content, bytes) else read_document(self.file)
+            raw = self._content if isinstance(self._content, Given) else read_document(self.file)
         except InputError as error:
             if not self._is_after:
                 raise
@@ -221,13 +222,13 @@ class TablesSource:
         """The type of a list that a run left: none where there was no list before it."""
         return self._alone if is_list(self._first()) else None
 
-    def _first(self) -> bytes:
+    def _first(self) -> Given:
         """The state before."""
         if self._along:
             return self._along[0][1]
         if self._is_after:
             return self._companion or b""
-        return self._content if isinstance(self._content, bytes) else read_document(self.file)
+        return self._content if isinstance(self._content, Given) else read_document(self.file)
 
     def _table(
         self, entity_type: EntityType, loaded: _Loaded, store: ChunkStore, like: Table | None
@@ -304,7 +305,7 @@ def _in_columns(
         return None
 
 
-def _after(raw: bytes, file: str, alone: str | None) -> tuple[TablesAfter, str | None]:
+def _after(raw: Given, file: str, alone: str | None) -> tuple[TablesAfter, str | None]:
     """A state that a run left, and why it is none where it cannot be read at all."""
     try:
         return tables_after(raw, file, alone), None

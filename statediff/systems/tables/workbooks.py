@@ -16,7 +16,6 @@ cells is none. Styles, charts, pictures and macros are not looked at.
 
 from __future__ import annotations
 
-import json
 import lzma
 import re
 import struct
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from statediff.errors import InputError, UsageError
 from statediff.model.values import printable
+from statediff.systems.tables.shape import number_of
 from statediff.uncollected import uncollected
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ MAX_SHEETS: Final = 1000
 WRITTEN_PER_BYTE: Final = 64
 """Characters of names, texts and formulas that are made of a byte: many cells may share a text, and
 a row of one value has a null for each other column."""
+_WRITTEN_OF_NONE: Final = 8
+"""Characters of an empty cell beside the name of its column."""
 SHEETS: Final = "workbook.sheet"
 FORMULAS: Final = "workbook.formula"
 _FAULTS: Final = (
@@ -67,8 +69,8 @@ _LIKE: Final = re.compile(
 
 def workbook_tables(
     file: Path, before: Columns | None = None, found: Columns | None = None
-) -> Mapping[str, Sequence[str]]:
-    """Table → its records as JSON. `InputError` names the file and the cell that is wrong.
+) -> Mapping[str, Sequence[Any]]:
+    """Table → its records. `InputError` names the file and the cell that is wrong.
 
     `before` are the columns of the first state, None where this is it; `found` gets those of this.
     """
@@ -106,9 +108,9 @@ def _size(file: Path) -> int:
 
 def _tables(
     file: Path, sheets: Iterable[Sheet], before: Columns, columns: Columns, room: _Room
-) -> Mapping[str, Sequence[str]]:
+) -> Mapping[str, Sequence[Any]]:
     listed, formulas = [], []
-    tables: dict[str, Sequence[str]] = {}
+    tables: dict[str, Sequence[Any]] = {}
     for place, sheet in enumerate(sheets, 1):
         found: dict[str, str] = {}
         rows = _Rows(file, sheet.title, found, before, columns, room)
@@ -120,9 +122,7 @@ def _tables(
         formulas += [
             {"id": f"{sheet.title}!{cell}", "formula": text} for cell, text in found.items()
         ]
-    tables[SHEETS] = [json.dumps(each) for each in listed]
-    tables[FORMULAS] = [json.dumps(each) for each in formulas]
-    return tables
+    return {**tables, SHEETS: listed, FORMULAS: formulas}
 
 
 @dataclass
@@ -158,32 +158,30 @@ class _Rows:
         self._columns = columns
         self._room = room
 
-    def records(self, rows: Iterator[tuple[int, list[Cell]]]) -> Iterator[str]:
+    def records(self, rows: Iterator[tuple[int, list[Cell]]]) -> Iterator[dict[str, Any]]:
         header: list[str] = []
-        empty: list[str] = []
         written = 0
         for number, cells in rows:
             values = self._values(number, cells)
             if number == 1:
                 header = self._header(values)
-                empty = [f"{json.dumps(name)}: null" for name in header]
-                written = sum(map(len, empty))
+                written = sum(map(len, header)) + _WRITTEN_OF_NONE * len(header)
                 continue
             if not values:
                 continue
             if max(values) > len(header):
                 raise self._wrong(number, f"a value beyond the {len(header)} named columns")
             self._room.take(written)
-            fields = empty.copy()
+            record: dict[str, Any] = dict.fromkeys(header)
             for cell in cells:
                 if cell.column in values:
-                    name, value = header[cell.column - 1], values[cell.column]
-                    fields[cell.column - 1] = f"{json.dumps(name)}: {self._told(name, cell, value)}"
-            yield "{" + ", ".join(fields) + "}"
+                    name = header[cell.column - 1]
+                    record[name] = self._told(name, cell, values[cell.column])
+            yield record
 
-    def _values(self, number: int, cells: Sequence[Cell]) -> dict[int, str]:
-        """By the column, from 1, the cells that are not empty, as JSON."""
-        values: dict[int, str] = {}
+    def _values(self, number: int, cells: Sequence[Cell]) -> dict[int, Any]:
+        """By the column, from 1, the cells that are not empty."""
+        values: dict[int, Any] = {}
         last = 0
         for cell in cells:
             if cell.row != number or cell.column <= last:
@@ -194,54 +192,56 @@ class _Rows:
                 values[cell.column] = value
         return values
 
-    def _header(self, values: Mapping[int, str]) -> list[str]:
-        names = [json.loads(values.get(at, "null")) for at in range(1, len(values) + 1)]
+    def _header(self, values: Mapping[int, Any]) -> list[str]:
+        names = [values.get(at) for at in range(1, len(values) + 1)]
         if not all(isinstance(name, str) and name for name in names):
             raise self._wrong(1, "expected the name of each column, as text")
         if len(set(names)) < len(names):
             raise self._wrong(1, "a column is named twice")
-        return names
+        return [str(name) for name in names]
 
-    def _cell(self, cell: Cell) -> str | None:
+    def _cell(self, cell: Cell) -> Any:
         if cell.formula is not None:
             self._room.take(len(cell.formula))
             self._formulas[cell.name] = cell.formula
             if cell.value is None:
-                return json.dumps({"formula": cell.formula})
+                return {"formula": cell.formula}
         if cell.value is None:
             return None
         if isinstance(cell.value, str):  # which many cells may share
             self._room.take(len(cell.value))
-        return _literal(cell.value, cell.form)
+        return _value(cell.value, cell.form)
 
-    def _told(self, name: str, cell: Cell, value: str) -> str:
+    def _told(self, name: str, cell: Cell, value: Any) -> Any:
         """The value; a text where only dates, times and errors were says that it is one."""
-        if not value.startswith('"'):
+        if not isinstance(value, str):
             return value
         column, is_text = (self._sheet, name), isinstance(cell.value, str) and not cell.is_error
         self._columns.setdefault(column, set()).add(is_text)
         is_odd = is_text and self._before.get(column) == {False}
-        return f'{{"text": {value}}}' if is_odd and _LIKE.fullmatch(json.loads(value)) else value
+        return {"text": value} if is_odd and _LIKE.fullmatch(value) else value
 
     def _wrong(self, row: int, what: str) -> InputError:
         return _wrong(self._file, f"sheet {self._sheet}, row {row}: {what}")
 
 
-def _literal(value: Any, form: str) -> str:
-    """A cell as JSON."""
+def _value(value: Any, form: str) -> Any:
+    """What a cell holds."""
     from openpyxl.styles.numbers import is_datetime  # noqa: PLC0415 - an extra
 
     match value:
-        case float() if value.is_integer():
-            return str(int(value))
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return int(value) if value.is_integer() else number_of(repr(value))
         case datetime() if is_datetime(form) == "date" and value.time() == time():
-            return json.dumps(value.date().isoformat())
+            return value.date().isoformat()
         case datetime() | date() | time():
-            return json.dumps(value.isoformat())
+            return value.isoformat()
         case timedelta():
-            return json.dumps(f"PT{value / timedelta(seconds=1):.6f}S")
+            return f"PT{value / timedelta(seconds=1):.6f}S"
         case _:
-            return json.dumps(value, allow_nan=False)
+            raise TypeError(f"a cell holds a {type(value).__name__}")
 
 
 def _wrong(file: Path, what: str) -> InputError:

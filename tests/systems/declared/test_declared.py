@@ -34,7 +34,7 @@ from tests.agents.chat_server import Step, speaking
 SANDBOX = """\
 sandbox: desk
 sources:
-  desk: {kind: sqlite, file: desk.sqlite, tools: [query]}
+  desk: {kind: sqlite, file: desk.sqlite, tool: [query]}
 tools:
   - name: find_tickets
     description: Finds tickets by their status.
@@ -80,7 +80,7 @@ require:
   - {id: closed, update: ticket, where: it.id == 7, set: {status: closed}}
   - {id: said, create: reason, where: it.ticket == 7}
 actions:
-  allow: {tools: [close_ticket]}
+  allow: {tool: [close_ticket]}
 """
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import json
 import shutil
 import tempfile
 from decimal import Decimal
@@ -18,7 +17,7 @@ from pyarrow import parquet
 
 import statediff
 from statediff.errors import InputError
-from statediff.systems.tables.exports import json_tables
+from statediff.systems.tables.exports import exported
 from tests.judging import contract
 
 
@@ -48,9 +47,9 @@ def test_a_folder_has_one_table_a_file(tmp_path: Path) -> None:
 
 
 def test_kinds_are_those_of_the_first_state(tmp_path: Path) -> None:
-    tables = json.loads(json_tables(write(tmp_path, users_csv=USERS) / "users.csv")[0])
+    tables = exported(write(tmp_path, users_csv=USERS) / "users.csv")[0].tree
     assert tables["users"] == [
-        {"id": 1, "name": "Ada", "zip": "01234", "balance": 10.5},
+        {"id": 1, "name": "Ada", "zip": "01234", "balance": Decimal("10.50")},
         {"id": 2, "name": "Bob", "zip": "", "balance": 7},
     ]
     one = write(tmp_path / "one", users_csv=USERS)
@@ -80,7 +79,7 @@ def test_parquet_keeps_its_kinds(tmp_path: Path) -> None:
         }
     )
     parquet.write_table(table, tmp_path / "goods.parquet")
-    found = json.loads(json_tables(tmp_path / "goods.parquet")[0], parse_float=Decimal)
+    found = exported(tmp_path / "goods.parquet")[0].tree
     assert found["goods"] == [
         {
             "id": 1, "price": Decimal("9.90"), "at": "2026-01-01T00:00:00+00:00",
@@ -110,14 +109,14 @@ def test_what_is_wrong_is_named_with_its_line(
 ) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
-        json_tables(tmp_path / name)
+        exported(tmp_path / name)
 
 
 def test_a_date_that_python_has_not_is_an_error_of_the_file(tmp_path: Path) -> None:
     days = pa.array([1, 2**31 - 1], pa.int32()).cast(pa.date32())
     parquet.write_table(pa.table({"day": days}), tmp_path / "a.parquet")
     with pytest.raises(InputError, match="cannot be read as Parquet"):
-        json_tables(tmp_path / "a.parquet")
+        exported(tmp_path / "a.parquet")
 
 
 def test_a_column_of_another_length_than_its_file_is_an_error_of_it(tmp_path: Path) -> None:
@@ -133,19 +132,19 @@ def test_a_column_of_another_length_than_its_file_is_an_error_of_it(tmp_path: Pa
         except (pa.ArrowException, OSError, ValueError):
             refused += 1
             with pytest.raises(InputError):
-                json_tables(path)
+                exported(path)
         else:
-            assert len(json.loads(json_tables(path)[0])["a"]) == len(whole)
+            assert len(exported(path)[0].tree["a"]) == len(whole)
     assert refused > 0
 
 
 def test_two_files_of_one_table_and_other_bytes_are_refused(tmp_path: Path) -> None:
     write(tmp_path, a_csv="id\n1\n", a_tsv="id\n1\n")
     with pytest.raises(InputError, match="holds a table of that name"):
-        json_tables(tmp_path)
+        exported(tmp_path)
     (tmp_path / "b.csv").write_bytes(b"id\n\xff\n")
     with pytest.raises(InputError, match="byte 3: not UTF-8"):
-        json_tables(tmp_path / "b.csv")
+        exported(tmp_path / "b.csv")
 
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
@@ -157,8 +156,8 @@ def test_every_cell_arrives_as_it_was_written(rows: list[list[str]]) -> None:
         path = Path(folder) / "t.csv"
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["a", "b"], *rows])
-        found = json.loads(json_tables(path)[0], parse_int=str, parse_float=str)["t"]
-    assert [["" if v is None else v for v in row.values()] for row in found] == rows
+        found = exported(path)[0].tree["t"]
+    assert [["" if v is None else str(v) for v in row.values()] for row in found] == rows
 
 
 @pytest.mark.parametrize(

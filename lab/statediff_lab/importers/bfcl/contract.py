@@ -166,7 +166,7 @@ class _Composed:
                 looked += looks
                 then = looked if number == count else []
             unique = list(dict.fromkeys(then))
-            yield {"id": f"turn-{number}", "user": message, "then": unique or [_ANY_TURN]}
+            yield {"id": f"turn-{number}", "say": message, "require": unique or [_ANY_TURN]}
 
     def _states(self, number: int) -> Iterator[str]:
         """What this turn changed, as it is after the turn."""

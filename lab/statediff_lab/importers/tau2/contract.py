@@ -133,7 +133,7 @@ def _outcome(
         because = "; ".join(r.because for r in readings if r.because) or "two corrections disagree"
         agreed = _common_infos(readings)
         branches = {r.name: _branch(r, agreed, asked.types, pack) for r in readings}
-        yield {"disputed": {"because": because[:2000], "readings": branches}}
+        yield {"disputed": because[:2000], "any_of": branches}
     else:
         clauses = list(_clauses(readings[0], "reference", pack))
         yield {"require": clauses}

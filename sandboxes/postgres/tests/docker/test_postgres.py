@@ -136,15 +136,8 @@ def test_the_owners_connection_is_opened_anew_where_the_server_ended_it(fresh):
 
 def test_what_outlives_a_database_is_found_and_the_server_is_made_anew(fresh):
     before = fresh._running().container
-    as_agent(
-        fresh,
-        "ALTER ROLE agent PASSWORD 'mine'",
-        "ALTER ROLE agent SET search_path = evil",
-    )
-    assert drifted(fresh) == {
-        "password of role agent",
-        "setting of role agent in (all databases)",
-    }
+    as_agent(fresh, "ALTER ROLE agent PASSWORD 'mine'", "ALTER ROLE agent SET search_path = evil")
+    assert drifted(fresh) == {"password of role agent", "setting of role agent in (all databases)"}
     fresh.reset()
     assert drifted(fresh) == set()
     assert fresh._running().container is not before

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from statediff_lab.witnesses import PATH, Witness, ask, require_next, serve
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.checkpoints import checkpoint, read_checkpoint
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.log import Log, read_log
-from statediff.workspace.logs.witnesses import PATH, Witness, ask, require_next, serve
 from tests.growing_logs import ADA, EVE, NAME, NOON, TRUST, WES
 from tests.growing_logs import log_of as data_of
 

@@ -21,8 +21,8 @@ from statediff.model.values import printable
 if TYPE_CHECKING:
     from statediff.evidence.vault import Item, Vault
     from statediff.evidence.verify import Verified
-    from statediff.workspace.leftovers import Leftovers
-    from statediff.workspace.retained import ChunkKey, ChunkKeys
+    from statediff_lab.leftovers import Leftovers
+    from statediff_lab.retained import ChunkKey, ChunkKeys
 
 EXPIRED: Final = "statediff/expired/1"
 IN_TIME: Final = "its time has come"
@@ -75,7 +75,7 @@ def expire(
     from statediff.workspace.bundles import load_kept
     from statediff.workspace.folders import write_file
     from statediff.workspace.logs.files import append, retention
-    from statediff.workspace.retained import chunk_keys
+    from statediff_lab.retained import chunk_keys
 
     erasure.require_reason()
     signing, trusted = load_key(key), load_trust(trust)
@@ -122,7 +122,7 @@ def _destroy(items: Sequence[Item], vault: Vault, chunks: Sequence[ChunkKey]) ->
 
 def _remove_withheld(found: Verified, left: Verified, folders: list[Path]) -> list[Path]:
     """Remove what the bundle does not show from beside its copies, once its answer is erased."""
-    from statediff.workspace.leftovers import withheld_files
+    from statediff_lab.leftovers import withheld_files
 
     removed: list[Path] = []
     if any(leaf.path == "answer.json#" for leaf in left.leaves):
@@ -178,7 +178,7 @@ def _places(found: Verified, folders: list[Path]) -> tuple[list[Path], tuple[str
     """Where to look for what was captured and judged, and the URLs it was copied to."""
     from statediff.evidence.canonical import write
     from statediff.workspace import stores
-    from statediff.workspace.leftovers import known_places
+    from statediff_lab.leftovers import known_places
 
     copies: tuple[str, ...] = ()
     manifests = [leaf.value[0] for leaf in found.leaves if leaf.path == "manifest.json#"]
@@ -194,7 +194,7 @@ def _readable(
     found: Verified, stays: set[bytes], folders: list[Path], copies: tuple[str, ...]
 ) -> Leftovers:
     """What of the erased can be read elsewhere; `stays` are the leaves that were not erased."""
-    from statediff.workspace.leftovers import leftovers, sought
+    from statediff_lab.leftovers import leftovers, sought
 
     erased = [data for data in found.disclosed if data not in stays]
     return leftovers(sought(found, erased), folders, copies)

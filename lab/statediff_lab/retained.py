@@ -9,6 +9,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from statediff.errors import BundleError, StorageError
+from statediff.evidence.canonical import write
+from statediff.trial_folder import kept_names, kept_states, vault_of
+from statediff.workspace.runfolders import is_run, run_of
+
 if TYPE_CHECKING:
     from statediff.evidence.vault import Vault
     from statediff.evidence.verify import Verified
@@ -43,8 +48,6 @@ def chunk_keys(found: Verified, folders: Iterable[Path], vault: Vault) -> ChunkK
     A trial is the bundle's if what its key opens says so: the trial's name and its times. The keys
     are in the vault, or in the one that the run names. Nothing is destroyed.
     """
-    from statediff.evidence.canonical import write
-
     sealed_at = datetime.fromisoformat(found.manifest["sealed_at"])
     times = [leaf.value[0] for leaf in found.leaves if leaf.path == TIMES]
     expected = {
@@ -66,9 +69,6 @@ def _keys_in(
     sealed_at: datetime,
     untouched: list[str],
 ) -> Iterator[ChunkKey]:
-    from statediff.errors import BundleError, StorageError
-    from statediff.trial_folder import kept_names, kept_states, vault_of
-
     run = folder.parent.parent
     for name in kept_names(folder):
         for place in filter(None, (vault, vault_of(run))):
@@ -101,8 +101,6 @@ def _later(at: datetime, seconds: float) -> datetime:
 
 def _trials(folders: Iterable[Path], trial: str) -> Iterator[Path]:
     """The folders of trials of that name, in the runs at, around or just below these folders."""
-    from statediff.workspace.runfolders import is_run, run_of
-
     if Path(trial).name != trial:
         return
     runs: dict[Path, None] = {}

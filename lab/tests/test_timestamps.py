@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from statediff_lab.commands.conforming import read_vectors
+from statediff_lab.witnesses import ask_time
 
 from statediff.cli.main import run
 from statediff.errors import BundleError, UsageError
@@ -20,7 +21,6 @@ from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import Checkpoint
 from statediff.evidence.seal import Sealed, load, save
 from statediff.evidence.timestamps import read_roots, request, stamped_at
-from statediff.workspace.logs.witnesses import ask_time
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on PATH")
 SEEN = Checkpoint("example.com/verdicts", 3, bytes(range(32)), datetime.now(UTC), "Ada")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.evidence.verify import Signer
 
+ABOUT: Final = "Keep verdicts where every change is noticed."
 ADDED: Final = "statediff/logged/1"
 CHECKED: Final = "statediff/log-check/1"
 ORIGIN: Final = "statediff"
@@ -221,7 +222,7 @@ def checkpoint(
     from statediff.workspace.folders import write_file
 
     require_extra("http", "httpx", "what answers over HTTP")
-    from statediff.workspace.logs.witnesses import ask, require_next
+    from statediff_lab.witnesses import ask, require_next
 
     kept, secret = load_log(log), load_key(key)
     now = datetime.now(UTC).replace(microsecond=0)
@@ -283,7 +284,7 @@ def stamp(
     from statediff.workspace.folders import write_file
 
     require_extra("http", "httpx", "what answers over HTTP")
-    from statediff.workspace.logs.witnesses import ask_time
+    from statediff_lab.witnesses import ask_time
 
     seen = by.read(checkpoint)
     write_file(out, ask_time(authority, request(seen)))
@@ -442,7 +443,7 @@ def witness(
     from statediff.evidence.keys import load_key, load_trust
 
     require_extra("http", "httpx", "what answers over HTTP")
-    from statediff.workspace.logs.witnesses import Witness, serve
+    from statediff_lab.witnesses import Witness, serve
 
     kept = Witness(state, name, load_key(key), load_trust(logs), frozenset(origin or (ORIGIN,)))
     with serve(kept, port) as url:
@@ -482,17 +483,3 @@ def _words(entry: Mapping[str, Any]) -> str:
     return (
         f"{entry['verdict']}  {said(entry['trial'])} under {said(what)}, kernel {entry['kernel']}"
     )
-
-
-COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
-    ("add", add),
-    ("show", show),
-    ("checkpoint", checkpoint),
-    ("check", check),
-    ("compare", compare),
-    ("missing", missing),
-    ("prove", prove),
-    ("stamp", stamp),
-    ("verify", verify),
-    ("witness", witness),
-)

@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from statediff.evidence.canonical import write
+from statediff.evidence.package import BESIDE
+from statediff.suite.indexing import folder_of
+
 if TYPE_CHECKING:
     from statediff.evidence.verify import Leaf, Verified
     from statediff.suite.store import Store
@@ -95,9 +99,6 @@ def leftovers(what: Sought, folders: Sequence[Path], copies: Iterable[str]) -> L
 
 def withheld_files(found: Verified, folders: Sequence[Path]) -> tuple[Path, ...]:
     """The files with what the bundle does not show, beside the copies of it below these folders."""
-    from statediff.evidence.canonical import write
-    from statediff.evidence.package import BESIDE
-
     manifests = [write(leaf.value[0]) for leaf in found.leaves if leaf.path == "manifest.json#"]
 
     def is_of_bundle(path: Path) -> bool:
@@ -112,8 +113,6 @@ def withheld_files(found: Verified, folders: Sequence[Path]) -> tuple[Path, ...]
 
 def known_places(store: Store, digest: str) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """The folders of the runs with the bundle of that digest, and where they were copied to."""
-    from statediff.suite.indexing import folder_of
-
     locations = store.runs_with(digest)
     folders = [folder for place in locations if (folder := folder_of(place)) is not None]
     return tuple(folders), tuple(url for place in locations for url in store.copies_of(place))

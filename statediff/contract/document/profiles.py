@@ -1,0 +1,92 @@
+"""Profiles: what a framework does beside every task, as a file that a person reads and writes.
+
+`use: django@1` adds the clauses of a profile to a contract, behind its own; they are judged like
+these, and hide nothing. `{NAME}` in an expression of theirs is the text of an input. A profile is
+one of ours, one under `profiles` in the contract, or a file `profiles/NAME@VERSION.yaml` beside it,
+which is written into what is judged, so that a bundle replays without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from statediff.contract.clauses.patterns import Clauses
+from statediff.contract.parts import Part
+from statediff.contract.yaml.reader import Document, read_document
+from statediff.contract.yaml.shape import as_model
+from statediff.model.schema import EntityType
+
+ProfileName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z][a-z0-9_-]{0,60}@[0-9]{1,4}$", description="name@version, e.g. `django@1`"
+    ),
+]
+
+
+class WhoseRun(Part):
+    """The input that says in whose name an agent acts, and where a run shows it."""
+
+    input: str
+    field: Annotated[str, Field(description="TYPE.PATH of a row that every login leaves")]
+    when: Annotated[dict[str, str], Field(default_factory=dict)]
+    """What the row's other fields hold."""
+
+
+class Profile(Part):
+    """What one framework does, in the names of its own tables."""
+
+    about: Annotated[str, Field(min_length=10, max_length=2000)]
+    tables: Annotated[
+        tuple[str, ...],
+        Field(min_length=1, description="TYPE or TYPE.FIELD; a database with all of them uses it"),
+    ]
+    inputs: Annotated[dict[str, Any], Field(default_factory=dict)]
+    """With what they are where a contract gives none; null where it has to."""
+    user: WhoseRun | None = None
+    packed: Annotated[dict[str, str], Field(default_factory=dict)]
+    """TYPE.FIELD → how what is in its texts is packed."""
+    forbid: Clauses = ()
+    allow: Clauses = ()
+
+    def fits(self, types: Mapping[str, EntityType]) -> bool:
+        """Whether all of its tables are there."""
+        places = (place.partition(".") for place in self.tables)
+        return all(t in types and (not f or f in types[t].by_name) for t, _, f in places)
+
+
+@cache
+def shipped() -> Mapping[str, Profile]:
+    """Our profiles, by name and version."""
+    folder = files("statediff.contract") / "profiles"
+    found = sorted((each for each in folder.iterdir()), key=lambda each: each.name)
+    return {
+        each.name.removesuffix(".yaml"): as_model(
+            read_document(each.read_bytes(), each.name), Profile
+        )
+        for each in found
+        if each.name.endswith(".yaml")
+    }
+
+
+def missing_files(document: Document) -> Iterator[str]:
+    """The profiles that a contract uses, and that neither it nor statediff has."""
+    used = document.value.get("use", ())
+    own = document.value.get("profiles") or {}
+    for name in (used,) if isinstance(used, str) else used or ():
+        if re.fullmatch(r"[a-z][a-z0-9_-]*@[0-9]+", str(name)) and name not in {**shipped(), **own}:
+            yield name
+
+
+def with_files(data: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """The contract with profiles written in behind it; what stood there stays where it is."""
+    lines = ["", "profiles:"]
+    for name, text in texts.items():
+        lines += [f"  {name}:", *(f"    {line}" for line in text.decode().splitlines() if line)]
+    return data + "\n".join([*lines, ""]).encode()
