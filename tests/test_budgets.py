@@ -17,7 +17,7 @@ LINES: Final = {
     "statediff_data": 1_200,
     "statediff_erp": 1_000,
     "statediff_gate": 4_000,
-    "statediff_git": 7_200,
+    "statediff_git": 6_650,
     "statediff_mariadb": 4_000,
     "statediff_office": 5_400,
     "statediff_payments": 1_800,
@@ -33,7 +33,7 @@ GATE: Final = 1_900
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
 """Modules of the core."""
-WORDS: Final = 80_000
+WORDS: Final = 82_000
 """Words of the pages, README, CONTRIBUTING and CHANGELOG; the aim is 60,000."""
 
 
