@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field as Bounded
@@ -44,6 +44,7 @@ from statediff.evidence.shapes import (
     row,
     sparse,
     unread,
+    written,
 )
 from statediff.evidence.shapes import Key as EncodedKey
 from statediff.model.codes import FindingCode, Stage, Truth
@@ -461,6 +462,7 @@ def adapter_of(name: str) -> TypeAdapter[Any]:
 
 delta_document, finding_document = DELTA.encode, FINDING.encode
 judgement_document, trace_document = JUDGEMENT.encode, TRACE.encode
+judgement_bytes: Final = partial(written, JUDGEMENT)
 reading_document, answer_document = READING.encode, ANSWER.encode
 timeline_document, ending_document = TIMES.encode, ENDING.encode
 reading_from: Final[Callable[[Json], Reading]] = READING.decode

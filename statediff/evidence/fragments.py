@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from statediff.errors import BundleError, NotReplayable
+from statediff.evidence.canonical import write
 from statediff.evidence.documents import (
     enumeration_from,
     fields_document,
@@ -47,13 +48,27 @@ def scan_id(scan: Scan) -> str:
     return f"{scan.side}:{scan.type}[*].({','.join(scan.fields)})"
 
 
+@dataclass(frozen=True)
+class Collected:
+    """The raw fragments of one matching; the rows as they are written, for there may be many."""
+
+    rows: list[bytes]
+    places: list[tuple[Look, str]]
+    """What each row is of, and its presence."""
+    scans: list[Json]
+
+    def written(self) -> bytes:
+        """The canonical bytes."""
+        return b'{"rows":[%b],"scans":%b}' % (b",".join(self.rows), write(self.scans))
+
+
 def collect(
     states: Mapping[str, State],
     looks: Iterable[Look],
     scans: Iterable[Scan],
     changed: Iterable[tuple[str, Key]],
     leaves: Callable[[str, Iterable[str]], bool] = lambda _t, _f: True,
-) -> Json:
+) -> Collected:
     """The raw fragments for what was looked at, ranged over, or changed, in a fixed order.
 
     A scan keeps the fields that were read, or whole rows where ν changes one of these (a rule may
@@ -63,7 +78,8 @@ def collect(
         *looks,
         *(Look(side, name, key) for name, key in changed for side in ("before", "after")),
     }
-    rows: list[Json] = []
+    rows: list[bytes] = []
+    places: list[tuple[Look, str]] = []
     for look in sorted(wanted, key=lambda look: (look.side, look.type, look.order)):
         side, name, key = look.side, look.type, look.key
         table = states[side].tables.get(name)
@@ -76,16 +92,16 @@ def collect(
                 if row is not None
                 else ("UNOBSERVED" if table.enumeration.may_miss(key) else "ABSENT")
             )
-        rows.append(
-            {
-                "id": fragment_id(side, name, key),
-                "side": side,
-                "type": name,
-                "key": key_document(key),
-                "presence": presence,
-                "fields": None if row is None else fields_document(tuple(row.items())),
-            }
-        )
+        places.append((look, presence))
+        document = {
+            "id": fragment_id(side, name, key),
+            "side": side,
+            "type": name,
+            "key": key_document(key),
+            "presence": presence,
+            "fields": None if row is None else fields_document(tuple(row.items())),
+        }
+        rows.append(write(document))
     ranges: list[Json] = []
     for scan in sorted(set(scans), key=lambda s: (s.side, s.type, s.fields)):
         table = states[scan.side].tables.get(scan.type)
@@ -106,7 +122,7 @@ def collect(
                 "members": members,
             }
         )
-    return {"rows": rows, "scans": ranges}
+    return Collected(rows, places, ranges)
 
 
 class Rows(Protocol):

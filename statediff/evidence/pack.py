@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from statediff.errors import BundleError
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
-from statediff.evidence.fragments import collect, fragment_id, scan_id
+from statediff.evidence.fragments import Collected, collect, fragment_id, scan_id
 from statediff.evidence.histories import history_document
 from statediff.evidence.roots import CapturedKeys, Roots
 from statediff.model.delta import Diff
@@ -58,12 +58,14 @@ def documents(
     decided: Iterable[Decided],
     resolution: Resolution,
     heard: Heard,
-    judgement: Judgement,
     trial: Mapping[str, Json],
     leaves: Callable[[str, Iterable[str]], bool],
     roots: Roots,
 ) -> dict[str, Json]:
-    """Every document of the bundle but the contract and the manifest; the largest as its bytes."""
+    """Every document of the bundle but the judgement, the contract and the manifest.
+
+    The largest as its bytes.
+    """
     cases = tuple(decided)
     fragments, shown = [], []
     for case in cases:
@@ -72,7 +74,7 @@ def documents(
         fragments.append(_fragments(case, resolution, leaves, moved))
         shown.append((fragments[-1], keys, names))
     proofs = write(roots.document(shown))
-    written = write(fragments)
+    written = b"[%b]" % b",".join([each.written() for each in fragments])
     del fragments, shown
     return {
         "schema.json": doc.schema_document(resolution.matchings[0].before.schema),
@@ -100,7 +102,6 @@ def documents(
         "answer.json": doc.answer_document(heard.answer),
         "timeline.json": doc.timeline_document(heard.timeline),
         "trial.json": dict(trial),
-        "judgement.json": doc.judgement_document(judgement),
     }
 
 
@@ -167,7 +168,7 @@ def _fragments(
     resolution: Resolution,
     leaves: Callable[[str, Iterable[str]], bool],
     moved: tuple[tuple[str, Key], ...],
-) -> Json:
+) -> Collected:
     distinct = {id(each): each for sets in case.ledger.looks.values() for each in sets}
     looks = set(chain(*distinct.values()))
     scans = {scan for scans in case.ledger.scans.values() for scan in scans}

@@ -23,7 +23,7 @@ from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import key_document, key_from
-from statediff.evidence.fragments import ENDS, Fragments
+from statediff.evidence.fragments import ENDS, Collected, Fragments
 from statediff.evidence.state_trees import (
     EMPTY,
     Secret,
@@ -176,19 +176,18 @@ class Roots:
                 if two is not None:
                     yield name, keys.of_state(name, key)
 
-    def document(self, cases: Sequence[tuple[Json, CapturedKeys, Iterable[str]]]) -> Json:
+    def document(self, cases: Sequence[tuple[Collected, CapturedKeys, Iterable[str]]]) -> Json:
         """What proves the fragments of each matching, which compares the types it names."""
-        wanted: dict[str, dict[str, Key]] = {}
+        wanted: dict[str, dict[Any, Key]] = {}
         scans: set[tuple[str, str, tuple[str, ...]]] = set()
         compared: set[str] = set()
         for fragments, keys, names in cases:
             compared.update(name for name in names if name in self._sole)
-            for row in fragments["rows"]:
-                if row["side"] in SIDES and row["type"] in self._sole:
-                    key = keys.captured(row["side"], row["type"], key_from(row["key"]))
-                    if row["presence"] != "UNOBSERVED":
-                        wanted.setdefault(row["type"], {})[repr(key_document(key))] = key
-            for scan in fragments["scans"]:
+            for look, presence in fragments.places:
+                if look.side in SIDES and look.type in self._sole and presence != "UNOBSERVED":
+                    key = keys.captured(look.side, look.type, look.key)
+                    wanted.setdefault(look.type, {})[key_order(key)] = key
+            for scan in fragments.scans:
                 if scan["side"] in SIDES and scan["type"] in self._sole:
                     names_of = {name for _, fields in scan["members"] for name, _ in fields}
                     scans.add((scan["side"], scan["type"], tuple(sorted(names_of))))

@@ -17,6 +17,7 @@ from pydantic import Field as Bounded
 from typing_extensions import TypedDict
 
 from statediff.errors import BundleError
+from statediff.evidence.canonical import write
 from statediff.model.values import printable
 
 Json: TypeAlias = Any
@@ -44,6 +45,8 @@ class Shape:
     decode: Convert = _same
     members: Mapping[str, Member] = field(default_factory=dict)
     """Those of an object, by name."""
+    item: Shape | None = None
+    """That of each item of an array."""
 
 
 def plain(annotation: Any, words: str) -> Shape:
@@ -86,7 +89,20 @@ def many(of: Shape) -> Shape:
         lambda: list[of.annotation()],  # type: ignore[misc]  # worked out when it is asked for
         list if encode is _same else lambda values: [encode(each) for each in values],
         tuple if decode is _same else lambda document: tuple(map(decode, document)),
+        item=of,
     )
+
+
+def written(shape: Shape, value: Any) -> bytes:
+    """The canonical bytes of the value; a long array is never held as JSON."""
+    if shape.item is not None:
+        return b"[%b]" % b",".join([write(shape.item.encode(each)) for each in value])
+    parts = []
+    for name, one in sorted(shape.members.items()):
+        held = attrgetter(one.source)(value) if isinstance(one.source, str) else one.source(value)
+        if not (one.is_sparse and held == one.default):
+            parts.append(write(name) + b":" + written(one.shape, held))
+    return b"{%b}" % b",".join(parts) if shape.members else write(shape.encode(value))
 
 
 def row(

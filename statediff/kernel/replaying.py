@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from statediff.contract.file import ContractFile
 from statediff.errors import AdapterError, BundleError, NotReplayable, UsageError
 from statediff.evidence import documents as doc
-from statediff.evidence.canonical import write
 from statediff.evidence.disclosure.undisclosed import Shown, whole
 from statediff.evidence.documents import trace_from
 from statediff.evidence.fragments import ENDS, Fragments, FragmentView, check_places, read_fragments
@@ -49,7 +48,7 @@ def replay(bundle: Bundle) -> Judgement:
         judgement, facts = _replay(bundle)
     except (UsageError, AdapterError) as error:
         raise BundleError(f"the bundle holds what no trial could: {error}") from error
-    if write(doc.judgement_document(judgement)) != bundle.data("judgement.json"):
+    if doc.judgement_bytes(judgement) != bundle.data("judgement.json"):
         raise BundleError(
             f"the replay gives {judgement.verdict.value}, but not the recorded judgement; the "
             "bundle was changed"

@@ -23,7 +23,12 @@ from statediff.errors import AdapterError, ContractError
 from statediff.evidence.canonical import write
 from statediff.evidence.disclosure.settings import opened_to
 from statediff.evidence.disclosure.undisclosed import Shown, withheld
-from statediff.evidence.documents import delta_document, ending_document
+from statediff.evidence.documents import (
+    delta_document,
+    ending_document,
+    judgement_bytes,
+    judgement_document,
+)
 from statediff.evidence.pack import Decided, Heard, documents
 from statediff.evidence.package import NO_BUNDLE, UNDISCLOSED, Bundle, make
 from statediff.evidence.roots import NO_SECRET, Roots
@@ -156,7 +161,6 @@ def _packed(
         tried.decided,
         tried.resolution,
         heard,
-        tried.judgement,
         facts.as_json(),
         compiled.scoped.leaves,
         roots or Roots.of(heard.before, heard.after, facts.secret),
@@ -164,6 +168,8 @@ def _packed(
     manifest = facts_of(file, compiled, tried.judgement, facts.id)
     manifest |= {"statediff": __version__, "modules": modules_digest()}
     other = shown.documents(as_shown(tried.judgement, shown))
+    made = judgement_document if other else judgement_bytes
+    content["judgement.json"] = made(tried.judgement)
     hidden = withheld(content, other, facts.id, facts.secret)
     if hidden is None:
         return make(content, file.data, manifest)

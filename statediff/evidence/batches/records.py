@@ -130,7 +130,7 @@ def decision(judgement: Judgement) -> Json:
             counts = parts.setdefault(clause.stage.value, [0, 0])
             counts[0] += clause.truth is Truth.HOLDS
             counts[1] += 1
-    whole = write(doc.judgement_document(judgement))
+    whole = doc.judgement_bytes(judgement)
     return {
         "verdict": verdict.value,
         "reward": REWARDS.get(verdict.value),
