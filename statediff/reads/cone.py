@@ -45,10 +45,6 @@ class Cone:
         """Whether the artifact could be read by then."""
         return artifact.readable_from <= self.as_of and self.grants(artifact)
 
-    def ids(self, artifacts: Mapping[str, Artifact]) -> frozenset[str]:
-        """The ids of all artifacts in the cone."""
-        return frozenset(name for name, artifact in artifacts.items() if self.holds(artifact))
-
 
 @dataclass(frozen=True)
 class Policy:
