@@ -27,7 +27,6 @@ from statediff.contract.evaluation.operations import (
     compared,
     field_value,
     finite,
-    length,
     look,
     member_by_key,
     negate,
@@ -42,6 +41,7 @@ from statediff.contract.evaluation.texts import (
     apply_test,
     item_at,
     joined,
+    length,
     text_function,
 )
 from statediff.contract.evaluation.written import is_unread

@@ -410,17 +410,6 @@ def _difference(op: str, left: Result, right: Result) -> Result:
     return distance(left, right)
 
 
-def length(value: Result) -> Result:
-    """The length of a text or list."""
-    if isinstance(value, Undefined):
-        return value
-    if isinstance(value, Unknown):
-        return Unknown(value.causes, False, value.maybe_null or value.maybe_undefined)
-    if isinstance(value, (str, tuple)):
-        return len(value)
-    return Undefined(Reason.NO_LENGTH())
-
-
 class Partial(NamedTuple):
     """What is known of elements without looking at each: all of them count."""
 

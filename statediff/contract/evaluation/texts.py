@@ -54,6 +54,17 @@ def joined(left: Result, right: Result, is_text: bool) -> Result:
     return left + right
 
 
+def length(value: Result) -> Result:
+    """The length of a text or list."""
+    if isinstance(value, Undefined):
+        return value
+    if isinstance(value, Unknown):
+        return Unknown(value.causes, False, value.maybe_null or value.maybe_undefined)
+    if isinstance(value, (str, tuple)):
+        return len(value)
+    return Undefined(Reason.NO_LENGTH())
+
+
 def item_at(whole: Result, index: Result) -> Result:
     """The item at a computed index; absent below 0 and beyond the end."""
     if not isinstance(whole, (tuple, Undefined, Unknown)):
