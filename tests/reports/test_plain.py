@@ -17,6 +17,7 @@ from statediff.reports.formats.published import judgement_schema
 from statediff.reports.plain import dumps, plain, plain_judgement, plain_key
 from statediff.reports.record import said
 from tests.reports.test_html import BUNDLES
+from tests.reports.test_turns import judged
 
 DOUBLE_INTEGERS = 2**53
 
@@ -107,9 +108,9 @@ def test_a_judgement_that_makes_no_sense_is_a_bundle_error(name: str, value: obj
         plain_judgement(Bundle(bundle.manifest, hostile), "here")
 
 
-@pytest.mark.parametrize("name", BUNDLES)
-def test_a_judgement_is_printed_as_its_schema_says(name: str) -> None:
-    printed = json.loads(dumps(plain_judgement(BUNDLES[name], "kept")))
+@pytest.mark.parametrize("bundle", [*BUNDLES.values(), judged().bundle])
+def test_a_judgement_is_printed_as_its_schema_says(bundle: Bundle) -> None:
+    printed = json.loads(dumps(plain_judgement(bundle, "kept")))
     jsonschema.validate(printed, judgement_schema())
     for call in printed["calls"]:
         assert {*call} == {*judgement_schema()["properties"]["calls"]["items"]["properties"]}
