@@ -33,7 +33,7 @@ GATE: Final = 1_900
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
 """Modules of the core."""
-WORDS: Final = 82_000
+WORDS: Final = 82_500
 """Words of the pages, README, CONTRIBUTING and CHANGELOG; the aim is 60,000."""
 
 

@@ -78,8 +78,7 @@ def collect(
         *looks,
         *(Look(side, name, key) for name, key in changed for side in ("before", "after")),
     }
-    rows: list[bytes] = []
-    places: list[tuple[Look, str]] = []
+    rows, places = list[bytes](), list[tuple[Look, str]]()
     for look in sorted(wanted, key=lambda look: (look.side, look.type, look.order)):
         side, name, key = look.side, look.type, look.key
         table = states[side].tables.get(name)

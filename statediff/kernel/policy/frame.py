@@ -147,7 +147,12 @@ def explain(
             elif said.mask != FALSE:
                 open_.setdefault(place, []).append(said)
     deltas = [delta for change in context.changes for delta in change.deltas]
-    explained = [_explain_one(d, by.get(id(d), ()), open_.get(id(d), ())) for d in deltas]
+    explained = [
+        ExplainedDelta(each, by[id(each)], Truth.HOLDS)
+        if id(each) in by
+        else _unexplained_delta(each, open_.get(id(each), ()))
+        for each in deltas
+    ]
     if context.tied:
         _add_causes(explained, context)
     return tuple(explained)
@@ -164,11 +169,7 @@ def _add_causes(explained: list[ExplainedDelta], context: JudgingContext) -> Non
         explained[number] = ExplainedDelta(delta, by, truth, frozenset[Cause]().union(*waits))
 
 
-def _explain_one(
-    delta: Delta, by: tuple[str, ...], open_: Sequence[ExplanationVote]
-) -> ExplainedDelta:
-    if by:
-        return ExplainedDelta(delta, by, Truth.HOLDS)
+def _unexplained_delta(delta: Delta, open_: Sequence[ExplanationVote]) -> ExplainedDelta:
     if not open_:
         return ExplainedDelta(delta, (), Truth.FAILS)
     causes = frozenset[Cause]().union(*(entry.causes for entry in open_))
