@@ -41,8 +41,8 @@ def step(text: str) -> str:
         (step("effect: make item\nbefore: create user"), "an operation and a type"),
         (step("effect: create itm\nbefore: create user"), "unknown entity type `itm`"),
         (step("effect: create item\nbefore: create item"), "cannot come before itself"),
-        (step("on: {}\nthat: 1 == 1"), "needs `tool`, `classes` or both"),
-        (step("on: {classes: [reads]}\nthat: 1 == 1"), "`classes`, item 1: expected one of `read`"),
+        (step("on: {}\nthat: 1 == 1"), "needs `tool`, `class` or both"),
+        (step("on: {class: reads}\nthat: 1 == 1"), "`class`: expected one of `read`"),
         (step("where: call.tool == 'a'\ncount: {min: 0}"), "any number of calls is no assertion"),
         (step("where: call.tool == 'a'\ncount: {min: 2, max: 1}"), "max is below min"),
         (step("always: exists(after.item[1])"), "does not read `now`"),
@@ -158,9 +158,9 @@ def test_the_plan_in_an_answer_is_judged_part_by_part(plan: object, verdict: str
 @pytest.mark.parametrize(
     ("model", "text", "problem"),
     [
-        (OnCall, {"tool": "a"}, None), (OnCall, {"classes": ("read",)}, None),
-        (OnCall, {"tool": "a", "classes": ("read",)}, None),
-        (OnCall, {}, "needs `tool`, `classes` or both"),
+        (OnCall, {"tool": "a"}, None), (OnCall, {"class": "read"}, None),
+        (OnCall, {"tool": "a", "class": "read"}, None),
+        (OnCall, {}, "needs `tool`, `class` or both"),
         (Step, {"always": "x"}, None), (Step, {"always": "x", "during": "calls"}, None),
         (Step, {"on": "a", "that": "x"}, None), (Step, {"where": "x", "count": 0}, None),
         (Step, {"effect": "create a", "before": "create b"}, None),

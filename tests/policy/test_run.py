@@ -84,7 +84,7 @@ def test_an_undefined_condition_fails_a_step_under_a_code_of_its_own() -> None:
     assert shown.sentence == f'call-1 ("refund"): {reason}'
 
 
-CLASS = "steps:\n  - {id: c, on: {classes: [conditional-update]}, that: 'call.arguments.n == 1'}\n"
+CLASS = "steps:\n  - {id: c, on: {class: conditional-update}, that: 'call.arguments.n == 1'}\n"
 
 
 def test_a_condition_at_every_call_of_a_class() -> None:
@@ -117,7 +117,7 @@ def test_who_made_a_call_is_not_known_where_the_log_is_silent() -> None:
 
 FRESH = """steps:
   - id: c
-    on: {classes: [conditional-update]}
+    on: {class: conditional-update}
     that: >-
       any(r.arguments.item == call.arguments.item and
       all(w.position < r.position for w in calls

@@ -51,7 +51,7 @@ def steps(draw: st.DrawFn, index: int) -> str:
     state = quoted(draw(st.sampled_from(STATES)))
     text = {
         "tool": f"on: a, that: {said}",
-        "class": f"on: {{classes: [conditional-update]}}, that: {said}",
+        "class": f"on: {{class: conditional-update}}, that: {said}",
         "calls": f"where: {said}, count: {draw(st.sampled_from(COUNTS))}",
         "after": f"during: calls, always: {draw(st.sampled_from([said, state]))}",
         "always": f"always: {state}",

@@ -60,15 +60,15 @@ FORMS = ("always", "on", "effect", "where")
 
 
 class OnCall(Part):
-    """The calls that a step is about: of a tool, of some classes, or both."""
+    """The calls that a step is about: of a tool, of a class, or both."""
 
     tool: Tool | None = None
-    classes: Classes = ()
+    class_: Annotated[ActionClassName | None, Field(alias="class")] = None
 
     @model_validator(mode="after")
     def _names_something(self) -> OnCall:
-        if self.tool is None and not self.classes:
-            raise ValueError("needs `tool`, `classes` or both")
+        if self.tool is None and self.class_ is None:
+            raise ValueError("needs `tool`, `class` or both")
         return self
 
 
@@ -87,7 +87,7 @@ class Step(Part):
         ),
     ] = None
     on: Annotated[
-        Tool | OnCall | None, Field(description="a tool, or a mapping of tool and classes")
+        Tool | OnCall | None, Field(description="a tool, or a mapping of tool and class")
     ] = None
     that: Annotated[
         Expression | None,
@@ -370,10 +370,10 @@ class _RunBinder:
         node = self._expression((*path, "that"), step.that or "", CALLS)
         if node is None:
             return None
-        which = [f"of class {' or '.join(on.classes)}"] if on.classes else []
+        which = [f"of class {on.class_}"] if on.class_ else []
         which = [f"of {words(on.tool)}", *which] if on.tool else which
         sentence = f"At every call {' and '.join(which)}, {condition(node)}."
-        classes = frozenset(ActionClass(each) for each in on.classes)
+        classes = frozenset([ActionClass(on.class_)] if on.class_ else [])
         reads = footprint(node) | {_LOG}
         return AtCalls(name, sentence, reads, on.tool, classes, node, step.that or "")
 

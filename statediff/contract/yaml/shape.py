@@ -49,7 +49,6 @@ INSTEAD: Final = {
     "form": "remove it, and write `extract`, or `extract: {}` for a text of which nothing is read",
     "after_every_call": "write `always` and `during: calls`",
     "calls": "write `where`",
-    "class": "write `classes`, a list",
     "tools": "write `tool`",
     "user": "write `say`",
     "then": "write `require`",
