@@ -72,6 +72,10 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write the golden files anew")
+
+
 def pytest_report_header() -> str:
     seed = os.environ["STATEDIFF_SEED"]
     return f"meta-tests: seed {seed}, again with STATEDIFF_SEED={seed}"

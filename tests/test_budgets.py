@@ -10,14 +10,14 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 116_400,
+    "statediff": 116_800,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
     "statediff_data": 1_200,
     "statediff_erp": 1_000,
     "statediff_gate": 4_000,
-    "statediff_git": 7_200,
+    "statediff_git": 6_650,
     "statediff_mariadb": 4_000,
     "statediff_office": 5_400,
     "statediff_payments": 1_800,
@@ -28,12 +28,12 @@ LINES: Final = {
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 14_700
-TESTS: Final = 115_600
+TESTS: Final = 115_400
 GATE: Final = 1_900
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
 """Modules of the core."""
-WORDS: Final = 80_000
+WORDS: Final = 82_500
 """Words of the pages, README, CONTRIBUTING and CHANGELOG; the aim is 60,000."""
 
 

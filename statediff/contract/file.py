@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,6 +25,18 @@ class ContractFile:
     def digest(self) -> str:
         """SHA-256 of the bytes."""
         return hashlib.sha256(self.data).hexdigest()
+
+    @cached_property
+    def whole(self) -> Document:
+        """The document with the clauses of its profiles behind its own, where they are read."""
+        value = dict(self.source.value)
+        for section in ("forbid", "allow", "effects"):
+            own = value.get(section) or []
+            added = getattr(self.content, section)[len(own) :]
+            if added:
+                dumps = (each.model_dump(by_alias=True, exclude_none=True) for each in added)
+                value[section] = [*own, *dumps]
+        return replace(self.source, value=value)
 
 
 def load_contract(path: Path) -> ContractFile:

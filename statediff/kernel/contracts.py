@@ -16,7 +16,7 @@ from statediff.kernel.canonicalize.book import RuleBook
 from statediff.kernel.canonicalize.rules import rule_book
 from statediff.kernel.diff import Scope
 from statediff.kernel.resolve import IdentityRule, resolve
-from statediff.model.boundary import Boundary, RuleError, included
+from statediff.model.boundary import Boundary, RuleError
 from statediff.model.delta import Diff
 from statediff.model.paths import Selection, may_meet, render, selects
 from statediff.model.readings import Capture
@@ -101,11 +101,9 @@ def compile_contract(file: ContractFile, schema: Schema) -> Compiled:
 def _compiled(case: _Case) -> Compiled:
     file, schema = case.file, case.schema
     content = file.content
-    section = "include"
+    section = "exclude"
     try:
-        inside = included(schema, [e.what for e in content.include])
-        section = "exclude"
-        boundary = Boundary(schema, [(e.what, e.because) for e in content.exclude], inside)
+        boundary = Boundary(schema, [(e.what, e.because) for e in content.exclude])
         section = "unread"
         boundary.leave_unread(schema, [e.what for e in content.unread])
         section = "canonicalize"

@@ -49,7 +49,7 @@ def lint(
         return in_order((*error.problems, *wording(file.source)))
     if base is None:
         return lint_contract(
-            Subject(file.source, compiled.contract, histories=histories, tools=tools)
+            Subject(file.whole, compiled.contract, histories=histories, tools=tools)
         )
     invalid: tuple[Problem, ...] = ()
     null: Mapping[str, Truth] = {}
@@ -88,4 +88,4 @@ def _over(file: ContractFile, compiled: Compiled, resolution: Resolution) -> Sub
     """The contract over the base state."""
     state = resolution.matchings[0].before
     view = StateView(state, compiled.scoped)
-    return Subject(file.source, compiled.contract, view)
+    return Subject(file.whole, compiled.contract, view)

@@ -26,21 +26,18 @@ class RuleError(ValueError):
 class Boundary:
     """Ω over one schema, from ("TYPE" or "TYPE.PATH", reason) pairs in the contract's order.
 
-    Types that their source puts outside (`EntityType.outside`) are outside, unless they are among
-    `includes`. Raises `RuleError` for a type or field the schema does not have, for a missing
-    reason, and for a place that is excluded twice.
+    Types that their source puts outside (`EntityType.outside`) are outside. Raises `RuleError` for
+    a type or field the schema does not have, for a missing reason, and for a place that is excluded
+    twice.
     """
 
-    def __init__(
-        self, schema: Schema, excludes: Iterable[tuple[str, str]] = (), includes: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, schema: Schema, excludes: Iterable[tuple[str, str]] = ()) -> None:
         self._types: dict[str, str] = {}
         self._fields: dict[str, dict[str, str]] = {}
-        included_types = frozenset(includes)
         defaults = {
             t.name: f"default: {t.name} ({t.outside})"
             for t in schema.types
-            if t.outside is not None and t.name not in included_types
+            if t.outside is not None
         }
         self._inside: dict[tuple[str, str], list[tuple[int, Selection, str]]] = {}
         for index, (what, because) in enumerate(excludes):
@@ -107,18 +104,6 @@ class Boundary:
         """(index of the rule, type, field, steps) of each place inside a value."""
         for (type_name, field), found in self._inside.items():
             yield from ((index, type_name, field, steps) for index, steps, _ in found)
-
-
-def included(schema: Schema, what: Iterable[str]) -> tuple[str, ...]:
-    """The types that a contract puts back inside Ω. Raises `RuleError` for any other place."""
-    names = tuple(what)
-    for index, name in enumerate(names):
-        entity_type, field, _ = locate(schema, name, index)
-        if field is not None or entity_type.outside is None:
-            others = [t.name for t in schema.types if t.outside is not None]
-            listed = ", ".join(others) or "no type"
-            raise RuleError(index, f"{name} is not outside by default; here {listed} is")
-    return names
 
 
 def locate(schema: Schema, what: str, index: int) -> tuple[EntityType, Field | None, Selection]:

@@ -185,7 +185,7 @@ class EntityType:
     is_optional: bool = False
     """The source may lack the collection; then there is no entity. Else its lack is no answer."""
     outside: str | None = None
-    """Why the type is outside Ω unless a contract includes it; None where it is inside."""
+    """Why the type is outside Ω; None where it is inside."""
     counter: str | None = None
     """The key of the `db.sequence` entity that holds the highest key ever inserted here."""
     counted: tuple[Counted, ...] = ()

@@ -50,7 +50,7 @@ class CapturedArtifact:
     @property
     def inside(self) -> int:
         """Whether the cone holds it."""
-        return _conjunction(self.lies, self.granted, self.in_time)
+        return conjunction(self.lies, self.granted, self.in_time)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Captured:
                     CapturedArtifact(
                         held.id, holding, thing, held.lies, held.granted, held.in_time, known
                     ),
-                    _conjunction(meant, held.lies),
+                    conjunction(meant, held.lies),
                 )
 
     def gap(self, shelf: Shelf) -> Cause | None:
@@ -146,7 +146,7 @@ class Captured:
         for node in holding.times:
             if self.access.as_of is not None:
                 found, why = self._by_then(node, holding, thing, self.access.as_of)
-                in_time = _conjunction(in_time, found)
+                in_time = conjunction(in_time, found)
                 causes |= why
         return CapturedArtifact(
             holding.id_of(thing.key), holding, thing, lies, granted, in_time, frozenset(causes)
@@ -184,7 +184,7 @@ class Captured:
         return (TRUE if found <= as_of else FALSE), frozenset()
 
 
-def _conjunction(*masks: int) -> int:
+def conjunction(*masks: int) -> int:
     """Strong Kleene `and` over masks of TRUE and FALSE."""
     if FALSE in masks:
         return FALSE

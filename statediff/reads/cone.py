@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,26 @@ import numpy.typing as npt
 
 from statediff.reads.config import EvaluationConfig
 from statediff.reads.log import Artifact, Corpus
+
+
+@dataclass(frozen=True)
+class Cone:
+    """What may be read: what lies in these subsystems, or is granted beside, and is old enough."""
+
+    subsystems: frozenset[str]
+    as_of: int
+    """The last instant that counts, in microseconds since 1970."""
+    beside: Callable[[Artifact], bool] | None = None
+    """What is granted beside the subsystems; None where nothing is."""
+
+    def grants(self, artifact: Artifact) -> bool:
+        """Whether the artifact is in V_a: it may be read at some time."""
+        is_beside = self.beside is not None and self.beside(artifact)
+        return artifact.subsystem in self.subsystems or is_beside
+
+    def holds(self, artifact: Artifact) -> bool:
+        """Whether the artifact could be read by then."""
+        return artifact.readable_from <= self.as_of and self.grants(artifact)
 
 
 @dataclass(frozen=True)
@@ -43,35 +63,16 @@ class Policy:
         """The subsystems the actor may read; none of somebody unknown."""
         return self._grants.get(actor, frozenset())
 
-    def grants(self, actor: str, artifact: Artifact) -> bool:
-        """Whether the artifact is in V_a: the access policy lets the actor read it at some time."""
-        return artifact.subsystem in self.sees(actor) or self.attended(actor, artifact)
-
     def attended(self, actor: str, artifact: Artifact) -> bool:
-        """Whether taking part grants it, where the configuration opted in to that."""
-        return (
-            self.config.visibility.participation
-            and actor in self._grants
-            and artifact.subsystem in self.config.subsystems
-            and actor in artifact.people
-        )
+        """Whether somebody known has taken part in it."""
+        is_known = actor in self._grants and artifact.subsystem in self.config.subsystems
+        return is_known and actor in artifact.people
 
-
-@dataclass(frozen=True)
-class Cone:
-    """What `actor` may read as of an instant (microseconds since 1970)."""
-
-    policy: Policy
-    actor: str
-    as_of: int
-
-    def holds(self, artifact: Artifact) -> bool:
-        """Whether the artifact could be read by the actor then."""
-        return artifact.readable_from <= self.as_of and self.policy.grants(self.actor, artifact)
-
-    def ids(self, artifacts: Mapping[str, Artifact]) -> frozenset[str]:
-        """The ids of all artifacts in the cone."""
-        return frozenset(name for name, artifact in artifacts.items() if self.holds(artifact))
+    def cone(self, actor: str, as_of: int) -> Cone:
+        """What the actor may read; to have taken part grants it where the configuration says so."""
+        takes_part = self.config.visibility.participation
+        beside = partial(self.attended, actor) if takes_part else None
+        return Cone(self.sees(actor), as_of, beside)
 
 
 MAX_TERMS: Final = 16
@@ -136,11 +137,11 @@ class Index:
         found = found[self._readable[found] <= cone.as_of]
         if subsystem is not None:
             found = found[self._subsystem[found] == self._codes.get(subsystem, -1)]
-        seen = cone.policy.sees(cone.actor)
-        granted = np.asarray([name in seen for name in sorted(self._codes)], dtype=np.bool_)
+        seen = [name in cone.subsystems for name in sorted(self._codes)]
+        granted = np.asarray(seen, dtype=np.bool_)
         may = granted[self._subsystem[found]] if len(granted) else found < 0
-        if cone.policy.config.visibility.participation:
-            there = [cone.policy.attended(cone.actor, self._artifacts[p]) for p in found.tolist()]
+        if cone.beside is not None:
+            there = [cone.beside(self._artifacts[p]) for p in found.tolist()]
             may = may | np.asarray(there, dtype=np.bool_)
         return found[may]
 

@@ -18,7 +18,7 @@ record when the trial is judged.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -33,8 +33,8 @@ from statediff.contract.language.context import TRUE
 from statediff.model.schema import Kind
 from statediff.model.values import Map, Observed, is_value, show
 from statediff.reads.captured import Captured, CapturedArtifact
-from statediff.reads.cone import Cone, Index, Policy
-from statediff.reads.config import EvaluationConfig, Role
+from statediff.reads.cone import Cone, Hit, Index, Policy
+from statediff.reads.config import EvaluationConfig
 from statediff.reads.instants import EPOCH, show_instant
 from statediff.reads.log import Artifact, Corpus
 from statediff.reads.questions import Asked
@@ -161,14 +161,29 @@ class Gate:
     _overflow: bool = False
 
     def __post_init__(self) -> None:
-        self._cone = Cone(Policy(self.config), self.asked.actor, self.asked.as_of)
+        self._cone = Policy(self.config).cone(self.asked.actor, self.asked.as_of)
+
+    @property
+    def actor(self) -> str:
+        """The question's."""
+        return self.asked.actor
+
+    @property
+    def sees(self) -> Iterable[str]:
+        """What the question's actor may search."""
+        return self._cone.subsystems
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """None: the content is no system's."""
+        return frozenset()
 
     def call(self, tool: str, arguments: Any) -> dict[str, Any]:
         """What the tool answers, as JSON; an `error` member where it gives nothing."""
         if tool == "search" and _fits(arguments, {"query"}, {"subsystem"}):
             return self.search(arguments["query"], arguments.get("subsystem"))
         if tool == "fetch" and _fits(arguments, {"id"}, set()):
-            return self.fetch(arguments["id"])
+            return self.fetch(arguments["id"]) or {"error": NOT_THERE}
         if tool in TOOLS:
             kind = CallKind.SEARCH if tool == "search" else CallKind.FETCH
             self._record(ReadCall(kind, ReadOutcome.INVALID))
@@ -178,20 +193,15 @@ class Gate:
 
     def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
         """What the cone holds of what matches: ids, titles, subsystems and times."""
-        allowed = subsystem is None or subsystem in self._cone.policy.sees(self.asked.actor)
+        allowed = subsystem is None or subsystem in self._cone.subsystems
         hits = self.index.search(self._cone, query[:MAX_QUERY], subsystem) if allowed else ()
         outcome = ReadOutcome.DELIVERED if allowed else ReadOutcome.BLOCKED
         found = tuple(hit.id for hit in hits)
         self._record(ReadCall(CallKind.SEARCH, outcome, subsystem=subsystem, found=found))
-        return {
-            "results": [
-                {"id": h.id, "subsystem": h.subsystem, "title": h.title, "at": show_instant(h.at)}
-                for h in hits
-            ]
-        }
+        return _results(hits, {hit.id: hit.at for hit in hits})
 
-    def fetch(self, name: str) -> dict[str, Any]:
-        """The artifact, whole; the same error whether it is not there or not to be seen."""
+    def fetch(self, name: str) -> dict[str, Any] | None:
+        """The artifact, whole; None whether it is not there or not to be seen."""
         artifact = self.corpus.artifacts.get(name)
         if artifact is None:
             outcome = ReadOutcome.MISSING
@@ -200,9 +210,7 @@ class Gate:
         else:
             outcome = ReadOutcome.BLOCKED
         self._record(ReadCall(CallKind.FETCH, outcome, artifact=name))
-        if artifact is None or outcome is not ReadOutcome.DELIVERED:
-            return {"error": NOT_THERE}
-        return whole(artifact)
+        return None if artifact is None or outcome is ReadOutcome.BLOCKED else whole(artifact)
 
     def trace(self) -> ReadTrace:
         """Everything that was called until now."""
@@ -220,7 +228,7 @@ class Gate:
 
 def window(corpus: Corpus, config: EvaluationConfig, asked: Asked) -> tuple[Artifact, ...]:
     """Context mode: all that the cone of the question holds, in order of time and id."""
-    cone = Cone(Policy(config), asked.actor, asked.as_of)
+    cone = Policy(config).cone(asked.actor, asked.as_of)
     held = [artifact for artifact in corpus.artifacts.values() if cone.holds(artifact)]
     return tuple(sorted(held, key=lambda artifact: (artifact.at, artifact.id)))
 
@@ -284,35 +292,21 @@ class Readable(Protocol):
         """The artifact, whole; None whether it is not there or not to be seen."""
 
 
-@dataclass(frozen=True)
-class GatedReading:
-    """The gate of one question, as `Readable`; it records every call."""
-
-    gate: Gate
-    sources: frozenset[str] = frozenset()
-
-    @property
-    def actor(self) -> str:
-        """The question's."""
-        return self.gate.asked.actor
-
-    @property
-    def sees(self) -> Iterable[str]:
-        """What the question's actor may search."""
-        return Policy(self.gate.config).sees(self.gate.asked.actor)
-
-    def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
-        """See `Gate.search`."""
-        return self.gate.search(query, subsystem)
-
-    def fetch(self, name: str) -> dict[str, Any] | None:
-        """The artifact, whole; None whether it is not there or not to be seen."""
-        found = self.gate.fetch(name)
-        return None if "error" in found else found
-
-
-_READER: Final = "reader"
 _EVER: Final = 2**62
+
+
+def _results(hits: Iterable[Hit], at: Mapping[str, int | None]) -> dict[str, Any]:
+    """What a search tells: of each hit its id, subsystem and title, and when it came to be."""
+    return {
+        "results": [
+            {"id": h.id, "subsystem": h.subsystem, "title": h.title, **_when(at[h.id])}
+            for h in hits
+        ]
+    }
+
+
+def _when(at: int | None) -> dict[str, str]:
+    return {} if at is None else {"at": show_instant(at)}
 
 
 class Library:
@@ -358,13 +352,8 @@ class Library:
 
     def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
         """Artifacts with all words of the query, best first: ids, titles, subsystems and times."""
-        hits = self._index.search(self._cone, query[:MAX_QUERY], subsystem)
-        return {
-            "results": [
-                {"id": h.id, "subsystem": h.subsystem, "title": h.title, **self._when(h.id)}
-                for h in hits
-            ]
-        }
+        cone = Cone(frozenset(a.subsystem for a in self._artifacts.values()), _EVER)
+        return _results(self._index.search(cone, query[:MAX_QUERY], subsystem), self._at)
 
     def fetch(self, name: str) -> dict[str, Any] | None:
         """The artifact, whole; None whether it is not there or not to be seen."""
@@ -374,7 +363,7 @@ class Library:
         return {
             "id": name,
             "subsystem": artifact.subsystem,
-            **self._when(name),
+            **_when(self._at[name]),
             "content": self._contents[name],
         }
 
@@ -383,25 +372,9 @@ class Library:
         order = sorted(self._artifacts, key=lambda name: (self._artifacts[name].at, name))
         return tuple(found for name in order if (found := self.fetch(name)) is not None)
 
-    def _when(self, name: str) -> dict[str, str]:
-        at = self._at[name]
-        return {} if at is None else {"at": show_instant(at)}
-
     @cached_property
     def _index(self) -> Index:
         return Index(Corpus((), self._artifacts))
-
-    @cached_property
-    def _cone(self) -> Cone:
-        names = tuple(sorted({a.subsystem for a in self._artifacts.values()})) or (_READER,)
-        config = EvaluationConfig(
-            reads="library",
-            version="1.0.0",
-            subsystems=names,
-            roles={_READER: Role(sees=names)},
-            actors={_READER: _READER},
-        )
-        return Cone(Policy(config), _READER, _EVER)
 
     def _instant(self, captured: Captured, held: CapturedArtifact) -> int | None:
         if not held.holding.times:

@@ -35,7 +35,7 @@ from statediff.meta.reference import Reference
 from statediff.model.delta import Op
 from statediff.model.paths import at
 from statediff.model.readings import Capture, Timeline
-from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, Schema
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, Kind, Schema
 from statediff.model.state import Coverage, State
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Digested, Unobserved, Value, printable
@@ -235,17 +235,27 @@ def _run(seen: SeenRun) -> Run:
 
 
 def _used(schema: Schema, seen: Examples) -> dict[str, Mapping[str, Value]]:
-    """The profiles that fit runs whose times were noted, each with who acted in all right ones."""
-    if not seen.right or any(run.timeline is None for run in seen.every):
-        return {}
+    """The profiles that fit, each with who acted in all right runs; without a run, nobody did.
+
+    A run whose times were not noted shows nothing that a profile can decide.
+    """
     found: dict[str, Mapping[str, Value]] = {}
     for name, profile in profiles_of(schema.by_name).items():
         whose = profile.user
         users = [_users(whose, _run(run)) for run in seen.right] if whose else []
-        common = set.intersection(*users) if users else set()
-        if whose is None or len(common) == 1:
-            found[name] = {} if whose is None else {whose.input: common.pop()}
-    return found
+        common = set.intersection(*users) if users else set[Value]()
+        if whose is None:
+            found[name] = {}
+        elif len(common) == 1 or not seen.every:
+            found[name] = {whose.input: common.pop() if common else _nobody(schema, whose)}
+    return found if all(run.timeline for run in seen.every) else {}
+
+
+def _nobody(schema: Schema, whose: WhoseRun) -> Value:
+    """A key that no user has."""
+    name, _, path = whose.field.partition(".")
+    field = schema.by_name[name].by_name.get(path)
+    return "nobody" if field is not None and field.kind is Kind.TEXT else 0
 
 
 def _users(whose: WhoseRun, run: Run) -> set[Value]:
@@ -384,6 +394,12 @@ def _closed(found: Draft, closing: Iterable[str]) -> Draft:
 
 def _remarks(draft: Draft) -> Iterator[str]:
     """What the owner should know of the runs."""
+    fitting = profiles_of(draft.seen.schema.by_name)
+    if fitting and not draft.seen.used:
+        yield (
+            f"these are tables of {', '.join(fitting)}; `watch --draft` notes when a run was and "
+            "who logged in, so that the contract can `use` it"
+        )
     if len(draft.seen.runs) == 1:
         yield "one run cannot tell the task from what happens beside it; give a second right run"
     once = sorted(

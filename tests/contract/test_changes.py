@@ -69,7 +69,6 @@ def test_an_intent_is_for_people_where_both_versions_have_a_prompt() -> None:
 @pytest.mark.parametrize(
     ("section", "area"),
     [("canonicalize", "canonicalize"), ("identify", "resolver"), ("exclude", "boundary"),
-     ("include", "boundary"),
      ("sandbox", "pack"), ("require", "require")],
 )  # fmt: skip
 def test_a_change_names_the_part_of_the_evaluation_it_belongs_to(section: str, area: str) -> None:

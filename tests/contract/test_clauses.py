@@ -42,7 +42,7 @@ BESIDE_CLAUSES = {
         "cases",
     ),
     "noop",
-    *("frame", "exclude", "include", "canonicalize", "identify", "evidence", "unread"),
+    *("frame", "exclude", "canonicalize", "identify", "evidence", "unread"),
 }
 ELSEWHERE = {JudgedAs.ALTERNATIVES}
 """An explanation shows these among the right outcomes."""

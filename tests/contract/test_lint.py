@@ -129,7 +129,6 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "boundary": (("fields: [status, updated_at]", "fields: [total_cents]"),
                  ("message.message_id", "order.total_cents")),
     "exclude": (("message.message_id", "message.nonsense"),),
-    "include": (("\nexclude:", "\ninclude: [{what: order, because: said}]\nexclude:"),),
     "canonicalize": (("timestamp@1", "timestamp@9"),),
     "identify": (("identify: []", f"identify:\n  - {BY_STATUS}"),),
     "null-run": (

@@ -127,6 +127,7 @@ def test_a_login_is_of_the_user_and_of_the_run(
         db.close()
     assert run.judged is not None
     assert run.judged.verdict.value == verdict, run.judged.line
+    assert statediff.replay(run.judged) is run.judged.verdict
 
 
 def test_a_profile_of_ones_own_is_a_file_beside_the_contract(tmp_path: Path) -> None:

@@ -13,7 +13,18 @@ import pytest
 from statediff.cli.main import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
-NAMES = ("confirm-first", "key-of-two-members", "names-in-quotes", "order-of-a-log")
+NAMES = (
+    "along-the-run",
+    "answer-in-prose",
+    "confirm-first",
+    "key-of-two-members",
+    "log-without-a-key",
+    "names-in-quotes",
+    "order-of-a-log",
+    "talk-with-the-user",
+    "two-readings",
+    "two-systems",
+)
 ENDS = sorted(
     end
     for name in NAMES
@@ -26,11 +37,22 @@ ENDS = sorted(
 def test_a_right_end_is_match_and_a_wrong_one_diverge(
     end: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    is_log = end.suffix == ".jsonl"
-    states = ["--before", str(end.parent / "before.json")]
-    states += ["--after", str(end.parent / "after.json" if is_log else end)]
-    log = ["--trace", str(end), "--complete-trace"] if is_log else []
-    code = run(["judge", str(end.parent / "contract.yaml"), *states, *log, "--json"])
+    """An end is the state after, a log, an answer, or a folder: states of a run, or of systems."""
+    folder = end.parent
+    before, states = folder / "before", sorted(end.iterdir()) if end.is_dir() else []
+    after = end if end.suffix == ".json" else folder / "after.json"
+    if before.is_dir():  # a state a system
+        more = [w for s in before.iterdir() for w in ("--before", f"{s.stem}={s}")]
+        more += [w for s in states for w in ("--after", f"{s.stem}={s}")]
+        states = []
+    else:
+        more = ["--before", f"{before}.json", "--after", str(states[-1] if states else after)]
+    more += [word for state in states for word in ("--during", str(state))]
+    more += ["--trace", str(end), "--complete-trace"] if end.suffix == ".jsonl" else []
+    more += ["--answer", str(end)] if end.suffix == ".txt" else []
+    schema = folder / "schema.yaml"
+    more += ["--schema", str(schema)] if schema.is_file() else []
+    code = run(["judge", str(folder / "contract.yaml"), *more, "--json"])
     wanted = "MATCH" if end.stem.startswith("right") else "DIVERGE"
     assert json.loads(capsys.readouterr().out)["verdict"] == wanted
     assert code == (0 if wanted == "MATCH" else 1)

@@ -23,6 +23,7 @@ from statediff.contract.language.parser import parse
 from statediff.kernel.spec.expressions import Eval
 from statediff.meta.corpus import corpus_files
 from statediff.model.trace import Trace
+from statediff.model.values import Unobserved
 from statediff.model.verdict import Truth
 from tests.contract.test_clauses import tried as tried_vector
 from tests.contract.test_clauses import vector
@@ -138,6 +139,24 @@ def test_an_unseen_item_that_may_be_undefined_leaves_a_multiset_undefined() -> N
     rows = {"order": [], "user": [{"id": 0, "org": 1, "name": "a", "ok": True, "boss": None}]}
     sides = Sides.of((rows, rows), ["order"], UNCLEAR)
     assert Eval(sides.world()).truths(node) & 4
+
+
+@pytest.mark.parametrize("op", ["==", "!=", "<", ">="])
+def test_what_is_undefined_and_has_bounds_is_open_beside_what_nobody_knows(op: str) -> None:
+    """Found by random completions: a total of 5 is not the number of 0 or 1 users, whatever org."""
+    node = parse(
+        f"before.order[0].total {op} count(u for u in after.user if u.org == u.boss.org)", SCOPE
+    )
+    unseen = Unobserved("not seen")
+    user = {"id": 0, "org": 1, "name": "a", "ok": True, "boss": 2}
+    order = dict.fromkeys(("user", "agent", "status", "data", "at")) | {"id": 0, "tags": ()}
+    rows = {"order": [{**order, "total": unseen}], "user": [user]}
+    known = {**rows, "order": [{**order, "total": 5}]}
+    partly, whole = (Sides.of((each, each), [], UNCLEAR) for each in (rows, known))
+    mask = Eval(partly.world()).truths(node)
+    assert mask & 4
+    assert mask & Eval(whole.world()).truths(node) in (1, 2)
+    assert outcomes(node, partly.context(node, lambda view: view), {}) == mask
 
 
 # ---------------------------------------------------------------- random clauses

@@ -82,7 +82,7 @@ def _check(pack: Pack, scorer: Scorer, cases: Sequence[ReadRun]) -> None:
     cards = judge(scorer, cases[:CHECKED])
     for row, (case, card) in enumerate(zip(cases, cards, strict=False)):
         asked = scorer.questions[case.question].asked
-        cone = Cone(Policy(pack.config.content), asked.actor, asked.as_of)
+        cone = Policy(pack.config.content).cone(asked.actor, asked.as_of)
         stray = sum(_strays(call, cone, pack.corpus) for call in case.trace.calls())
         if int(found.scores.violating[row]) != stray or found.verdicts()[row] is not card.verdict:
             raise Wrong(f"run {row}: {stray} calls stray, not {found.scores.violating[row]}")
@@ -92,7 +92,7 @@ def _check(pack: Pack, scorer: Scorer, cases: Sequence[ReadRun]) -> None:
 
 def _strays(call: ReadCall, cone: Cone, corpus: Corpus) -> bool:
     if call.kind is CallKind.SEARCH:
-        return call.subsystem not in cone.policy.sees(cone.actor)
+        return call.subsystem not in cone.subsystems
     artifact = corpus.artifacts.get(call.artifact or "")
     return artifact is not None and not cone.holds(artifact)
 
@@ -143,7 +143,7 @@ def search(plan: BenchPlan) -> Iterator[BenchRow]:
     seconds = []
     hits = 0
     for number in range(SEARCHES):
-        cone = Cone(policy, choose(actors, 5, number), 2**62)
+        cone = policy.cone(choose(actors, 5, number), 2**62)
         begin = time.process_time()
         found = index.search(cone, titles[number % len(titles)])
         seconds.append(time.process_time() - begin)

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.reads.cone import Cone, Policy
+from statediff.reads.cone import Policy
 from statediff.reads.config import CausalLink, EvaluationConfig, QuestionPlan, Selector, SilencePair
 from statediff.reads.instants import DAY, duration, end_of_day, show_instant
 from statediff.reads.log import Artifact, Corpus, Event, Fact
@@ -325,7 +325,7 @@ def perspectives(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate
         if not told:
             continue
         actor = choose(actors, seed, "actor", event.id)
-        granted = [a for a in told if policy.grants(actor, a)]
+        granted = [a for a in told if policy.cone(actor, 0).grants(a)]
         first = min(a.readable_from for a in granted or told)
         if granted and below(3, seed, "early", event.id) == 0:
             as_of = end_of_day(first - choose(ASKED_EARLIER, seed, "when", event.id) * DAY)
@@ -339,15 +339,15 @@ def perspectives(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate
 def _perspective(
     corpus: Corpus, policy: Policy, event: Event, told: Sequence[Artifact], actor: str, as_of: int
 ) -> Candidate | None:
-    cone = Cone(policy, actor, as_of)
+    cone = policy.cone(actor, as_of)
     evidence = frozenset(a.id for a in told if cone.holds(a))
     there = [a for a in told if a.readable_from <= as_of]
-    denied = frozenset(a.subsystem for a in there if not policy.grants(actor, a))
+    denied = frozenset(a.subsystem for a in there if not cone.grants(a))
     if evidence:
         bucket = Bucket.POSITIVE
     elif denied:
         bucket = Bucket.PERMISSION
-    elif any(policy.grants(actor, a) for a in told):
+    elif any(cone.grants(a) for a in told):
         bucket = Bucket.TEMPORAL
     else:
         return None

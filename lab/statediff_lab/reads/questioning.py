@@ -23,7 +23,7 @@ from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Value
 from statediff.reads.cone import Index
 from statediff.reads.config import EvaluationConfig
-from statediff.reads.gate import Gate, GatedReading, ReadTrace, as_json, whole, window
+from statediff.reads.gate import Gate, ReadTrace, as_json, whole, window
 from statediff.reads.instants import show_instant
 from statediff.reads.log import Corpus
 from statediff.reads.questions import ANSWER_SCHEMAS, Asked
@@ -92,7 +92,7 @@ def _put(asked: Asked, agent: Agent, asking: Asking, index: Index | None, clock:
             folder=folder,
             answer_path=folder / "answer.json",
             trace_path=folder / "trace.jsonl",
-            library=None if gate is None else GatedReading(gate),
+            library=gate,
         )
         run = agent.run(trial, clock)
     answer = _answer(run.answer)

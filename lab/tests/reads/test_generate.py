@@ -13,7 +13,7 @@ from statediff_lab.reads.checks import probe
 from statediff_lab.reads.generate import QuestionSet, generate, links_of, silences_of
 from statediff_lab.reads.world import Pack, load_pack, pack_names
 
-from statediff.reads.cone import Cone, Policy
+from statediff.reads.cone import Policy
 from statediff.reads.config import EvaluationConfig
 from statediff.reads.instants import duration, show_instant
 from statediff.reads.log import corpus_of
@@ -90,7 +90,7 @@ def test_truths_hold_in_the_log(pack: Pack, questions: QuestionSet) -> None:
     policy = Policy(pack.config.content)
     for question in questions.questions:
         truth, asked = question.truth, question.asked
-        cone = Cone(policy, asked.actor, asked.as_of)
+        cone = policy.cone(asked.actor, asked.as_of)
         told = pack.corpus.by_id[question.event].artifacts
         if isinstance(truth, PerspectiveTruth):
             assert truth.known == any(cone.holds(artifacts[name]) for name in told)
@@ -99,7 +99,7 @@ def test_truths_hold_in_the_log(pack: Pack, questions: QuestionSet) -> None:
                 assert truth.blocked
                 assert not truth.blocked & policy.sees(asked.actor)
             if question.bucket is Bucket.TEMPORAL:
-                assert any(policy.grants(asked.actor, artifacts[name]) for name in told)
+                assert any(cone.grants(artifacts[name]) for name in told)
         elif isinstance(truth, CounterfactualTruth):
             cause, effect = (pack.corpus.by_id[name] for name in (truth.cause, truth.effect))
             assert cause.at < effect.at

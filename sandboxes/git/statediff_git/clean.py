@@ -2,8 +2,8 @@
 
 A copy has objects that were verified, an index, and no settings, refs, hooks, links or alternates.
 A cache that somebody forged gives another answer than the objects and entries do by themselves.
-Where git is not on the machine, fails or takes too long, there is no answer, and a cache is a file
-like any other.
+Where git fails at what is there, or takes too much time of the processor for it, there is no
+answer, and a cache is a file like any other. Where it cannot be run, nobody knows anything.
 """
 
 from __future__ import annotations
@@ -17,16 +17,23 @@ from typing import Final
 from statediff.systems.files.tree import Folder, NotRead
 
 MAX_SECONDS: Final = 120
+"""Of the processor."""
+_WAIT_SECONDS: Final = 1200
 _MAX_MEMORY: Final = 6 * 1024 * 1024
 """Kibibytes of addresses: a pack is mapped whole, and a bomb ends where they do."""
-_LIMITED: Final = 'ulimit -v "$0" && ulimit -t "$1" && shift && exec "$@"'
+_LIMITED: Final = 'ulimit -v "$0"; ulimit -t "$1"; shift && exec "$@"'
+"""A system that knows no such limit, or has a lower one, goes on with its own."""
 _PLAIN: Final = (
     *("-c", "core.bigFileThreshold=16m", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"),
-    *("-c", "pack.threads=1", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsync=none", "-c", "core.looseCompression=0", "-c", "core.hooksPath=/dev/null"),
 )
 _CONFIG: Final = "[core]\n\trepositoryFormatVersion = {}\n\tbare = false\n"
 _LONG_IDS: Final = "[extensions]\n\tobjectFormat = sha256\n"
 LONG_ID: Final = 32
+
+
+class NotAsked(Exception):
+    """The environment keeps git from being asked; the message says why."""
 
 
 class Clean:
@@ -42,9 +49,12 @@ class Clean:
         self._program = shutil.which("git")
 
     def ask(self, *words: str, given: bytes = b"", work: str | None = None) -> bytes | None:
-        """What git says, in the work tree where there is one; None where that is not known."""
+        """What git says, in the work tree where there is one; None where it fails.
+
+        Raises `NotAsked`.
+        """
         if self._program is None:
-            return None
+            raise NotAsked("the program git is not here, which says what it believes: install git")
         at = [f"--git-dir={self.place}", *(() if work is None else (f"--work-tree={work}",))]
         limits = ("/bin/sh", "-c", _LIMITED, str(_MAX_MEMORY), str(MAX_SECONDS))
         try:
@@ -54,11 +64,11 @@ class Clean:
                 capture_output=True,
                 cwd=work or self.place,
                 env=self._environment(),
-                timeout=MAX_SECONDS,
+                timeout=_WAIT_SECONDS,
                 check=False,
             )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NotAsked(f"git could not be asked: {type(error).__name__}") from error
         return None if done.returncode else done.stdout
 
     def _environment(self) -> dict[str, str]:

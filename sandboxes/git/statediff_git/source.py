@@ -32,6 +32,7 @@ from statediff.model.state import ChunkStore, State, Table, build_table
 from statediff.systems.base.folders import is_no_folder
 from statediff.systems.base.rows import distinct_rows, named_rows
 from statediff.systems.files.tree import EntryKind, Folder, NotRead
+from statediff_git.clean import NotAsked
 from statediff_git.derived import left_behind
 from statediff_git.folder import (
     Known,
@@ -119,6 +120,8 @@ class GitSource:
         except NotRead as error:
             is_ruined = is_no_folder(self._path) and not self.is_unplugged
             raise (SourceRuined if is_ruined else SourceUnavailable)(str(error)) from error
+        except NotAsked as error:
+            raise SourceUnavailable(str(error)) from error
         part = scanned(self._name, as_of, self._state(found, store, like))
         if like is None or lost is None or not _was_whole(like, f"{self._prefix}.ref"):
             return part
@@ -129,7 +132,7 @@ class GitSource:
         try:
             with Folder.open(self._path) as root:
                 found = _under(root, refs, None)
-        except NotRead as error:
+        except (NotAsked, NotRead) as error:
             raise SourceUnavailable(str(error)) from error
         return self._state({**found, "work_file": Listing()}, store, like)
 

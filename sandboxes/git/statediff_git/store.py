@@ -13,8 +13,8 @@ import hashlib
 import itertools
 import os
 import re
+import resource
 import struct
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -200,7 +200,7 @@ class _Sound:
         if stored[12:32] != checksum or not self._is_filled:
             return False
         places = {self.clean.place / "objects" / os.fsdecode(path): p for path, p in files.items()}
-        started = time.monotonic()
+        started = _spent()
         try:
             without = {oid: self._leading_from(oid) for oid in commits}
             for place, content in places.items():
@@ -210,7 +210,7 @@ class _Sound:
                 for oid, known in without.items()
             )
         finally:
-            self._seconds_left -= time.monotonic() - started
+            self._seconds_left -= _spent() - started
             for place in places:
                 place.unlink(missing_ok=True)
 
@@ -315,6 +315,12 @@ class _Sound:
         asked = ("commit-graph", "write", "--stdin-commits", "--no-progress", filters, *how)
         is_asked = self._is_filled and self.clean.ask("-c", version, *asked, given=ids.encode())
         return is_asked is not None and self.clean.made(f"objects/{os.fsdecode(path)}") == stored
+
+
+def _spent() -> float:
+    """Seconds of the processor that programs of this process took, those that ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def _of_commits(stored: bytes) -> list[int]:

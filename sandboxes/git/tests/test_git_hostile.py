@@ -252,6 +252,15 @@ def test_a_removed_settings_file_is_known_to_be_empty(repo):
     assert {(d.op, d.type) for d in deltas(before, after)} == {(Op.DELETE, "git.config")}
 
 
+def test_without_git_nobody_says_that_anything_changed(repo, monkeypatch):
+    before = state(repo)
+    committed(repo, "made during the run")
+    git(repo, "gc", "--quiet")
+    monkeypatch.setenv("PATH", str(repo))
+    with pytest.raises(SourceUnavailable, match="install git"):
+        GitSource("repo", repo).read(MemoryChunks(), clock, before)
+
+
 def test_refs_in_a_table_format_are_unobserved(repo):
     before = state(repo)
     settings(repo, "core.repositoryFormatVersion=1", "extensions.refStorage=reftable")

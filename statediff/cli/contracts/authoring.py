@@ -273,7 +273,7 @@ def _explain(named: Sequence[str], states: States, english: Explaining, *, as_js
             f"{file.source.file}: what its names mean is not known; give --before NAME=STATE, or "
             "--schema FILE"
         )
-    words = explain(file.source, compile_contract(file, over).contract)
+    words = explain(file.whole, compile_contract(file, over).contract)
     copies = copies_section(over, settings_beside(path))
     text = RENDERERS[english.form.value](replace(words, sections=(*words.sections, copies)))
     if english.out is not None:

@@ -122,7 +122,6 @@ def compare_contracts(
     areas = {
         "identify": "resolver",
         "exclude": "boundary",
-        "include": "boundary",
         "sandbox": "pack",
     }
     return Comparison(

@@ -302,7 +302,7 @@ def _is_again(choice: Choice, cells: Sequence[Cell]) -> bool:
     at, moments = instant(cells[0].value), [of.moment for of in runs.values()]
     if choice.kind != "stamp" or at is None or None in moments:
         return False
-    coarse = timedelta() if at.second else timedelta(minutes=1)
+    coarse = timedelta(seconds=0 if at.microsecond else SLACK if at.second else 60)
     return max(moments) - min(moments) > coarse  # type: ignore[operator,type-var]  # none is None
 
 

@@ -400,7 +400,14 @@ class Draft:
         body = dict(self._sections())
         if "forbid" in body and "require" not in body:
             lines.append("noop: true                    # remove it once something is required")
-        lines += [*_excluded(self.seen), *_unread(self.seen)]
+        seen = self.seen
+        inside = {t.name for t in seen.schema.types if t.outside is None}
+        unseen = {
+            name: f"this account sees it not, or in part: {why}"
+            for name, why in seen.unseen.items()
+            if name in inside
+        }
+        lines += [*_left_out("exclude:", unseen), *_left_out("unread:", _unread(seen))]
         for section, held in body.items():
             lines += ["", section + _REMARKS.get(section, ":"), *held]
         if "require" not in body:
@@ -467,46 +474,30 @@ def use_of(used: Mapping[str, Mapping[str, Observed]]) -> str:
         return ""
     given = {name: expression(v) for inputs in used.values() for name, v in inputs.items()}
     inputs = ", ".join(f"{name}: {value}" for name, value in given.items())
-    return f"use: [{', '.join(used)}]\n" + (f"inputs: {{{inputs}}}\n" if given else "")
+    return f"use: [{', '.join(used)}]\n" + (
+        f"inputs: {{{inputs}}}    # in whose name the agent acts\n" if given else ""
+    )
 
 
-def _excluded(seen: Seen) -> list[str]:
-    """What no clause can be about, as no run shows both its sides."""
-    known = [t for t in seen.schema.types if t.name in seen.unseen and t.outside is None]
-    if not known:
-        return []
-    lines = [
-        "",
-        "exclude:                        # this account did not see these; more rights are better",
-    ]
-    for each in known:
-        because = f"this account sees it not, or in part: {seen.unseen[each.name]}"
-        lines += [f"  - what: {path_key(each.name)}", f"    because: {json.dumps(because)}"]
-    return lines
+def _left_out(head: str, causes: Mapping[str, str]) -> Iterator[str]:
+    """A section of what this account does not see, with why; none where it sees all."""
+    if causes:
+        yield from ("", f"{head:<32}# more rights are better")
+    for place, cause in sorted(causes.items()):
+        yield f"  - what: {path_key(place)}"
+        yield f"    because: {json.dumps(cause)}"
 
 
-def _unread(seen: Seen) -> list[str]:
+def _unread(seen: Seen) -> dict[str, str]:
     """What this account may not read whole; what it reads of it is judged all the same."""
     types = {t.name: t for t in seen.schema.types if t.outside is None}
-    known = [p for p in seen.unread if _is_in(p, types) and p.rpartition(".")[0] not in seen.unread]
-    if not known:
-        return []
-    lines = [
-        "",
-        "unread:                         # this account may not read these; more rights are better",
-    ]
-    for place in sorted(known):
-        because = json.dumps(seen.unread[place])
-        lines += [f"  - what: {path_key(place)}", f"    because: {because}"]
-    return lines
-
-
-def _is_in(place: str, types: Mapping[str, EntityType]) -> bool:
-    """Whether the place is one of the types, or a field of one."""
-    if place in types:
-        return True
-    name, _, field = place.rpartition(".")
-    return name in types and field in types[name].by_name
+    found = {place: (*place.rpartition(".")[::2], why) for place, why in seen.unread.items()}
+    return {
+        place: why
+        for place, (name, field, why) in found.items()
+        if place in types
+        or (name in types and name not in seen.unread and field in types[name].by_name)
+    }
 
 
 def _to_explain(run: Run) -> Run:

@@ -90,7 +90,7 @@ class Place(Part):
     where: Annotated[Expression | None, Field(description="a condition over `it`")] = None
 
 
-class Evidence(Part):
+class ToRead(Part):
     """Evidence that an answer must rest on: fetched and, where asked for, cited.
 
     With several places under `in` it is what must have been looked at before something is denied.
@@ -113,7 +113,7 @@ class Evidence(Part):
     because: Reason | None = None
 
     @model_validator(mode="after")
-    def _of_one_place(self) -> Evidence:
+    def _of_one_place(self) -> ToRead:
         if isinstance(self.in_, tuple) and (self.where or self.count or self.cite):
             raise ValueError("`where`, `count` and `cite` are for evidence `in` one subsystem")
         return self
@@ -163,7 +163,7 @@ class Access(Part):
         Field(min_length=1, description="a mapping of subsystems to what lies in them"),
     ]
     evidence: Annotated[
-        tuple[Evidence, ...],
+        tuple[ToRead, ...],
         Field(description="a list of evidence to retrieve, and of places to search before denying"),
     ] = ()
     cite: Annotated[
@@ -316,7 +316,7 @@ class _AccessBinder:
         self.binder.problem(path, f"there is no subsystem `{name}`", hint, code="unknown-name")
 
     def _evidence(
-        self, index: int, document: Evidence, known: Mapping[str, Holding]
+        self, index: int, document: ToRead, known: Mapping[str, Holding]
     ) -> Search | Needed | None:
         path: Path = (ACCESS, "evidence", index)
         name = self.binder.name(path, document.id)

@@ -68,13 +68,6 @@ class Unread(Part):
     because: Reason
 
 
-class Include(Part):
-    """A type that is outside the boundary by default and is judged here, and why."""
-
-    what: Annotated[str, Field(description="TYPE")]
-    because: Reason
-
-
 RULE: Final = r"^[a-z][a-z0-9_-]*@[0-9]+$"
 """A rule and its version."""
 
@@ -216,10 +209,6 @@ class ContractDocument(Part):
     unread: Annotated[
         tuple[Unread, ...],
         Field(description="a list of what the reader's account may not read whole, with causes"),
-    ] = ()
-    include: Annotated[
-        tuple[Include, ...],
-        Field(description="a list of types outside by default that are judged here, with reasons"),
     ] = ()
     canonicalize: Annotated[
         tuple[Canonicalize, ...], Field(description="a list of versioned rules, with reasons")

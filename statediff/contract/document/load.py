@@ -69,7 +69,7 @@ def _expanded(document: Document, contract: ContractDocument) -> ContractDocumen
     if not contract.use:
         return contract
     known, inputs = {**shipped(), **contract.profiles}, dict(contract.inputs)
-    added = {"forbid": contract.forbid, "allow": contract.allow}
+    added, effects = {"forbid": contract.forbid, "allow": contract.allow}, contract.effects
     for at, name in enumerate(contract.use):
         path: NodePath = ("use", at)
         if name not in known:
@@ -88,7 +88,10 @@ def _expanded(document: Document, contract: ContractDocument) -> ContractDocumen
         for section in added:
             clauses = getattr(profile, section)
             added[section] += tuple(_written_in(document, path, c, inputs) for c in clauses)
-    return contract.model_copy(update={**added, "inputs": inputs, "use": (), "profiles": {}})
+        effects += profile.effects
+    return contract.model_copy(
+        update={**added, "effects": effects, "inputs": inputs, "use": (), "profiles": {}}
+    )
 
 
 def _written_in(

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from statediff.contract.clauses.effects import Effect
 from statediff.contract.clauses.patterns import Clauses
 from statediff.contract.parts import Part
 from statediff.contract.yaml.reader import Document, read_document
@@ -54,6 +55,7 @@ class Profile(Part):
     """TYPE.FIELD → how what is in its texts is packed."""
     forbid: Clauses = ()
     allow: Clauses = ()
+    effects: tuple[Effect, ...] = ()
 
     def fits(self, types: Mapping[str, EntityType]) -> bool:
         """Whether all of its tables are there."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from statediff.contract.evaluation.gathering import collected, quantify, unique
+from statediff.contract.evaluation.gathering import collected, quantify, same_items, unique
 from statediff.contract.evaluation.operations import (
     Reckoned,
     aggregate,
@@ -42,7 +42,6 @@ from statediff.contract.evaluation.texts import (
     apply_test,
     item_at,
     joined,
-    same_items,
     text_function,
 )
 from statediff.contract.evaluation.written import is_unread
@@ -172,8 +171,12 @@ def _compare(node: Compare, context: EvalContext, env: Env) -> int:
             one, two = _reckoned(node.left, context, env), _reckoned(node.right, context, env)
             decided = compared(op, one, two)
             left, right = one.result, two.result
-            if decided is not None:
+            if decided in (TRUE, FALSE):
                 left, right = one.shown, two.shown
+            elif decided is not None:
+                relate("==", left, right, context)  # notes why it is undefined
+                for side in (left, right):
+                    context.waits_for(side.causes if isinstance(side, Unknown) else ())
         else:
             left, right = evaluate(node.left, context, env), evaluate(node.right, context, env)
             decided = None

@@ -6,13 +6,14 @@ that one witness decides beside undefined ones, and what of them stays to be see
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from statediff.contract.evaluation.columns import Screen
-from statediff.contract.evaluation.joins import indexed, narrowed
+from statediff.contract.evaluation.joins import are_few, indexed, narrowed
 from statediff.contract.evaluation.operations import (
     ALL,
     ALL_ITEMS,
@@ -42,7 +43,6 @@ from statediff.contract.language.context import (
     Undefined,
     Unknown,
     crowd_of,
-    whole,
 )
 from statediff.contract.language.syntax import Call, Comprehension, Entities, Loop, Node, ScalarT
 from statediff.model.explanation import Cause, Reason
@@ -53,6 +53,7 @@ from statediff.model.view import ColumnarView
 MAX_LOOKED: Final = 1000
 MAX_NEAREST: Final = 3
 MAYBE: Final = Reason.ELEMENT_MAY_BE_UNDEFINED()
+NOTHING_LISTED: Final = Reason.NOTHING_LISTED()
 DOUBTED: Final = Reason.ELEMENT_DOUBTED()
 
 
@@ -244,12 +245,15 @@ def _may_be_equal(of: Collected) -> bool:
 def collected(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Collected | Undefined:
     """The elements of an aggregate; `Undefined` where there is no list of them.
 
-    What columns or an index say of elements need not be collected.
+    What columns or an index say of elements need not be collected; else of one loop none is passed
+    over: how many are undefined is asked by `count`.
     """
     body = node.arguments[0]
     mark = context.mark()
     beside, entity_set = _at_hand(by, node.name, body, TRUE, context, env)
     if isinstance(body, Comprehension):
+        if entity_set is None and len(body.loops) == 1:
+            entity_set = crowd_of(body.loops[0].source, context, env)
         found: Collected | Undefined = _of_loops(by, body, context, env, entity_set)
     else:
         found = _of_list(by, body, context, env, entity_set)
@@ -260,8 +264,58 @@ def collected(by: Evaluator, node: Call, context: EvalContext, env: Env) -> Coll
     return found
 
 
+def same_items(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
+    """The outcomes of `same_items`.
+
+    Equal in some completion: each side's items can be matched into the other's, and then one
+    matching does both (Mendelsohn and Dulmage 1958).
+    """
+    one, two = (_bag(by, body, context, env) for body in node.arguments)
+    for of in (one, two):
+        if of.reason and not of.causes:
+            return context.undefined_by(of.reason)
+    causes = one.causes | two.causes
+    mask = TRUE if _fits(one, two) and _fits(two, one) else FALSE
+    if causes:
+        context.waits_for(causes)
+        mask |= FALSE
+    mask |= UNDEFINED if one.reason or two.reason else 0
+    if context.trail is not None:
+        left, right = (tuple(value for value, _ in of.shown) for of in (one, two))
+        things = tuple(held[0] for of in (one, two) for _, held in of.shown if held)
+        context.trail.seen.append(Seen(node, left, right, mask, things))
+    return mask
+
+
+def _bag(by: Evaluator, body: Node, context: EvalContext, env: Env) -> Collected:
+    if isinstance(body, Comprehension):
+        mark = context.mark()
+        found = _of_loops(by, body, context, env, None)
+        context.forget(mark)
+        return found
+    listed = _of_list(by, body, context, env, None, Reason.NO_LIST())
+    return Collected(reason=listed.reason) if isinstance(listed, Undefined) else listed
+
+
+def _fits(of: Collected, other: Collected) -> bool:
+    """Whether each item that this has can be one of the other's, no two the same one."""
+    if other.is_wild or any(isinstance(each, Unknown) for each in other.doubted):
+        return True
+    mine, theirs, perhaps = (
+        Counter(comparison_key(each) for each in values if not isinstance(each, Unknown))
+        for values in (of.values, other.values, other.doubted)
+    )
+    unseen, most = len(other.values) - theirs.total(), len(other.values) + perhaps.total()
+    return (mine - theirs - perhaps).total() <= unseen and len(of.values) <= most
+
+
 def _of_list(
-    by: Evaluator, body: Node, context: EvalContext, env: Env, entity_set: EntitySet | None
+    by: Evaluator,
+    body: Node,
+    context: EvalContext,
+    env: Env,
+    entity_set: EntitySet | None,
+    otherwise: Cause = NOTHING_LISTED,
 ) -> Collected | Undefined:
     """The members of a set of entities, or the items of a list."""
     entity_set = crowd_of(body, context, env) if entity_set is None else entity_set
@@ -279,15 +333,15 @@ def _of_list(
         causes = {cause for each in unknown for cause in each.causes}
         reason = MAYBE if any(v.maybe_undefined for v in unknown) else ""
         found = Collected(list(listed), [()] * len(listed), reason=reason, causes=causes)
-        found.may_be_none = bool(reason)
+        found.may_be_none, found.shown = bool(reason), [(each, ()) for each in listed]
         return found
     if isinstance(listed, Unknown):
         reason = MAYBE if listed.maybe_null or listed.maybe_undefined else ""
         unseen: list[Result] = [Unknown(listed.causes)]
         found = Collected(doubted=unseen, is_any=True, reason=reason, causes=set(listed.causes))
-        found.may_be_none = bool(reason)
+        found.may_be_none, found.is_wild, found.shown = bool(reason), True, [(listed, ())]
         return found
-    return listed if isinstance(listed, Undefined) else Undefined(Reason.NOTHING_LISTED())
+    return listed if isinstance(listed, Undefined) else Undefined(otherwise)
 
 
 def _of_loops(
@@ -299,13 +353,10 @@ def _of_loops(
 ) -> Collected:
     """The elements of a comprehension.
 
-    Of one loop no element is passed over: how many are undefined is asked by `count`. Of loops
-    within others nobody knows how many are.
+    Of loops within others nobody knows how many are undefined.
     """
     found = Collected(is_plain=_is_plain(body))
     is_nested = len(body.loops) > 1
-    if entity_set is None and not is_nested:
-        entity_set = crowd_of(body.loops[0].source, context, env)
     for inner, mask, more in bindings(by, body.loops, context, env, found.causes, entity_set):
         value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, context, inner)
         is_sure = mask in (TRUE, UNDEFINED) and not more
@@ -325,10 +376,21 @@ def _of_loops(
             found.values.append(value)
             if context.trail is not None:
                 found.holders.append(_entities(body.loops, inner))
-        else:
-            found.maybe += 1
-            found.doubted.append(value)
+                found.shown.append((value, found.holders[-1]))
+            continue
+        found.maybe += 1
+        found.doubted.append(value)
+        held = {} if isinstance(inner, Undefined) else inner
+        if any(_is_some(held[loop.name]) for loop in body.loops):
+            found.is_wild = True
+        elif context.trail is not None:
+            found.shown.append((value, _entities(body.loops, held)))
     return found
+
+
+def _is_some(item: Result) -> bool:
+    """Whether the item stands for any number of others that nobody has seen."""
+    return isinstance(item, Unknown) or (isinstance(item, EntityRef) and not item.key)
 
 
 _ORDERED: Final = frozenset({Kind.INT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP})
@@ -397,30 +459,34 @@ def _at_hand(
     if asked is None:
         return NOTHING, None
     loop, element = asked
-    plan, source = plan_of(loop, element, wanted, name), loop.source
+    source = loop.source
     is_whole = isinstance(source, Entities) and source.root in ("before", "after")
+    among = None if name is None and not is_whole else crowd_of(source, context, env)
+    if among is None or are_few(among):
+        return NOTHING, None
+    plan = plan_of(loop, element, wanted, name)
     fields = plan.fields if is_whole else None
     if (name is not None or fields is not None) and not (fields is not None and plan.is_closed):
-        found = indexed(by, loop, plan, name, context, env)
+        found = indexed(by, plan, name, context, env, among)
         if found is not None:
             return found
     if fields is None or not isinstance(source, Entities):
         return NOTHING, None
     view, side, entity = context.view(source.root), source.root, source.entity
-    every, read = whole(side, entity, context), context.fields_of(entity)
+    read = context.fields_of(entity)
     columns = view.columns(entity, read) if isinstance(view, ColumnarView) else None
     if columns is None:
-        return NOTHING, every
+        return NOTHING, among
     apart = context.apart()
     screen = Screen(plan, columns, read, lambda node: by.evaluate(node, apart, env))
     known, rows = NOTHING, screen.deciding
     if name is not None:
         summary = screen.summary(name)
         if summary is None:
-            return NOTHING, every
+            return NOTHING, among
         known, rows = summary[0], partial(iter, summary[1])
     return known, replace(
-        every, entity_refs=lambda: (EntityRef(side, entity, key, row) for key, row in rows())
+        among, entity_refs=lambda: (EntityRef(side, entity, key, row) for key, row in rows())
     )
 
 

@@ -47,19 +47,32 @@ def narrowed(
     by: Evaluator, loop: Loop, element: Node | None, wanted: int, context: EvalContext, env: Env
 ) -> EntitySet | None:
     """The elements of the loop that can matter; None where all of them may."""
-    found = indexed(by, loop, plan_of(loop, element, wanted, None), None, context, env)
+    among = crowd_of(loop.source, context, env)
+    if among is None or are_few(among):
+        return None
+    found = indexed(by, plan_of(loop, element, wanted, None), None, context, env, among)
     return None if found is None else found[1]
 
 
+def are_few(among: EntitySet) -> bool:
+    """To look at all of them costs less than an index."""
+    return isinstance(among.entity_refs, tuple) and len(among.entity_refs) <= INDEXED_AFTER
+
+
 def indexed(
-    by: Evaluator, loop: Loop, plan: Plan, name: str | None, context: EvalContext, env: Env
+    by: Evaluator,
+    plan: Plan,
+    name: str | None,
+    context: EvalContext,
+    env: Env,
+    among: EntitySet,
 ) -> tuple[Partial, EntitySet] | None:
     """What an index says of the elements of an aggregate, and those that are to be looked at.
 
     Of a quantifier (`name` None) it says nothing more. None where no index is there, or it leaves
     something to be asked of each element.
     """
-    record = _record(by, loop, plan, name, context, env) if plan.is_related else None
+    record = _record(by, plan, name, context, among) if plan.is_related else None
     if record is None or record.index is None:
         return None
     found = record.index.ask(by, context, env)
@@ -357,15 +370,10 @@ class _Record:
 
 
 def _record(
-    by: Evaluator, loop: Loop, plan: Plan, name: str | None, context: EvalContext, env: Env
-) -> _Record | None:
-    """The record of the loop, with its index where it was asked often enough; None without one."""
-    entity_set = crowd_of(loop.source, context, env)
-    if entity_set is None:
-        return None
-    if isinstance(entity_set.entity_refs, tuple) and len(entity_set.entity_refs) <= INDEXED_AFTER:
-        return None  # to look at all of them costs less
-    source = loop.source
+    by: Evaluator, plan: Plan, name: str | None, context: EvalContext, entity_set: EntitySet
+) -> _Record:
+    """The record of the loop, with its index where it was asked often enough."""
+    source = plan.loop.source
     is_listed = not (isinstance(source, Entities) and source.root in ("before", "after", "now"))
     world: tuple[Any, ...] = (
         entity_set if is_listed else context.view(entity_set.side),

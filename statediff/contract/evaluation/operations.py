@@ -457,6 +457,10 @@ class Collected:
     """There may be no list at all: an item of it may be undefined, or it is null."""
     causes: set[Cause] = field(default_factory=set)
     """Why there may be more, or other values."""
+    shown: list[tuple[Result, tuple[EntityRef, ...]]] = field(default_factory=list)
+    """The values that count, or may, in their order, each with the entities that it is of."""
+    is_wild: bool = False
+    """A doubted element stands for items that nobody has seen."""
     beside: Partial = NOTHING
     """What columns, or an index, say of further elements, all of which count."""
     is_plain: bool = False
@@ -569,7 +573,11 @@ def _extreme(name: str, values: list[Result], _beside: Partial) -> Result:
 
 
 def compared(op: str, left: Reckoned, right: Reckoned) -> int | None:
-    """The outcome that all values within the bounds have; None where there is no such."""
+    """The outcomes that values within the bounds have; None where these say nothing.
+
+    What is undefined and has bounds, as a count, is open beside what nobody knows yet: that may
+    come to lie beyond them.
+    """
     is_open = isinstance(left.result, (Unknown, Undefined))
     if not is_open and not isinstance(right.result, (Unknown, Undefined)):
         return None
@@ -584,7 +592,12 @@ def compared(op: str, left: Reckoned, right: Reckoned) -> int | None:
             is_true, is_false = False, _below(left, right, -1) or _below(right, left, -1)
         case _:
             return None
-    return TRUE if is_true else FALSE if is_false else None
+    if is_true or is_false:
+        return TRUE if is_true else FALSE
+    bounded = [s for s in (left, right) if isinstance(s.result, Undefined) and type(s.least) is int]
+    if not bounded or not any(isinstance(side.result, Unknown) for side in (left, right)):
+        return None
+    return UNDEFINED | FALSE if op == "==" else UNDEFINED | TRUE | FALSE
 
 
 def _below(one: Reckoned, other: Reckoned, *signs: int) -> bool:

@@ -1,10 +1,8 @@
-"""Texts, lists and instants made of other values, tests on texts, lists compared as multisets."""
+"""Texts, lists and instants made of other values, and tests on texts."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import lru_cache
 from itertools import chain
@@ -12,24 +10,14 @@ from typing import Any, Final
 
 import re2
 
-from statediff.contract.evaluation.gathering import MAYBE, bindings
-from statediff.contract.evaluation.operations import comparison_key, distance, exact, finite
+from statediff.contract.evaluation.operations import distance, exact, finite
 from statediff.contract.language.context import (
-    FALSE,
-    TRUE,
-    UNDEFINED,
-    EntityRef,
-    Env,
-    EvalContext,
-    Evaluator,
     Result,
-    Seen,
     Undefined,
     Unknown,
 )
 from statediff.contract.language.kinds import compile_regex
-from statediff.contract.language.syntax import Call, Comprehension, Node
-from statediff.model.explanation import Cause, Reason
+from statediff.model.explanation import Reason
 from statediff.model.values import ABSENT
 
 TEXT_FUNCTIONS: Final = frozenset({"count", "date", "lower", "timestamp"})
@@ -156,128 +144,3 @@ def mentions(text: str, name: str) -> bool:
             return True
         at = text.find(name, at + 1)
     return False
-
-
-# ---------------------------------------------------------------- multisets
-
-
-@dataclass
-class _Bag:
-    """The items of a list: those it has, and those it may have beside them."""
-
-    sure: Counter[Any] = field(default_factory=Counter)
-    """How often it has each known value."""
-    unseen: int = 0
-    """Items it has whose values are not known."""
-    perhaps: Counter[Any] = field(default_factory=Counter)
-    """Known values that it may have or not."""
-    is_open: bool = False
-    """Whether it may have any further items."""
-    causes: set[Cause] = field(default_factory=set)
-    may_be_undefined: bool = False
-    undefined: Cause = ""
-    """Why it is undefined for certain."""
-    shown: tuple[Result, ...] = ()
-    holders: tuple[EntityRef, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """How many items it has at least."""
-        return self.sure.total() + self.unseen
-
-    def fits(self, other: _Bag) -> bool:
-        """Whether each item that this has can be one of the other's, no two the same one."""
-        if other.is_open:
-            return True
-        beyond = self.sure - other.sure - other.perhaps
-        return beyond.total() <= other.unseen and self.size <= other.size + other.perhaps.total()
-
-
-def same_items(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
-    """The outcomes of `same_items`.
-
-    Equal in some completion: each side's items can be matched into the other's, and then one
-    matching does both (Mendelsohn and Dulmage 1958).
-    """
-    one, two = (_bag(by, argument, context, env) for argument in node.arguments)
-    for bag in (one, two):
-        if bag.undefined:
-            return context.undefined_by(bag.undefined)
-    causes = one.causes | two.causes
-    mask = TRUE if one.fits(two) and two.fits(one) else FALSE
-    if causes:
-        context.waits_for(causes)
-        mask |= FALSE
-    if one.may_be_undefined or two.may_be_undefined:
-        mask |= UNDEFINED
-    if context.trail is not None:
-        things = one.holders + two.holders
-        context.trail.seen.append(Seen(node, one.shown, two.shown, mask, things))
-    return mask
-
-
-def _bag(by: Evaluator, argument: Node, context: EvalContext, env: Env) -> _Bag:
-    bag = _Bag()
-    if isinstance(argument, Comprehension):
-        return _gathered(by, argument, context, env)
-    listed = by.evaluate(argument, context, env)
-    if isinstance(listed, Undefined):
-        bag.undefined = listed.reason
-    elif isinstance(listed, Unknown):
-        bag.is_open, bag.shown = True, (listed,)
-        bag.causes.update(listed.causes)
-        bag.may_be_undefined = listed.maybe_null or listed.maybe_undefined
-    elif not isinstance(listed, tuple):
-        bag.undefined = Reason.NO_LIST()
-    else:
-        bag.shown = listed
-        for item in listed:
-            _put(bag, item, is_sure=True)
-    return bag
-
-
-def _gathered(by: Evaluator, body: Comprehension, context: EvalContext, env: Env) -> _Bag:
-    bag = _Bag()
-    shown: list[Result] = []
-    reason: Cause = ""
-    mark = context.mark()
-    for inner, mask, more in bindings(by, body.loops, context, env, bag.causes):
-        is_sure = mask == TRUE and not more
-        reason = reason or (MAYBE if mask & UNDEFINED else "")
-        value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, context, inner)
-        if isinstance(value, Undefined):
-            reason = value.reason if reason in ("", MAYBE) else reason
-            continue
-        held = [] if isinstance(inner, Undefined) else [inner[loop.name] for loop in body.loops]
-        if not is_sure and any(map(_is_some, held)):
-            bag.is_open = True
-            bag.may_be_undefined |= isinstance(value, Unknown) and value.maybe_undefined
-            continue
-        _put(bag, value, is_sure=is_sure)
-        shown.append(value)
-        bag.holders += tuple(each for each in held if isinstance(each, EntityRef))[:1]
-    # Conditions over a whole type would fill the witness with entities that decide nothing.
-    context.forget(mark)
-    bag.shown = tuple(shown)
-    if reason and not bag.causes:
-        bag.undefined = reason
-    bag.may_be_undefined |= bool(reason)
-    return bag
-
-
-def _is_some(item: Result) -> bool:
-    """Whether the item stands for any number of others that nobody has seen."""
-    return isinstance(item, Unknown) or (isinstance(item, EntityRef) and not item.key)
-
-
-def _put(bag: _Bag, item: Result, *, is_sure: bool) -> None:
-    if isinstance(item, Unknown):
-        bag.causes.update(item.causes)
-        bag.may_be_undefined |= item.maybe_undefined
-        if is_sure:
-            bag.unseen += 1
-        else:
-            bag.is_open = True
-        return
-    key = comparison_key(item)
-    (bag.sure if is_sure else bag.perhaps)[key] += 1

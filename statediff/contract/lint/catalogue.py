@@ -106,11 +106,6 @@ _ALL: Final = (
             "an exclusion that cannot be applied",
             "name a TYPE or TYPE.FIELD of the state",
         ),
-        (
-            "include",
-            "an inclusion that cannot be applied",
-            "name a TYPE that is outside the boundary by default",
-        ),
         ("canonicalize", "a rule that cannot be applied where it stands", "see the table of rules"),
         (
             "identify",

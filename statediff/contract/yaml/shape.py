@@ -62,6 +62,7 @@ INSTEAD: Final = {
     "attempts": "write `count`",
     "absence": "write `evidence`, with a list under `in`",
     "title": "remove it; a search shows the first field with words",
+    "include": "remove it; what is outside by default is shown, and decides nothing",
     "distinct": "tell the required changes apart by `where`, or ask for their number by `count`",
 }
 """Keys that were in the language once, and what to write."""

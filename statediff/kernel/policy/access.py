@@ -37,7 +37,7 @@ from statediff.model.explanation import Argument, Cause, Explanation, Reason
 from statediff.model.trace import Action, NoAnswer, Trace
 from statediff.model.values import Absent, Map, Observed, Unobserved, Value
 from statediff.model.verdict import MAX_CALLS_SHOWN, Finding, Stage, Truth
-from statediff.reads.captured import FETCH, SEARCH, WINDOW, Captured, CapturedArtifact
+from statediff.reads.captured import FETCH, SEARCH, WINDOW, Captured, CapturedArtifact, conjunction
 
 UNCITED: Final = Reason.READ_UNCITED()
 
@@ -373,7 +373,7 @@ class _Room:
         number = 0
         for shelf in clause.space:
             causes |= self._gap(shelf)
-            needed = [(h, _both(meant, h.inside)) for h, meant in self.corpus.on(shelf)]
+            needed = [(h, conjunction(meant, h.inside)) for h, meant in self.corpus.on(shelf)]
             needed = [(held, need) for held, need in needed if need != FALSE]
             number += len(needed)
             for held, need in needed:
@@ -404,8 +404,8 @@ class _Room:
             if not artifacts and not causes:
                 missed = [Reason.ANYTHING_MEANT(subsystem=clause.shelf.subsystem)]
         else:
-            sure = sum(_both(meant, got) == TRUE for _, meant, got in counts)
-            open_ = [h for h, meant, got in counts if _both(meant, got) == TRUE | FALSE]
+            sure = sum(conjunction(meant, got) == TRUE for _, meant, got in counts)
+            open_ = [h for h, meant, got in counts if conjunction(meant, got) == TRUE | FALSE]
             if sure >= clause.low:
                 open_, causes, missed = [], set(), []
             elif sure + len(open_) >= clause.low or causes:
@@ -510,13 +510,6 @@ class _Room:
                     return WHOLE.fails(clause.id, FindingCode.CITATION_NOT_RETRIEVED, _STAGE, never)
                 causes |= self.looks.causes
         return decided(clause.id, _STAGE, causes, Reason.ALL_CITED(number=len(cited)))
-
-
-def _both(one: int, other: int) -> int:
-    """Strong Kleene `and` of two masks."""
-    if FALSE in (one, other):
-        return FALSE
-    return TRUE if one == other == TRUE else TRUE | FALSE
 
 
 def _text(value: Value) -> str:

@@ -22,15 +22,17 @@ from statediff.contract.clauses.visibility import (
     key_part,
 )
 from statediff.contract.language.syntax import Node
+from statediff.kernel.spec import values as v
 from statediff.kernel.spec.changes import HOLDS, Decided, fails
 from statediff.kernel.spec.run import Run, unless
-from statediff.kernel.spec.values import FALSE, OPEN, TRUE, UNDEFINED, Some, Thing, Truths
+from statediff.kernel.spec.values import FALSE, OPEN, TRUE, UNDEFINED, Some, Thing
+from statediff.model import values as m
 from statediff.model.codes import Truth
 from statediff.model.trace import Action, NoAnswer
-from statediff.model.values import Absent, Map, Observed, Unobserved, key_order
+from statediff.model.values import Unobserved, key_order
 
 
-def every(*masks: Truths) -> Truths:
+def every(*masks: v.Truths) -> v.Truths:
     """Strong Kleene `and` over masks of TRUE and FALSE."""
     if FALSE in masks:
         return FALSE
@@ -50,12 +52,12 @@ class Artifact(NamedTuple):
     """An artifact: it lies in its subsystem, is granted to the actor, and was there in time."""
 
     id: str
-    lies: Truths
-    granted: Truths
-    in_time: Truths
+    lies: v.Truths
+    granted: v.Truths
+    in_time: v.Truths
 
     @property
-    def inside(self) -> Truths:
+    def inside(self) -> v.Truths:
         """The cone holds it."""
         return every(self.lies, self.granted, self.in_time)
 
@@ -81,10 +83,10 @@ class Room:
 
     # ------------------------------------------------------------ the artifacts
 
-    def _holds(self, node: Node | None, thing: Thing) -> Truths:
+    def _holds(self, node: Node | None, thing: Thing) -> v.Truths:
         return TRUE if node is None else self.run.case.eval(it=thing).truths(node)
 
-    def _may_hold(self, node: Node | None, thing: Thing) -> Truths:
+    def _may_hold(self, node: Node | None, thing: Thing) -> v.Truths:
         """The truths where what is undefined may be either."""
         mask = self._holds(node, thing)
         return mask & OPEN | (OPEN if mask & UNDEFINED else 0)
@@ -121,7 +123,7 @@ class Room:
             return unseen if table.may_miss(key) else None
         return None
 
-    def _shelf(self, shelf: Shelf) -> tuple[list[tuple[Artifact, Truths]], bool]:
+    def _shelf(self, shelf: Shelf) -> tuple[list[tuple[Artifact, v.Truths]], bool]:
         """The artifacts that may be meant, if each is, and if there may be more of them."""
         holding = self.access.holding(shelf.subsystem)
         if holding is None:
@@ -200,7 +202,7 @@ class Room:
         replied = [
             number
             for number, turn in enumerate(turns, start=1)
-            if (isinstance(turn.reply, Map) and dict(turn.reply.items) == answer)
+            if (isinstance(turn.reply, m.Map) and dict(turn.reply.items) == answer)
             or (isinstance(turn.reply, str) and turn.reply == answer.get("text"))
         ]
         is_before = bool(replied) and replied[-1] < len(turns)
@@ -316,23 +318,23 @@ def _by_gate(action: Action) -> Read | None:
         return Read((name,), is_delivered) if isinstance(name, str) else nothing
     where = asked.get("subsystem")
     names = _names(action.result, "results") if is_delivered else ()
-    if names is None or not isinstance(where, str | None | Absent):
+    if names is None or not isinstance(where, str | None | m.Absent):
         return nothing
     return Read(names, is_delivered, where if isinstance(where, str) else None, is_search=True)
 
 
-def _names(result: Observed, listed: str) -> tuple[str, ...] | None:
+def _names(result: m.Observed, listed: str) -> tuple[str, ...] | None:
     """The ids of the artifacts that a result lists."""
     values = _inside(result, (listed, "[]", "id"))
     is_text = values is not None and all(isinstance(each, str) for each in values)
     return tuple(values or ()) if is_text else None
 
 
-def _inside(whole: Observed, path: Iterable[str]) -> list[Any] | None:
+def _inside(whole: m.Observed, path: Iterable[str]) -> list[Any] | None:
     """The values at a path; None where it leads nowhere, or was not recorded."""
     found: list[Any] = [whole]
     for step in path:
-        wanted = tuple if step == "[]" else Map
+        wanted = tuple if step == "[]" else m.Map
         if not all(isinstance(each, wanted) for each in found):
             return None
         found = [part for each in found for part in (each if step == "[]" else [each.get(step)])]

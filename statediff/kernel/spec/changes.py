@@ -12,22 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from statediff.contract.clauses.patterns import Pattern
-from statediff.kernel.spec.values import (
-    NO_VALUE,
-    UNDEFINED,
-    Result,
-    Some,
-    Thing,
-    Truths,
-)
-from statediff.model import values as model
+from statediff.kernel.spec import values as v
+from statediff.kernel.spec.values import NO_VALUE, UNDEFINED, Some, Thing
+from statediff.model import values as m
 from statediff.model.batches import Row
 from statediff.model.codes import FindingCode, Stage, Truth
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import PARTED
 from statediff.model.paths import FieldPath, at, is_ambiguous
 from statediff.model.schema import EntityType, marks_deletion
-from statediff.model.values import ABSENT, Digested, Key, Unobserved, key_order, same
+from statediff.model.values import ABSENT, Key, Unobserved, key_order
 from statediff.model.verdict import Verdict
 
 COME: Final = frozenset({Op.CREATE, Op.LINK})
@@ -50,7 +44,7 @@ def fails(code: str) -> Decided:
     return Decided(Truth.FAILS, FindingCode[code])
 
 
-def fails_by(mask: Truths, code: str) -> Decided:
+def fails_by(mask: v.Truths, code: str) -> Decided:
     """The decision where nothing else can be: undefined has a code of its own."""
     return fails("UNDEFINED" if mask == UNDEFINED else code)
 
@@ -89,7 +83,7 @@ def operations(entity: EntityType, old: Row | None, new: Row | None) -> frozense
             return frozenset({(Op.UPDATE, mark) if marks[0] else (went, "")})
         return frozenset([(came, "")] * (new is not None) + [(went, "")] * marks[1])
     cells = {name: (old.get(name, ABSENT), new.get(name, ABSENT)) for name in entity.by_name}
-    differing = {name for name, pair in cells.items() if not same(*pair)}
+    differing = {name for name, pair in cells.items() if not m.same(*pair)}
     if any(ABSENT not in cells[name] for name in differing & entity.immutable):
         return operations(entity, old, None) | operations(entity, None, new)
     if marks[0] is marks[1]:
@@ -130,14 +124,14 @@ class Match(NamedTuple):
     change: Change
     it: Thing
     new: Thing | None
-    mask: Truths
+    mask: v.Truths
 
 
 class Vote(NamedTuple):
     """A clause's word on whether it explains a delta."""
 
     delta: Delta
-    mask: Truths
+    mask: v.Truths
 
 
 def selects(p: Pattern, delta: Delta) -> bool:
@@ -147,17 +141,17 @@ def selects(p: Pattern, delta: Delta) -> bool:
     return asked(delta.path, delta.steps, before, after)
 
 
-def cell_of(held: Result, name: str) -> Result:
+def cell_of(held: v.Result, name: str) -> v.Result:
     """A field of an entity as `set` and `from` see it."""
     if isinstance(held, Some) or held.row is None:
         return Some()
     cell = held.row.get(name, ABSENT)
-    if isinstance(cell, Digested):
+    if isinstance(cell, m.Digested):
         return Some(null=False, digest=cell)
-    return Some() if isinstance(cell, Unobserved | model.Excluded) else cell
+    return Some() if isinstance(cell, Unobserved | m.Excluded) else cell
 
 
-def place_in(held: Result, path: FieldPath) -> Result:
+def place_in(held: v.Result, path: FieldPath) -> v.Result:
     """The one place that the path names."""
     cell = cell_of(held, path.field)
     if isinstance(cell, Some):

@@ -20,6 +20,7 @@ from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.contract.language.syntax import Node
+from statediff.kernel.spec import changes as x
 from statediff.kernel.spec import values as v
 from statediff.kernel.spec.changes import (
     COME,
@@ -30,51 +31,32 @@ from statediff.kernel.spec.changes import (
     Decided,
     Match,
     Vote,
-    cell_of,
     fails,
-    fails_by,
-    is_about,
-    is_parted,
-    place_in,
-    selected,
-    selects,
 )
 from statediff.kernel.spec.expressions import ROOTS, Eval
-from statediff.kernel.spec.values import (
-    FALSE,
-    NO_VALUE,
-    OPEN,
-    TRUE,
-    UNDEFINED,
-    Crowd,
-    Result,
-    Some,
-    Thing,
-    Truths,
-    is_nothing,
-)
+from statediff.kernel.spec.values import FALSE, NO_VALUE, OPEN, TRUE, UNDEFINED, Some, Thing
 from statediff.model import values as model
 from statediff.model.codes import Stage, Truth
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.schema import COUNT, COUNTERS, Schema
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Digested, Key, Map, Unobserved, key_order
+from statediff.model.values import ABSENT, Key, Unobserved, key_order
 
 _ROOTS: Final = {
     Op.CREATE: ("created",), Op.UPDATE: ("updated",), Op.DELETE: ("deleted",),
     Op.LINK: ("linked", "created"), Op.UNLINK: ("unlinked", "deleted"),
 }  # fmt: skip
 _KINDS: Final[Mapping[str, Any]] = {
-    "int": int, "decimal": int | Decimal, "text": str, "bool": bool, "list": tuple, "map": Map,
-    "any": object,
+    "int": int, "decimal": int | Decimal, "text": str, "bool": bool, "list": tuple,
+    "map": model.Map, "any": object,
 }  # fmt: skip
 _UNMET: Final = {Stage.FORBID: "FORBIDDEN_CONDITION", Stage.ANSWER: "CLAIM_REFUTED"}
 _TRUTHS: Final = {TRUE: Truth.HOLDS, FALSE: Truth.FAILS}
-Maker: TypeAlias = Callable[[Delta, str], Truths]
+Maker: TypeAlias = Callable[[Delta, str], v.Truths]
 """(delta, principal) → whether the principal made the change."""
 
 
-def by_run_as(p: Pattern) -> Truths:
+def by_run_as(p: Pattern) -> v.Truths:
     """The truth that a condition undefined by the run counts as: forbidden, or no match."""
     return TRUE if p.section is Stage.FORBID else FALSE
 
@@ -92,7 +74,7 @@ class Case:
     ends: tuple[str, str] = ("before", "after")
     """The sides of which the changes are the difference."""
 
-    def eval(self, **env: Result) -> Eval:
+    def eval(self, **env: v.Result) -> Eval:
         """Where an expression is evaluated; a variable that is None is absent."""
         return Eval(self.world, {n: ABSENT if held is None else held for n, held in env.items()})
 
@@ -114,7 +96,7 @@ class Case:
         is_purged = new.row is None and all(d.after is ABSENT for d in change.deltas)
         return old, None if is_purged else new
 
-    def crowds(self) -> Mapping[tuple[str, str], Crowd]:
+    def crowds(self) -> Mapping[tuple[str, str], v.Crowd]:
         """The changes that `created.TYPE`, … range over; a doubt may be one more."""
         found: dict[tuple[str, str], list[Thing]] = {}
         for change in self.changes:
@@ -122,14 +104,14 @@ class Case:
             for root in _ROOTS[change.op]:
                 found.setdefault((root, change.type), []).append(new or it)
         open_ = {(r, d.type) for d in self.doubts for r in ROOTS if r == "updated" or not d.path}
-        return {at: Crowd(tuple(found.get(at, ())), at in open_) for at in found.keys() | open_}
+        return {at: v.Crowd(tuple(found.get(at, ())), at in open_) for at in found.keys() | open_}
 
     # ------------------------------------------------------------ what a pattern matches
 
     def matches(self, p: Pattern, candidates: Iterable[Change]) -> list[Match]:
         """Every change that the pattern may match."""
         every = tuple(candidates)
-        own = [c for c in every if c.type in p.types and c.op in p.operations and selected(p, c)]
+        own = [c for c in every if c.type in p.types and c.op in p.operations and x.selected(p, c)]
         own += self._of_targets(p, every, {c.place for c in own})
         sides = [(c, *self.sides(c)) for c in own]
         found = [Match(c, it, new, self._meets(p, c.type, it, new, c)) for c, it, new in sides]
@@ -145,7 +127,7 @@ class Case:
             doubts = [d for d in self.doubts if d.type == target and not d.path]
             for order, (key, row) in self.world.table(self.ends[end], type_name).rows.items():
                 held = row.get(name, ABSENT)
-                if is_nothing(held) or (type_name, order) in own:
+                if v.is_nothing(held) or (type_name, order) in own:
                     continue
                 is_known = not isinstance(held, Unobserved | model.Excluded)
 
@@ -159,8 +141,13 @@ class Case:
                     yield Change(type_name, key, Op.UPDATE, deltas, is_of_target=True)
 
     def _meets(
-        self, p: Pattern, name: str, it: Result, new: Result | None, change: Change | None = None
-    ) -> Truths:
+        self,
+        p: Pattern,
+        name: str,
+        it: v.Result,
+        new: v.Result | None,
+        change: Change | None = None,
+    ) -> v.Truths:
         """The truths of `where`, `from`, `set`, the relation and `by`, left to right."""
         here, where, by_run = self.eval(it=it, new=new), p.where[name], by_run_as(p)
         mask = TRUE if where is None else here.settled(where, by_run)
@@ -170,7 +157,7 @@ class Case:
                 if held is None:
                     mask = v.both(mask, FALSE)
                 elif mask & TRUE:
-                    wanted, found = here.value(node), place_in(held, path)
+                    wanted, found = here.value(node), x.place_in(held, path)
                     equal, is_by = v.relate("==", found, wanted), False
                     if isinstance(held, Thing) and found is NO_VALUE:
                         is_by = here.is_written(held, path.field, path.place)
@@ -186,20 +173,20 @@ class Case:
             mask = v.both(mask, _relates(p.relation, it, new))
         if p.by is None or not mask & TRUE:
             return mask
-        made = [self.made_by(d, p.by) for d in selected(p, change)] if change else [OPEN]
+        made = [self.made_by(d, p.by) for d in x.selected(p, change)] if change else [OPEN]
         return v.both(mask, v.quantify(TRUE, made))
 
     def _is_fact(
-        self, kind: str, field: str, name: str, old: Result | None, new: Result | None
-    ) -> Truths:
+        self, kind: str, field: str, name: str, old: v.Result | None, new: v.Result | None
+    ) -> v.Truths:
         """The entity holds what it did not hold before (`link`), or no longer what it held."""
         is_link = kind == "link"
         pair = (new, old) if is_link else (old, new)
-        mine, other = (ABSENT if side is None else cell_of(side, field) for side in pair)
-        if is_nothing(mine):
+        mine, other = (ABSENT if side is None else x.cell_of(side, field) for side in pair)
+        if v.is_nothing(mine):
             return FALSE
         mask = OPEN if isinstance(mine, Some) else TRUE
-        differs = TRUE if is_nothing(other) else v.opposite(v.relate("==", other, mine))
+        differs = TRUE if v.is_nothing(other) else v.opposite(v.relate("==", other, mine))
         if differs == TRUE or isinstance(mine, Some):
             return mask if differs == TRUE else OPEN
         target = self.schema.by_name[name].by_name[field].reference or ""
@@ -211,7 +198,9 @@ class Case:
 
     # ------------------------------------------------------------ what may have changed besides
 
-    def ways(self, d: Doubt, operations: frozenset[Op]) -> Iterator[tuple[Result, Result | None]]:
+    def ways(
+        self, d: Doubt, operations: frozenset[Op]
+    ) -> Iterator[tuple[v.Result, v.Result | None]]:
         """(`it`, `new`) of every kind of change that the doubted one can be."""
         wanted = operations & {Op.UPDATE} if d.path else operations
         unseen = Some(null=False)
@@ -220,7 +209,7 @@ class Case:
         yield from [(old, None)] if wanted & GONE else []
         yield from [(old, new)] if Op.UPDATE in wanted else []
 
-    def possible(self, p: Pattern, doubt: Doubt) -> Truths:
+    def possible(self, p: Pattern, doubt: Doubt) -> v.Truths:
         """The truths of the pattern on the doubted change; FALSE: none that it matches."""
         is_of = doubt.type in p.types
         if not is_of or (doubt.path and p.fields is not None and doubt.path not in p.fields):
@@ -230,25 +219,25 @@ class Case:
         covers = p.selects(doubt.path, ()) if doubt.path else covers
         return reduce(or_, masks, 0 if covers and masks else FALSE)
 
-    def doubts_about(self, p: Pattern, wanted: Truths = TRUE | UNDEFINED) -> list[Doubt]:
+    def doubts_about(self, p: Pattern, wanted: v.Truths = TRUE | UNDEFINED) -> list[Doubt]:
         """The doubts about changes on which the pattern can have one of these truths."""
         return [doubt for doubt in self.doubts if self.possible(p, doubt) & wanted]
 
     # ------------------------------------------------------------ clauses
 
-    def _them(self, found: list[Match], doubts: list[Doubt]) -> Crowd:
+    def _them(self, found: list[Match], doubts: list[Doubt]) -> v.Crowd:
         certain = tuple(m.it for m in found if m.mask == TRUE)
-        return Crowd(certain, bool(doubts) or len(certain) < len(found))
+        return v.Crowd(certain, bool(doubts) or len(certain) < len(found))
 
-    def _that(self, p: Pattern, node: Node | None, **env: Result) -> Truths:
+    def _that(self, p: Pattern, node: Node | None, **env: v.Result) -> v.Truths:
         """The truths of `that`; undefined, it fails a required clause with its own code."""
         by_run = UNDEFINED if p.section is Stage.REQUIRE else by_run_as(p)
         return TRUE if node is None else self.eval(**env).settled(node, by_run)
 
-    def _that_of_each(self, p: Pattern, found: list[Match], them: Crowd) -> list[Truths]:
+    def _that_of_each(self, p: Pattern, found: list[Match], them: v.Crowd) -> list[v.Truths]:
         return [self._that(p, p.that[m.change.type], it=m.it, new=m.new, them=them) for m in found]
 
-    def truths_of_that(self, p: Pattern, found: list[Match], doubts: list[Doubt]) -> Truths:
+    def truths_of_that(self, p: Pattern, found: list[Match], doubts: list[Doubt]) -> v.Truths:
         """`that` over all that matched, or of each of them."""
         them = self._them(found, doubts)
         nodes = [node for node in p.that.values() if node is not None]
@@ -291,7 +280,7 @@ class Case:
             return number
         that = self.truths_of_that(p, found, doubts)
         if not that & TRUE:
-            return fails_by(that, "REQUIREMENT_FAILED")
+            return x.fails_by(that, "REQUIREMENT_FAILED")
         may_break = any(m.mask & UNDEFINED for m in found) or self.doubts_about(p, UNDEFINED)
         return UNKNOWN if number is UNKNOWN or may_break or that != TRUE else HOLDS
 
@@ -315,7 +304,7 @@ class Case:
             here, where = self.eval(it=Thing("before", name, key, row), new=None), p.where[name]
             meant = TRUE if where is None else here.truths(where)
             met = masks.get((name, key_order(key)), FALSE)
-            met |= TRUE if met != TRUE and any(is_about(d, name, key) for d in doubts) else 0
+            met |= TRUE if met != TRUE and any(x.is_about(d, name, key) for d in doubts) else 0
             if meant == TRUE and met == UNDEFINED:
                 met = FALSE
             if meant not in (TRUE, FALSE, UNDEFINED):
@@ -337,7 +326,7 @@ class Case:
         mask = self.eval().settled(clause.node, TRUE if is_forbidden else UNDEFINED)
         if is_forbidden:
             return {TRUE: fails(code), FALSE: HOLDS}.get(mask, UNKNOWN)
-        return fails_by(mask, code) if not mask & TRUE else HOLDS if mask == TRUE else UNKNOWN
+        return x.fails_by(mask, code) if not mask & TRUE else HOLDS if mask == TRUE else UNKNOWN
 
     def answered(self, asked: Mapping[str, str]) -> Decided:
         """The answer has the names and types that are asked for, in their order."""
@@ -378,13 +367,13 @@ class Case:
             mask = TRUE if match.mask == covers == bound == TRUE else OPEN
             yield Vote(delta, FALSE if FALSE in (covers, bound) else mask)
 
-    def _covers(self, p: Pattern, delta: Delta) -> Truths:
+    def _covers(self, p: Pattern, delta: Delta) -> v.Truths:
         """The paths that the pattern selects include the delta's, and its principal made it."""
         made = TRUE if p.by is None else self.made_by(delta, p.by)
         if made != TRUE or p.fields is None:
             return made
         if delta.op is Op.UPDATE:
-            return TRUE if selects(p, delta) else FALSE
+            return TRUE if x.selects(p, delta) else FALSE
         if p.names_fields and delta.is_of_mark:
             mark = self.schema.by_name[delta.type].deleted_when
             return TRUE if mark is not None and p.selects(mark, ()) else FALSE
@@ -393,13 +382,15 @@ class Case:
             return TRUE
         key = self.schema.by_name[delta.type].key
         outside = [c for n, c in whole.fields if n not in key and not p.selects(n, (), c)]
-        if any(isinstance(c, Digested) or (c is not None and model.is_value(c)) for c in outside):
+        if any(
+            isinstance(c, model.Digested) or (c is not None and model.is_value(c)) for c in outside
+        ):
             return FALSE
         return OPEN if any(isinstance(c, Unobserved) for c in outside) else TRUE
 
     def explanations(self, patterns: Sequence[Pattern], more: Iterable[Vote] = ()) -> list[Vote]:
         """The deltas of the case: TRUE by some vote, open by any that is not FALSE, else FALSE."""
-        said: dict[int, Truths] = {}
+        said: dict[int, v.Truths] = {}
         for delta, mask in (*(vote for p in patterns for vote in self.votes_of(p)), *more):
             held = said.get(id(delta), FALSE)
             said[id(delta)] = TRUE if TRUE in (mask, held) else held | mask
@@ -414,7 +405,7 @@ class Case:
     def frame(self, patterns: Sequence[Pattern], more: Iterable[Vote] = ()) -> list[Decided]:
         """Every delta is explained, and every delta that there may be beside them."""
         masks = [mask for _, mask in self.explanations(patterns, more)]
-        parted = [doubt for doubt in self.doubts if is_parted(doubt)]
+        parted = [doubt for doubt in self.doubts if x.is_parted(doubt)]
         found = [fails("READINGS_PARTED") for _ in parted]
         found += [fails("UNEXPLAINED_CHANGE") for mask in masks if mask == FALSE]
         sure = [
@@ -422,7 +413,7 @@ class Case:
             for p in patterns
             if p.section is Stage.REQUIRE or (p.high is None and not any(p.that.values()))
         ]
-        others = [doubt for doubt in self.doubts if not is_parted(doubt)]
+        others = [doubt for doubt in self.doubts if not x.is_parted(doubt)]
         is_open = any(all(self.possible(p, d) != TRUE for p in sure) for d in others)
         found += [UNKNOWN] if is_open or any(mask not in (TRUE, FALSE) for mask in masks) else []
         return found or [HOLDS]
@@ -462,7 +453,7 @@ class Case:
         if not asked:
             return None
 
-        def approved(it: Result, new: Result | None) -> Truths:
+        def approved(it: v.Result, new: v.Result | None) -> v.Truths:
             found = TRUE
             for node in asked:
                 if found != FALSE:
@@ -484,7 +475,7 @@ class Case:
         """
         own = [c for c in self.changes if c.type == rule.type]
         come = {key_order(c.key) for c in own if c.op in COME}
-        kept: dict[Any, Truths] = {}
+        kept: dict[Any, v.Truths] = {}
         for key in self._touched(rule, own, come):
             then = None if key_order(key) in come else self.then(rule.type, key)
             kept[key_order(key)] = self._is_kept(rule, self.thing(1, rule.type, key), then)
@@ -498,7 +489,7 @@ class Case:
             votes += [Vote(d, mask) for d in change.deltas if is_update and rule.keeps(d)]
         wrong = [mask for _, mask in sorted(kept.items()) if not mask & TRUE]
         if wrong:
-            return fails_by(wrong[0], "DERIVED_WRONG"), votes
+            return x.fails_by(wrong[0], "DERIVED_WRONG"), votes
         is_open = any(d.type == rule.type and d.key is None for d in self.doubts)
         is_known = not is_open and all(mask == TRUE for mask in kept.values())
         return (HOLDS if is_known else UNKNOWN), votes
@@ -522,7 +513,7 @@ class Case:
         may_be = found.row is not None or self.world.table(self.ends[0], name).may_miss(key)
         return found if may_be else None
 
-    def _is_kept(self, rule: Derived, now: Thing, then: Thing | None) -> Truths:
+    def _is_kept(self, rule: Derived, now: Thing, then: Thing | None) -> v.Truths:
         mask = self.eval(it=now).truths(rule.after)
         if mask == TRUE or then is None:
             return mask
@@ -531,7 +522,7 @@ class Case:
         moved = moved_alike((old[0], new[0]), (old[1], new[1]))
         return TRUE if moved == TRUE else mask | moved & TRUE
 
-    def _has_moved(self, rule: Derived, then: Thing, now: Thing) -> Truths:
+    def _has_moved(self, rule: Derived, then: Thing, now: Thing) -> v.Truths:
         """The expression moved: who put right a field that was not kept was not the system."""
         was = self.eval(it=then).value(rule.before.right)
         is_now = self.eval(it=now).value(rule.after.right)
@@ -541,7 +532,9 @@ class Case:
         return FALSE if is_same else TRUE
 
 
-def moved_alike(of_field: tuple[Result, Result], of_rule: tuple[Result, Result]) -> Truths:
+def moved_alike(
+    of_field: tuple[v.Result, v.Result], of_rule: tuple[v.Result, v.Result]
+) -> v.Truths:
     """The field moved exactly as the expression did; where that is undefined, it stayed."""
     every = (*of_field, *of_rule)
     if any(isinstance(part, Some) for part in every):
@@ -557,12 +550,12 @@ def moved_alike(of_field: tuple[Result, Result], of_rule: tuple[Result, Result])
     return TRUE if alike else FALSE
 
 
-def _relates(relation: str, it: Result, new: Result | None) -> Truths:
+def _relates(relation: str, it: v.Result, new: v.Result | None) -> v.Truths:
     """A changed reference links (has a target) or unlinks (had one, has none)."""
     kind, _, path = relation.partition(":")
     mask = TRUE
     for held, has_target in ((new, True),) if kind == "link" else ((it, True), (new, False)):
-        cell = ABSENT if held is None else cell_of(held, path)
+        cell = ABSENT if held is None else x.cell_of(held, path)
         is_met = TRUE if (cell is not ABSENT) is has_target else FALSE
         mask = v.both(mask, OPEN if isinstance(cell, Some) else is_met)
     return mask

@@ -11,39 +11,16 @@ from typing import Any, Final, TypeAlias
 
 from statediff.contract.language import syntax as s
 from statediff.kernel.spec import values as v
-from statediff.kernel.spec.values import (
-    FALSE,
-    NO_VALUE,
-    OPEN,
-    TRUE,
-    UNDEFINED,
-    Crowd,
-    Result,
-    Some,
-    Thing,
-    Truths,
-    is_nothing,
-)
+from statediff.kernel.spec.values import FALSE, NO_VALUE, OPEN, TRUE, UNDEFINED, Some, Thing
+from statediff.model import values as m
 from statediff.model.batches import Row
 from statediff.model.explanation import cause, is_by_agent
 from statediff.model.paths import Step, Steps, at, is_ambiguous
 from statediff.model.schema import Kind
 from statediff.model.trace import NoAnswer
-from statediff.model.values import (
-    ABSENT,
-    Absent,
-    Digested,
-    Excluded,
-    Key,
-    Map,
-    Observed,
-    Unobserved,
-    key_order,
-    same,
-    told_apart,
-)
+from statediff.model.values import ABSENT, Key, Unobserved, key_order
 
-Element: TypeAlias = "tuple[Eval | None, Truths, bool]"
+Element: TypeAlias = "tuple[Eval | None, v.Truths, bool]"
 """The world with its variables, whether it counts, and whether it is any number of elements."""
 ROOTS: Final = ("created", "updated", "deleted", "linked", "unlinked")
 _MOMENTS: Final = {"start": "agent_started_at", "end": "agent_finished_at"}
@@ -57,7 +34,7 @@ class Eval:
     world: v.World
     env: v.Env = field(default_factory=dict)
 
-    def truths(self, node: s.Node) -> Truths:
+    def truths(self, node: s.Node) -> v.Truths:
         """The truths that the condition can have."""
         match node:
             case s.And(parts=parts) | s.Or(parts=parts):
@@ -89,19 +66,19 @@ class Eval:
             case _:
                 return v.as_condition(self.value(node))
 
-    def _compare(self, op: str, node: s.Compare) -> Truths:
+    def _compare(self, op: str, node: s.Compare) -> v.Truths:
         if op != "in" or not isinstance(node.right, s.Entities):
             left, right = self.reckoned(node.left), self.reckoned(node.right)
             decided = v.compare_bounds(op, left, right)
             return v.relate(op, left.result, right.result) if decided is None else decided
         key = self.value(node.left)
-        if isinstance(key, Some) or is_nothing(key):
+        if isinstance(key, Some) or v.is_nothing(key):
             return v.may(key.undefined) if isinstance(key, Some) else FALSE
         if key is NO_VALUE:
             return UNDEFINED
         return v.there(self.world.look(node.right.root, node.right.entity, (v.plain(key),)))
 
-    def _quantifier(self, stop: Truths, body: s.Node) -> Truths:
+    def _quantifier(self, stop: v.Truths, body: s.Node) -> v.Truths:
         """An element that does not count, or is not there, is neutral."""
         if not isinstance(body, s.Comprehension):
             listed = self.value(body)
@@ -117,7 +94,7 @@ class Eval:
 
     # ------------------------------------------------------------ what is ranged over
 
-    def bind(self, name: str, item: Result, source: s.Node) -> Eval:
+    def bind(self, name: str, item: v.Result, source: s.Node) -> Eval:
         """The world with one variable more, and what it ranges over."""
         return Eval(self.world, {**self.env, name: item, f"{name} of": (source, self)})
 
@@ -138,7 +115,7 @@ class Eval:
                 yield deeper, v.both(counts, mask), may_be_more or more
             yield (None if rest or not counts & TRUE else inner), counts, may_be_more
 
-    def _items(self, source: s.Node) -> Iterator[tuple[Result, bool]]:
+    def _items(self, source: s.Node) -> Iterator[tuple[v.Result, bool]]:
         """The items, each with whether it stands for any number of items that nobody has seen."""
         crowd = self._crowd(source)
         listed = None if crowd is not None else self.value(source)
@@ -154,7 +131,7 @@ class Eval:
         else:
             yield NO_VALUE, False
 
-    def _crowd(self, source: s.Node) -> Crowd | None:
+    def _crowd(self, source: s.Node) -> v.Crowd | None:
         """The entities that the expression names; None where it names no collection."""
         match source:
             case s.Entities(root="before" | "after" | "now" as root, entity=name):
@@ -163,10 +140,10 @@ class Eval:
                     self.world.now if root == "now" else root,
                 )
                 known = (Thing(side, name, key, row) for key, row in table.rows.values())
-                return Crowd(tuple(known), not table.is_complete)
+                return v.Crowd(tuple(known), not table.is_complete)
             case s.Entities(root=root, entity=name):
-                return self.world.changed.get((root, name), Crowd())
-            case s.Variable(name=name) if isinstance(held := self.env[name], Crowd):
+                return self.world.changed.get((root, name), v.Crowd())
+            case s.Variable(name=name) if isinstance(held := self.env[name], v.Crowd):
                 return held
             case _:
                 return None
@@ -233,7 +210,7 @@ class Eval:
                 is_open = isinstance(found, Some) or found is NO_VALUE
                 return v.Reckoned(found) if is_open else v.Reckoned(found, found, found)
 
-    def value(self, node: s.Node) -> Result:  # noqa: C901 - a case for each node
+    def value(self, node: s.Node) -> v.Result:  # noqa: C901 - a case for each node
         """The value of the expression: known, `Some` or NO_VALUE."""
         match node:
             case s.Const(value=known) | s.InputOf(value=known):
@@ -252,7 +229,7 @@ class Eval:
                 return NO_VALUE if is_unread else found
             case s.Follow(reference=reference, type=s.EntityT(type=name)):
                 key = self.value(reference)
-                if isinstance(key, Some) or is_nothing(key):
+                if isinstance(key, Some) or v.is_nothing(key):
                     return Some(undefined=True) if isinstance(key, Some) else ABSENT
                 if key is NO_VALUE:
                     return key
@@ -268,7 +245,7 @@ class Eval:
                 return v.item_at(self.value(whole), self.value(index))
             case s.Canonical(child=child, apply=apply):
                 found = self.value(child)
-                is_kept = found is NO_VALUE or isinstance(found, Some | Absent | Thing)
+                is_kept = found is NO_VALUE or isinstance(found, Some | m.Absent | Thing)
                 return found if is_kept else apply(v.as_stored(found))
             case s.Arithmetic(left=left, right=right):
                 sides = self.value(left), self.value(right)
@@ -291,7 +268,7 @@ class Eval:
             return NO_VALUE if mask == UNDEFINED else mask == TRUE
         return Some(null=False, undefined=bool(mask & UNDEFINED))
 
-    def _outcome(self, node: s.AnswerOf | s.RunOf) -> Result:
+    def _outcome(self, node: s.AnswerOf | s.RunOf) -> v.Result:
         """A value of the answer, or how the run ended; open where nobody could read it."""
         world, is_ending = self.world, node.name in ("ended", "exit_code")
         if isinstance(node, s.RunOf):
@@ -305,25 +282,25 @@ class Eval:
         said = world.answer.get(node.name, ABSENT)
         return Some(null=False) if isinstance(said, Unobserved) else said
 
-    def _look_up(self, collection: s.Node, parts: Iterable[Result]) -> Result:
+    def _look_up(self, collection: s.Node, parts: Iterable[v.Result]) -> v.Result:
         """The entity of the collection that the key names; absent only where all are known."""
         key = []
         for part in parts:
             if isinstance(part, Some):
                 return Some(null=part.undefined, undefined=True)
-            if is_nothing(part) or part is NO_VALUE:
+            if v.is_nothing(part) or part is NO_VALUE:
                 return part if part is NO_VALUE else ABSENT
             key.append(v.plain(part))
         if isinstance(collection, s.Entities):
             return self.world.look(collection.root, collection.entity, key)
-        crowd, wanted = self._crowd(collection) or Crowd(), key_order(v.as_captured(key))
+        crowd, wanted = self._crowd(collection) or v.Crowd(), key_order(v.as_captured(key))
         if crowd.is_open:
             return Some(null=False, undefined=True)
         return next((each for each in crowd.things if key_order(each.key) == wanted), ABSENT)
 
-    def _reaches(self, node: s.Reaches, ends: list[Result]) -> Truths:
+    def _reaches(self, node: s.Reaches, ends: list[v.Result]) -> v.Truths:
         """Some chain of hops leads from one to the other; an entity reaches itself."""
-        if any(is_nothing(end) or end is NO_VALUE for end in ends):
+        if any(v.is_nothing(end) or end is NO_VALUE for end in ends):
             return UNDEFINED
         if any(map(_is_unseen, ends)):
             return v.may(any(isinstance(end, Some) and end.may_fail for end in ends))
@@ -353,7 +330,7 @@ class Eval:
 
     # ------------------------------------------------------------ undefined by the run
 
-    def settled(self, node: s.Node, by_run: Truths) -> Truths:
+    def settled(self, node: s.Node, by_run: v.Truths) -> v.Truths:
         """The truths of a condition; one that is undefined, or unread, by the run has `by_run`."""
         mask = self.truths(node)
         own = self if mask == UNDEFINED else Eval(replace(self.world, is_strict=True), self.env)
@@ -381,7 +358,7 @@ class Eval:
         if isinstance(node, s.FieldOf | s.AnswerOf):
             return self.is_made(node)
         known = [part for part, each in found if not isinstance(each, Some)]
-        return any(map(self.is_made, [part for part, each in found if is_nothing(each)] or known))
+        return any(map(self.is_made, [part for part, each in found if v.is_nothing(each)] or known))
 
     def _is_by_run_within(self, name: str, body: s.Comprehension) -> bool:
         """It is so in an element; or all of them together have no least or greatest."""
@@ -402,10 +379,10 @@ class Eval:
                 and name in ("sum", "min", "max")
             ):
                 made.append(inner.is_made(node))
-                is_wrong = is_nothing(found) or (name == "sum" and not v.is_finite(found))
+                is_wrong = v.is_nothing(found) or (name == "sum" and not v.is_finite(found))
                 if is_wrong and made[-1]:
                     return True
-                has_nothing |= is_nothing(found)
+                has_nothing |= v.is_nothing(found)
         if name not in ("min", "max") or has_nothing:
             return False
         return any(made) if made else self._are_changed(body.loops)
@@ -437,7 +414,7 @@ class Eval:
                 held = self.value(holder)
                 if isinstance(held, Thing):
                     return self.is_written(held, node.field, node.part)
-                return is_nothing(held) and self.is_made(holder)
+                return v.is_nothing(held) and self.is_made(holder)
             case s.Follow(reference=reference, type=s.EntityT(type=name)):
                 held, key = self.value(reference.entity), self.value(reference)
                 is_gone = isinstance(held, Thing) and self._is_gone(held.side, name, [key])
@@ -472,21 +449,21 @@ class Eval:
             if not (_has_part(old, step) and _has_part(new, step)):
                 break
             old, new = at(old, (step,)), at(new, (step,))
-        if isinstance(new, Digested):  # what could be read before, and cannot be now, was written
-            was_seen = isinstance(old, Digested) or not isinstance(old, Unobserved)
-            return was_seen and not told_apart(old, new)
-        return not any(isinstance(e, Unobserved) for e in (old, new)) and not same(old, new)
+        if isinstance(new, m.Digested):  # what could be read before, and cannot be now, was written
+            was_seen = isinstance(old, m.Digested) or not isinstance(old, Unobserved)
+            return was_seen and not m.told_apart(old, new)
+        return not any(isinstance(e, Unobserved) for e in (old, new)) and not m.same(old, new)
 
     def is_unread(self, held: Thing, name: str) -> bool:
         """True where the run wrote the field, and what it wrote cannot be read."""
         cell = None if held.row is None else held.row.get(name, ABSENT)
-        if isinstance(cell, Digested):
+        if isinstance(cell, m.Digested):
             return (held.type, name) not in self.world.kept_out and self.is_written(held, name)
         return isinstance(cell, Unobserved) and is_by_agent(cause(cell.cause))
 
-    def _is_gone(self, side: str, name: str, key: list[Result]) -> bool:
+    def _is_gone(self, side: str, name: str, key: list[v.Result]) -> bool:
         if side == "before" or any(
-            isinstance(p, Some) or is_nothing(p) or p is NO_VALUE for p in key
+            isinstance(p, Some) or v.is_nothing(p) or p is NO_VALUE for p in key
         ):
             return False
         was, is_now = (self.world.look(each, name, map(v.plain, key)) for each in ("before", side))
@@ -498,7 +475,7 @@ class Eval:
 
     def _is_changed(self, source: s.Entities) -> bool:
         """True where the run certainly changed some entity of the type."""
-        crowds = [self.world.changed.get((root, source.entity), Crowd()) for root in ROOTS]
+        crowds = [self.world.changed.get((root, source.entity), v.Crowd()) for root in ROOTS]
         return source.root != "before" and any(crowd.things for crowd in crowds)
 
 
@@ -509,9 +486,9 @@ _ANY: Final = object()
 def _end(row: Row, key: Key, name: str) -> Any:
     """The end of a hop in a row: a key, _ANY where it was not observed, None where it is none."""
     held = row.get(name, ABSENT) if name else v.plain(Thing("", "", key, None))
-    if isinstance(held, Unobserved | Excluded):
+    if isinstance(held, Unobserved | m.Excluded):
         return _ANY
-    return None if is_nothing(held) else v.likeness(held)
+    return None if v.is_nothing(held) else v.likeness(held)
 
 
 def _closure(first: Any, steps: Iterable[list[set[Any]]]) -> set[Any]:
@@ -524,31 +501,31 @@ def _closure(first: Any, steps: Iterable[list[set[Any]]]) -> set[Any]:
         found = more
 
 
-def _is_unseen(item: Result) -> bool:
+def _is_unseen(item: v.Result) -> bool:
     """Some item, or entity, that nobody has seen."""
     return isinstance(item, Some) or (isinstance(item, Thing) and not item.key)
 
 
-def _has_part(held: Observed, step: Step) -> bool:
-    return isinstance(held, Map | tuple) and not is_ambiguous(held, step)
+def _has_part(held: m.Observed, step: Step) -> bool:
+    return isinstance(held, m.Map | tuple) and not is_ambiguous(held, step)
 
 
-def _field_of(node: s.FieldOf, holder: Result) -> Result:
+def _field_of(node: s.FieldOf, holder: v.Result) -> v.Result:
     """The field of an entity; `node.part` is the way to the place inside it."""
-    if is_nothing(holder) or holder is NO_VALUE:
+    if v.is_nothing(holder) or holder is NO_VALUE:
         return NO_VALUE
     # A value nobody has seen may lack the part; the arguments of a call are always an object.
     lacks = len(node.part) > ((node.entity_type, node.field) == (s.CALL_TYPE, "arguments"))
     if isinstance(holder, Some) or holder.row is None:
         return Some(node.is_nullable, lacks or (isinstance(holder, Some) and holder.undefined))
-    held: Observed = holder.row.get(node.field, ABSENT)
+    held: m.Observed = holder.row.get(node.field, ABSENT)
     for step in node.part:
         if not isinstance(held, Unobserved):
             if not _has_part(held, step):
                 return NO_VALUE
             held = at(held, (step,))
-    if isinstance(held, Digested) and not node.part:
+    if isinstance(held, m.Digested) and not node.part:
         return Some(null=False, undefined=True, digest=held)
     if isinstance(held, Unobserved):
         return Some(node.is_nullable, lacks)
-    return Some() if isinstance(held, Excluded) else held
+    return Some() if isinstance(held, m.Excluded) else held

@@ -17,6 +17,7 @@ from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.contract.language.syntax import CALL_TYPE, TURN_TYPE, Node
+from statediff.kernel.spec import values as v
 from statediff.kernel.spec.changes import (
     COME,
     GONE,
@@ -31,27 +32,15 @@ from statediff.kernel.spec.changes import (
 )
 from statediff.kernel.spec.clauses import Case, moved_alike
 from statediff.kernel.spec.expressions import ROOTS, Eval
-from statediff.kernel.spec.values import (
-    FALSE,
-    NO_VALUE,
-    OPEN,
-    TRUE,
-    UNDEFINED,
-    Crowd,
-    Result,
-    Some,
-    State,
-    Thing,
-    Truths,
-    likeness,
-)
+from statediff.kernel.spec.values import FALSE, NO_VALUE, OPEN, TRUE, UNDEFINED, Some, Thing
+from statediff.model import values as m
 from statediff.model.codes import Stage, Truth
 from statediff.model.delta import Delta, Diff, Doubt, Entity, Op, delta_id
 from statediff.model.explanation import BY_AGENT, BY_RUN, PARTED
 from statediff.model.schema import Kind
 from statediff.model.timelines import SourceTimeline, Timelines
 from statediff.model.trace import Action, ActionClass, NoAnswer, Trace
-from statediff.model.values import ABSENT, Key, Observed, Unobserved, encode, key_order, same
+from statediff.model.values import ABSENT, Key, Unobserved, key_order
 
 Commit: TypeAlias = tuple[str, int]
 """A source and the number of its transaction, from 1."""
@@ -75,7 +64,9 @@ class Stretch(NamedTuple):
     is_own: bool
 
 
-def state_at(timelines: Timelines, sides: Mapping[str, State], numbers: Mapping[str, int]) -> State:
+def state_at(
+    timelines: Timelines, sides: Mapping[str, v.State], numbers: Mapping[str, int]
+) -> v.State:
     """The sources' states after these of their steps; of the others, what never changed."""
     found = {}
     for line, name in ((x, name) for x in timelines.lines for name in x.types):
@@ -108,9 +99,9 @@ def calls_of(trace: Trace) -> tuple[Thing, ...]:
     """The recorded calls as entities; what the log does not say of one is unobserved."""
     turns, is_whole = trace.turns, trace.gap is None
 
-    def row(number: int, a: Action) -> dict[str, Observed]:
+    def row(number: int, a: Action) -> dict[str, m.Observed]:
         turn = sum(t.calls_before <= number for t in turns or ()) or None
-        found: dict[str, Observed] = {
+        found: dict[str, m.Observed] = {
             "position": number + 1 if is_whole else _UNTOLD,
             "turn": turn if is_whole and turns is not None else _UNTOLD,
             "class": _UNTOLD if a.action_class is ActionClass.UNKNOWN else a.action_class.value,
@@ -136,10 +127,10 @@ class Run:
     """How many readings that must be there are not."""
     trace: Trace
     timelines: Timelines
-    sides: Mapping[str, State]
+    sides: Mapping[str, v.State]
     """The states of the timelines, by the name of their side."""
     commits: Mapping[str, tuple[Changed, ...]]
-    left: Mapping[str, State]
+    left: Mapping[str, v.State]
     """The states that calls and turns left, by their names, as far as that is known."""
     precedes: Callable[[Commit, Commit], bool]
     maker: Callable[[Delta], str | None]
@@ -201,7 +192,7 @@ class Run:
         case, world = self.case, self.case.world
         if side == "after":
             return case
-        nobody = Crowd(is_open=True)
+        nobody = v.Crowd(is_open=True)
         unknown = {(root, name): nobody for root in ROOTS for name in case.schema.by_name}
         states = {**world.states, "after": world.states[side]}
         return replace(case, world=replace(world, states=states, changed=unknown))
@@ -266,7 +257,7 @@ class Run:
             if place is not None and delta.op is place.op:
                 ends: Any = delta.after, place.after
                 is_whole = any(isinstance(end, Entity) for end in ends)
-                is_left = ends[0] == ends[1] if is_whole else same(*ends)
+                is_left = ends[0] == ends[1] if is_whole else m.same(*ends)
                 yield Vote(delta, TRUE if is_left else FALSE)
             whole = net.get(delta_id(delta.type, delta.key, ""))
             # What is deleted in the end may have been deleted softly first, and then purged.
@@ -282,7 +273,7 @@ class Run:
             found = there.eval(it=there.thing(1, rule.type, key)).value(rule.after.right)
             if isinstance(shown, Some) or isinstance(found, Some):
                 return True
-            if found is not NO_VALUE and likeness(shown) == likeness(found):
+            if found is not NO_VALUE and v.likeness(shown) == v.likeness(found):
                 return True
             then = there.then(rule.type, key)
             if then is not None:
@@ -294,13 +285,13 @@ class Run:
 
     # ------------------------------------------------------------ the calls
 
-    def places(self) -> list[dict[str, Result]]:
+    def places(self) -> list[dict[str, v.Result]]:
         """The variables at each recorded call."""
         calls, turns = calls_of(self.trace), self.trace.turns or ()
         said = [sum(turn.calls_before <= n for turn in turns) for n in range(len(calls))]
         return [{"call": call, **self.until(n, said[n])} for n, call in enumerate(calls)]
 
-    def until(self, calls: int, said: int) -> dict[str, Result]:
+    def until(self, calls: int, said: int) -> dict[str, v.Result]:
         """The first calls and messages, and whatever was not recorded."""
         trace, is_open = self.trace, self.trace.gap is not None
         messages = tuple(
@@ -309,24 +300,24 @@ class Run:
             )
             for n, t in enumerate((trace.turns or ())[:said], start=1)
         )
-        turns = Crowd(messages, is_open or trace.turns is None)
-        return {"calls": Crowd(calls_of(trace)[:calls], is_open), "turns": turns}
+        turns = v.Crowd(messages, is_open or trace.turns is None)
+        return {"calls": v.Crowd(calls_of(trace)[:calls], is_open), "turns": turns}
 
-    def others(self) -> list[dict[str, Result]]:
+    def others(self) -> list[dict[str, v.Result]]:
         """The variables at a call that nobody recorded: of no other is it known to come before."""
         unseen = Thing("trace", CALL_TYPE, (), None)
         return [{"call": unseen, **self.until(0, 0)}] if self.trace.gap is not None else []
 
     def _at(
-        self, node: Node, env: Mapping[str, Result], now: tuple[str, State] | None = None
-    ) -> Truths:
+        self, node: Node, env: Mapping[str, v.Result], now: tuple[str, v.State] | None = None
+    ) -> v.Truths:
         """The truths of a condition at one point of the run, whose state is `now`."""
         world = self.case.world
         if now is not None:
             world = replace(world, now=now[0], states={**world.states, now[0]: now[1]})
         return Eval(world, env).truths(node)
 
-    def _after(self, name: str, is_last: bool, of: c.Asserted) -> tuple[str, State]:
+    def _after(self, name: str, is_last: bool, of: c.Asserted) -> tuple[str, v.State]:
         """The state that the call or turn left, once the systems were at rest."""
         types = of.states_read
         if is_last or all(_is_still(self.timelines.line_of(each), each) for each in types):
@@ -343,19 +334,12 @@ class Run:
 
     def step(self, clause: c.Asserted) -> Decided:
         """A clause that must hold along the run, whatever its path."""
-        match clause:
-            case c.Always():
-                return self._always(clause)
-            case c.AtCalls():
-                return self._at_calls(clause)
-            case c.AfterCalls():
-                return self._after_calls(clause)
-            case c.Occurrence():
-                return self._occurs(clause)
-            case c.Order():
-                return self._order(clause)
-            case _:
-                raise TypeError(f"not a step: {type(clause).__name__}")
+        by_kind: dict[type, Any] = {
+            c.Always: self._always, c.AtCalls: self._at_calls, c.AfterCalls: self._after_calls,
+            c.Occurrence: self._occurs, c.Order: self._order,
+        }  # fmt: skip
+        decided: Decided = by_kind[type(clause)](clause)
+        return decided
 
     def _always(self, clause: c.Always) -> Decided:
         """FAILS on any state in which it does not hold; HOLDS only over all of them.
@@ -383,7 +367,7 @@ class Run:
             is_open = any(mask != TRUE for _, mask in tried)
         return unless(is_open or at_ends != TRUE)
 
-    def _cuts(self, types: Iterable[str]) -> Iterator[tuple[bool, State]]:
+    def _cuts(self, types: Iterable[str]) -> Iterator[tuple[bool, v.State]]:
         """The states that some order of the commits leads through, and whether all orders do."""
         names = frozenset(types)
         lines = self.moving(names)
@@ -468,11 +452,11 @@ class Run:
             is_open = True
         return unless(is_open)
 
-    def _commits(self, what: c.Happens) -> dict[Commit, Truths]:
+    def _commits(self, what: c.Happens) -> dict[Commit, v.Truths]:
         """The transactions of the effect's source in which it came about, or may have."""
         line = self.timelines.line_of(what.type)
         source = "" if line is None else line.source
-        found: dict[Commit, Truths] = {}
+        found: dict[Commit, v.Truths] = {}
         for number, commit in enumerate(self.commits.get(source, ()), start=1):
             if any(d.type == what.type and d.op in what.operations for d in commit.own.deltas):
                 found[source, number] = TRUE
@@ -487,7 +471,7 @@ class Run:
         turns, place = self.trace.turns or (), self._message_heard(gate)
         if place is None:
             return UNKNOWN
-        reply: Result = turns[place - 1].reply
+        reply: v.Result = turns[place - 1].reply
         if isinstance(reply, NoAnswer):
             reply = None if turns[place - 1].gate is not None else Some()
         is_last = place == len(turns)
@@ -554,11 +538,11 @@ class Run:
             if any(isinstance(cell, Unobserved) for _, cell in cells):
                 vague = True
             else:
-                groups.setdefault(repr([(n, encode(x)) for n, x in cells]), []).append(change)
+                groups.setdefault(repr([(n, m.encode(x)) for n, x in cells]), []).append(change)
         calls: dict[str, list[Action]] = {}
         for a in self.trace.actions:
             if a.action_class is not ActionClass.READ and rule.tool in (None, a.tool):
-                told = a.id if isinstance(a.arguments, Unobserved) else encode(a.arguments)
+                told = a.id if isinstance(a.arguments, Unobserved) else m.encode(a.arguments)
                 calls.setdefault(repr((a.tool, told)), []).append(a)
         known = None if vague else self._as_attributed(groups.values(), calls)
         if known is not None:

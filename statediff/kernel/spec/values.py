@@ -517,7 +517,11 @@ def _extreme(wanted: int, values: list[Result]) -> Result:
 
 
 def compare_bounds(op: str, left: Reckoned, right: Reckoned) -> Truths | None:
-    """The truth that all values within the bounds have; None where there is no such."""
+    """The truths that values within the bounds have; None where these say nothing.
+
+    What is undefined and has bounds, as a count, is open beside what nobody knows yet: that may
+    come to lie beyond them.
+    """
 
     def is_below(one: Reckoned, other: Reckoned, *signs: int) -> bool:
         ends = one.greatest, other.least
@@ -525,15 +529,17 @@ def compare_bounds(op: str, left: Reckoned, right: Reckoned) -> Truths | None:
 
     if not any(isinstance(side.result, Some) or side.result is NO_VALUE for side in (left, right)):
         return None
-    if op in (">", ">="):
-        return compare_bounds({">": "<", ">=": "<="}[op], right, left)
-    is_refuted = {
-        "<": is_below(right, left, -1, 0),
-        "<=": is_below(right, left, -1),
-        "==": is_below(left, right, -1) or is_below(right, left, -1),
-    }.get(op, False)
-    is_proven = op != "==" and is_below(left, right, -1, *([0] if op == "<=" else []))
-    return TRUE if is_proven and op != "in" else FALSE if is_refuted else None
+    proven = {
+        "<": is_below(left, right, -1), "<=": is_below(left, right, -1, 0),
+        ">": is_below(right, left, -1), ">=": is_below(right, left, -1, 0),
+    }  # fmt: skip
+    refuted = {"<": proven[">="], "<=": proven[">"], ">": proven["<="], ">=": proven["<"]}
+    if proven.get(op) or {**refuted, "==": proven["<"] or proven[">"]}.get(op):
+        return TRUE if proven.get(op) else FALSE
+    is_bounded = any(s.result is NO_VALUE and s.least is not None for s in (left, right))
+    if op == "in" or not is_bounded or not any(isinstance(s.result, Some) for s in (left, right)):
+        return None
+    return UNDEFINED | FALSE if op == "==" else UNDEFINED | OPEN
 
 
 def unique(of: Gathered | None) -> Truths:

@@ -137,10 +137,8 @@ class Folder:
     """
 
     def __init__(self, descriptor: int, name: str, path: Path | None = None) -> None:
-        self._fd = descriptor
-        self._name = name
-        self.path = path
-        """Where it was opened, if by a path."""
+        self._fd, self._name = descriptor, name
+        self.path = path  # where it was opened, if by a path
 
     @classmethod
     def open(cls, path: Path) -> Folder:

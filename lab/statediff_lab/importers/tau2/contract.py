@@ -361,7 +361,7 @@ def _step(at: int, expected: Expectation) -> dict[str, Any]:
         for name in sorted(counted)
         if name in expected.arguments
     ]
-    return {"id": f"called-{at}", "calls": " and ".join(told), "count": {"min": 1}}
+    return {"id": f"called-{at}", "where": " and ".join(told), "count": {"min": 1}}
 
 
 def _json(value: Value | Any) -> Any:

@@ -81,10 +81,12 @@ def test_an_attachment_and_the_folder_of_its_month_are_none(source, home):
         (home / "files" / "2026" / "03" / "a.txt").write_bytes(b"x")
         change(
             home,
-            "INSERT INTO attachments (id, filename, disk_filename, disk_directory)"
-            " VALUES (99, 'a.txt', 'a.txt', '2026/03')",
+            "INSERT INTO attachments (id, filename, disk_filename, disk_directory, filesize)"
+            " VALUES (99, 'a.txt', 'a.txt', '2026/03', 1)",
         )
 
     assert new(source, "program", attach) == []
+    held = next(row for row in rows(read(source), "attachment") if row["id"] == 99)
+    assert (held["name"], held["size"]) == ("a.txt", 1)
     (row,) = new(source, "program", lambda: change(home, "DELETE FROM attachments WHERE id = 99"))
     assert row["path"] == "files/2026/03/a.txt"
