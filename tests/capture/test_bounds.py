@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import statediff.kernel.trial as trial_stage
-from statediff.capture.bounds import BOUNDS, Bounds, bound_captures
+from statediff.capture.bounds import Bounds, bound_captures
 from statediff.capture.feed import Seen, history_of, with_history
 from statediff.capture.take import take
 from statediff.contract.file import parse_contract
@@ -140,11 +140,6 @@ def test_no_bound_makes_a_match_or_changes_what_is_decided(
     full = judged(body, one, two).judgement.verdict
     cut = judged(body, one, two, TIGHT).judgement.verdict
     assert cut in (full, Verdict.INCONCLUSIVE)
-
-
-def test_the_bounds_are_those_of_the_page() -> None:
-    assert (BOUNDS.rows, BOUNDS.bytes, BOUNDS.key_bytes) == (200_000, 2**29, 2 * 2**20)
-    assert BOUNDS.most == (1_000_000, 11 * 2**18)
 
 
 def test_types_share_what_is_judged_of_all() -> None:

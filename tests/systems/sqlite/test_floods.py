@@ -13,7 +13,9 @@ from typing import Final
 
 import pytest
 
+import statediff
 from tests.judged_files import database, judged
+from tests.judging import contract
 
 SEED: Final = (
     "CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT)",
@@ -50,7 +52,7 @@ def test_a_forbidden_deletion_stands_whatever_is_written_after_it(
     assert sum(each.stat().st_size for each in (tmp_path / "bundle").rglob("*")) < MOST_BYTES
 
 
-MANY: Final = 100_000
+MANY: Final = 210_000
 CLOSE: Final = "UPDATE item SET state = 'closed'"
 STOLEN: Final = "UPDATE item SET owner = 'thief' WHERE id = {}"
 ASKED: Final = "forbid:\n  - {id: stolen, update: item, where: new.owner == 'thief'}\n" + "".join(
@@ -77,7 +79,7 @@ ASKED: Final = "forbid:\n  - {id: stolen, update: item, where: new.owner == 'thi
         ),
     ],
 )
-def test_a_hundred_thousand_changed_rows_are_judged(
+def test_no_number_of_changed_rows_is_beyond_judgement(
     effect: str, done: list[str], verdict: str, tmp_path: Path
 ) -> None:
     seed = "CREATE TABLE item (id INTEGER PRIMARY KEY, owner TEXT, size INTEGER, state TEXT)"
@@ -88,4 +90,5 @@ def test_a_hundred_thousand_changed_rows_are_judged(
     before = database(tmp_path / "a.db", seed, rows)
     after = database(tmp_path / "b.db", seed, rows, *done)
     body = f"{ASKED}require:\n  - {{{effect}, count: {{min: {MANY}}}}}\n"
-    assert judged(tmp_path, body, before, after, noop=False).verdict.value == verdict
+    judge = statediff.Judge(contract(body, noop=False), f"db={before}")
+    assert judge.score(f"db={after}").verdict.value == verdict
