@@ -34,7 +34,7 @@ from tests.agents.chat_server import Step, speaking
 SANDBOX = """\
 sandbox: desk
 sources:
-  desk: {kind: sqlite, file: desk.sqlite, tool: [query]}
+  desk: {kind: sqlite, file: desk.sqlite, tools: [query]}
 tools:
   - name: find_tickets
     description: Finds tickets by their status.

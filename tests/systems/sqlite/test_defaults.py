@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from statediff import api
-from statediff.errors import ContractError
 from tests.judged_files import database, judged, sentences
 
 SEED = (
@@ -23,7 +22,6 @@ FTS = (
     "INSERT INTO found (rowid, body) SELECT id, body FROM note",
 )
 KEPT = "forbid:\n  - {id: kept, delete: note}\n"
-INCLUDED = "include:\n  - {what: %s, because: plans are frozen here}\n"
 
 
 def verdict(folder: Path, seed: tuple[str, ...], *run: str, body: str = KEPT) -> str:
@@ -47,20 +45,6 @@ def test_statistics_are_outside(run: tuple[str, ...], tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "b.db")) as connection:
         assert connection.execute("SELECT count(*) FROM sqlite_stat1").fetchone() == (1,)
     assert verdict(tmp_path, (*SEED, "ANALYZE"), "DROP TABLE sqlite_stat1") == "MATCH"
-
-
-def test_a_contract_puts_them_back_inside(tmp_path: Path) -> None:
-    body = INCLUDED % "db.statistics" + KEPT
-    assert verdict(tmp_path, SEED, "ANALYZE", body=body) == "DIVERGE"
-    assert verdict(tmp_path, SEED, body=body) == "MATCH"
-    body = INCLUDED % "db.storage" + KEPT
-    assert verdict(tmp_path, SEED, "PRAGMA journal_mode = WAL", body=body) == "DIVERGE"
-
-
-def test_only_what_is_outside_by_default_is_put_back(tmp_path: Path) -> None:
-    for what, words in (("note", "not outside by default"), ("nothing", "has no type")):
-        with pytest.raises(ContractError, match=words):
-            verdict(tmp_path, SEED, body=INCLUDED % what + KEPT)
 
 
 @pytest.mark.parametrize(
