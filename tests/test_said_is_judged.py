@@ -60,7 +60,7 @@ intent: Say nothing of e-mail.
 noop: true
 steps:
   - id: quiet
-    calls: call.tool == "TOOL" and contains(call.arguments.WHERE, "email")
+    where: call.tool == "TOOL" and contains(call.arguments.WHERE, "email")
     count: 0
 """
 OWN = """\

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statediff.atomic import sync_folder, write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
-from statediff.evidence.log import Record, keyed
 from statediff.evidence.statements import REVIEWER, open_statement, payload_of, sign_statement
 from statediff.evidence.verify import Signer
 from statediff.statistics.binomial import Share, clopper_pearson
@@ -37,6 +36,7 @@ from statediff.suite.records import domain_of
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
+    from statediff.evidence.log import Record
 
 Json = Any
 LABEL: Final = "statediff/label/2"
@@ -592,6 +592,8 @@ def record_of(data: bytes, trust: Sequence[Signer] | None, secret: bytes) -> Rec
 
     The bundle that it is about is named under the log's secret.
     """
+    from statediff.evidence.log import Record, keyed  # noqa: PLC0415 - commands load labels
+
     try:
         form = json.loads(payload_of(data, "record"))["form"]
     except (BundleError, ValueError, RecursionError, TypeError, KeyError):

@@ -269,7 +269,18 @@ def test_help_is_fast_and_says_the_exit_codes(statediff: Call) -> None:
     assert "Exit codes: 0 all MATCH" in said.out
     assert "..." not in said.out.partition("\n")[2]
     listed = [name for names in main._SECTIONS.values() for name in names.split()]
-    plugged = ["approve", "gate", "hold", "lab", "mcp", "mcp-proxy", "undo"]
+    plugged = [
+        "approve",
+        "attach",
+        "expire",
+        "gate",
+        "hold",
+        "lab",
+        "log",
+        "mcp",
+        "mcp-proxy",
+        "undo",
+    ]
     assert sorted(listed) == sorted([*main._NAMES, *plugged])
     first = main._SECTIONS["Begin"].split()
     assert len(first) <= 12

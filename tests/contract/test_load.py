@@ -108,7 +108,7 @@ turns:
   - user: Go on.   # as the desk says it
     then: ['true']
 steps:
-  - {id: few, calls: call.tool == "x", count: 1}
+  - {id: few, where: call.tool == "x", count: 1}
 actions: {forbid: {tools: [drop]}}
 """
 

@@ -4,3 +4,4 @@ from typing import Final
 
 ABOUT: Final = "Study, audit, import, measure, label and review."
 """The help of the group."""
+LOG: Final = "Keep verdicts where every change is noticed."

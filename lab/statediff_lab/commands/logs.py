@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.evidence.verify import Signer
 
-ABOUT: Final = "Keep verdicts where every change is noticed."
 ADDED: Final = "statediff/logged/1"
 CHECKED: Final = "statediff/log-check/1"
 ORIGIN: Final = "statediff"
