@@ -30,7 +30,7 @@ ELSEWHERE = {
     "meta/fault_classes.py": {"missing-change"},  # a class of seeded faults
     "meta/read_faults.py": {"unsearched-absence", "hallucinated-citation", "invalid-citation",
                       "unrecorded-reads"},  # as above
-    "lab/statediff_lab/labels.py": {"contract-ambiguity"},  # a reviewer's answer to whose fault it is
+    "lab/statediff_lab/labels.py": {"contract-ambiguity"},  # a reviewer's answer
 }  # fmt: skip
 """Texts of other vocabularies that are spelled like a code."""
 
