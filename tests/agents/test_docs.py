@@ -78,7 +78,8 @@ def test_the_page_names_every_tool_that_there_is() -> None:
     text = PAGE.read_text()
     verbs = {
         found
-        for module in (CHECKOUT / "statediff" / "systems").rglob("tools.py")
+        for folder in (CHECKOUT / "statediff" / "systems", CHECKOUT / "sandboxes")
+        for module in folder.rglob("tools.py")
         for found in re.findall(r'\btool(?:_name\(source, |\(\s*)"(\w+)"', module.read_text())
     }
     assert verbs >= {"query", "execute", "send", "list", "read", "write", "move", "delete"}
