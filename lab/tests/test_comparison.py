@@ -21,9 +21,9 @@ from statediff_lab.reports.comparison import comparison_document, comparison_tab
 
 from statediff.errors import BundleError
 from statediff.suite.databases import SQLite
-from statediff.suite.records import Ended, Loose, Run, Trial
+from statediff.suite.records import Ended, Loose, Trial
 from statediff.suite.store import Store, open_store
-from tests.suite.test_overview import trials
+from tests.suite.test_overview import known_run, trials
 
 FATES = {
     "MM": CaseChange.BOTH_PASS,
@@ -154,19 +154,7 @@ def kept(store: Store, every: list[Trial]) -> None:
     with store._transaction(writes=True) as database:
         database.put("DELETE FROM runs", [()])
     for run in "ab":
-        store.put_run(
-            Run(
-                run,
-                f"file://here/{run}",
-                name=run,
-                statediff="0",
-                kernel="6",
-                facts="{}",
-                contracts=(),
-                times=0,
-                agents=(),
-            )
-        )
+        store.put_run(known_run(run))
     store.put_trials(every)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.document.load import parse_document, read_beside, read_bytes
-from statediff.contract.document.profiles import missing_files, with_files
+from statediff.contract.document.profiles import Profile, missing_files, with_files
 from statediff.contract.yaml.reader import Document, read_document
+from statediff.contract.yaml.shape import as_model
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,12 @@ def load_contract(path: Path) -> ContractFile:
     """The contract in a file, with its profiles; `UsageError` or `ContractError` with places."""
     data = read_bytes(path)
     missing = missing_files(read_document(data, str(path))) if b"use:" in data else ()
-    if texts := {name: read_beside(path, f"profiles/{name}.yaml") for name in missing}:
+    texts = {}
+    for name in missing:
+        if os.path.lexists(path.parent / "profiles" / f"{name}.yaml"):
+            texts[name] = read_beside(path, f"profiles/{name}.yaml")
+            as_model(read_document(texts[name], f"profiles/{name}.yaml"), Profile)
+    if texts:
         data = with_files(data, texts)
     return parse_contract(data, str(path))
 

@@ -19,6 +19,7 @@ from statediff.contract.authoring.drafting import profiles_of
 from statediff.contract.document.packed import PACKINGS, unpacked
 from statediff.contract.document.profiles import shipped
 from statediff.contract.file import load_contract, parse_contract
+from statediff.errors import ContractError
 from statediff.model.values import Map
 from statediff.workspace.drafts import draft_of_states, write_drafts
 from tests.frameworks.wordpress import php
@@ -148,6 +149,27 @@ def test_a_profile_of_ones_own_is_a_file_beside_the_contract(tmp_path: Path) -> 
             "visit": [{**row, "hits": 2} if row["id"] == page else row for row in before["visit"]]
         }
         assert statediff.judge(file, before, after).verdict.value == verdict
+
+
+@pytest.mark.parametrize(("used", "text", "said"), [
+    ("own@1", b"\xff: 1", "own@1.yaml:1:1: expected UTF-8 text, found byte 0xff"),
+    ("own@1", b"---\nabout: 5\n", "own@1.yaml:2:8: `about`: expected text, found 5"),
+    ("own@1", b"---\nabout: On a page.\ntables: [t]\nallow: [{update: t, where: '{page}'}]\n",
+     "contract.yaml:6:6: expected a plain word or number as the input `page`, found `nothing`"),
+    ("other@1", b"", "expected a profile, found `other@1`; there are django@1"),
+    ("../own", b"", "`use`: expected a profile, or a list: name@version, found the text `../own`"),
+    ('""', b"", "`use`: expected a profile, or a list: name@version, found empty text"),
+])  # fmt: skip
+def test_a_profile_that_is_none_is_an_error_at_its_place(
+    used: str, text: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "own@1.yaml").write_bytes(text)
+    path = tmp_path / "contract.yaml"
+    path.write_text(f"{HEAD}use: {used}\n")
+    with pytest.raises(ContractError) as caught:
+        load_contract(path)
+    assert said in str(caught.value)
 
 
 def test_each_of_ours_says_what_it_is_of() -> None:

@@ -25,24 +25,19 @@ from statediff.suite.store import Store, open_store
 TOLD = Loose("told", "missing-change", "require", "FAILS")
 
 
+def known_run(name: str) -> Run:
+    """A run that the store knows, and nothing of it."""
+    place = f"file://here/{name}"
+    return Run(name, place, name=name, statediff="0", kernel="6", facts="{}", contracts=(),
+               times=0, agents=())  # fmt: skip
+
+
 @pytest.fixture
 def store() -> Iterator[Store]:
     """Two runs of two agents: r1 on the 1st, r2 on the 2nd of a month."""
     with open_store("sqlite://") as made:
         for day, run in enumerate(("r1", "r2"), 1):
-            made.put_run(
-                Run(
-                    run,
-                    f"file://here/{run}",
-                    name=run,
-                    statediff="0",
-                    kernel="4",
-                    facts="{}",
-                    contracts=(),
-                    times=0,
-                    agents=(),
-                )
-            )
+            made.put_run(known_run(run))
             every: list[Trial] = []
             for agent, ends in (("careful", "MMD"), ("idle", "DFN")):
                 every += [
@@ -126,19 +121,7 @@ def figures(every: Sequence[Trial], ks: Sequence[int]) -> Figures:
     """By way of a database that adds them up."""
     with open_store("sqlite://") as store:
         for run in sorted({trial.run for trial in every}):
-            store.put_run(
-                Run(
-                    run,
-                    f"file://here/{run}",
-                    name=run,
-                    statediff="0",
-                    kernel="4",
-                    facts="{}",
-                    contracts=(),
-                    times=0,
-                    agents=(),
-                )
-            )
+            store.put_run(known_run(run))
         store.put_trials(every)
         return figures_of(groups(store), passes(store), ks)
 

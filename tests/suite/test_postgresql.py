@@ -25,13 +25,12 @@ from statediff.suite.overview import (  # noqa: E402
     passes,
     violations,
 )
-from statediff.suite.records import Run  # noqa: E402
 from statediff.suite.store import FORM, Store, open_store  # noqa: E402
 from statediff.workspace.runfolders import run_facts  # noqa: E402
 from statediff.workspace.stores import look  # noqa: E402
 from tests.needs import package_programs  # noqa: E402
 from tests.suite.folders import Folders  # noqa: E402
-from tests.suite.test_overview import trials  # noqa: E402
+from tests.suite.test_overview import known_run, trials  # noqa: E402
 
 pytestmark = pytest.mark.postgres
 
@@ -103,19 +102,7 @@ def test_postgresql_and_sqlite_leave_the_same_cases_out_of_a_comparison(url: str
     with open_store(url) as there, open_store("sqlite://") as here:
         for store in (there, here):
             for run in "ab":
-                store.put_run(
-                    Run(
-                        run,
-                        f"file://here/{run}",
-                        name=run,
-                        statediff="0",
-                        kernel="6",
-                        facts="{}",
-                        contracts=(),
-                        times=0,
-                        agents=(),
-                    )
-                )
+                store.put_run(known_run(run))
             store.put_trials(every)
             sides = unlike_trials(store, RunPart("a"), RunPart("b"), 5)
             found.append((set(sides.a), set(sides.b), sides.alike))

@@ -100,8 +100,9 @@ def _written_in(
     """The clause with the text of each input that is named in its expressions."""
 
     def text_of(found: re.Match[str]) -> str:
-        text = str(inputs.get(found[2]))
-        if not _SAFE.fullmatch(text):
+        given = inputs.get(found[2])
+        text = "nothing" if given is None else str(given)
+        if given is None or not _SAFE.fullmatch(text):
             message = f"expected a plain word or number as the input `{found[2]}`, found `{text}`"
             raise ContractError((document.problem(path, message, code="wrong-input"),))
         return text

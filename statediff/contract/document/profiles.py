@@ -90,5 +90,8 @@ def with_files(data: bytes, texts: Mapping[str, bytes]) -> bytes:
     """The contract with profiles written in behind it; what stood there stays where it is."""
     lines = ["", "profiles:"]
     for name, text in texts.items():
-        lines += [f"  {name}:", *(f"    {line}" for line in text.decode().splitlines() if line)]
+        lines += [
+            f"  {name}:",
+            *(f"    {x}" for x in text.decode().splitlines() if x not in ("", "---")),
+        ]
     return data + "\n".join([*lines, ""]).encode()

@@ -161,6 +161,8 @@ def _locate(detail: ErrorDetails, document: Document) -> _Error:
     kind, steps = detail["type"], detail["loc"]
     there = steps[:-1] if kind == "missing" else steps
     for step in there:
+        if isinstance(value, str) and isinstance(step, int):
+            continue  # one text where there may be several: it is what was found
         if step in value if isinstance(value, dict) else isinstance(step, int):
             value, path = value[step], (*path, step)
         elif union_at is None:
