@@ -328,7 +328,8 @@ class JudgingContext:
         What is looked up of a change is kept for its block alone.
         """
         every = (p for held, patterns in self.together if held is among for p in patterns)
-        asked = [pattern for pattern in every if pattern.relation is None]
+        new = (p for p in every if (id(p), id(among)) not in self._matched)
+        asked = [pattern for pattern in new if pattern.relation is None]
         found: list[list[Match]] = [[] for _ in asked]
         known = self._groups, self._matched
         for start in range(0, len(among) if asked else 0, BLOCK):
