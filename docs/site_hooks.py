@@ -1,4 +1,4 @@
-"""What the documentation needs to be a site: a first page, the reference, and links out.
+"""The documentation as a site: a first page, the reference, and links out.
 
 A page links to files of the checkout (`../contracts/…`). On the site such a link is its text, since
 the site is not tied to a place where the code is shown; one that leads nowhere is an error.

@@ -12,7 +12,7 @@ import pytest
 
 
 def held(request: pytest.FixtureRequest, name: str, said: Callable[[str], Any]) -> None:
-    """What is said of each text of the file, which lies beside the test, is what the file has."""
+    """The file beside the test holds what `said` gives for each of its texts."""
     file = request.path.parent / "golden" / f"{name}.jsonl"
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     found = [[text, said(text)] for text, *_ in lines]

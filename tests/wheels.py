@@ -30,7 +30,7 @@ PROGRAMS: Final = {
     "python": "-B",
     "pytest": "-m pytest -p no:cacheprovider -c /dev/null --rootdir .",
 }
-"""What a page calls, as arguments of an environment's Python."""
+"""Programs that a page calls, as arguments of an environment's Python."""
 
 
 def folders() -> dict[str, Path]:
@@ -54,7 +54,7 @@ def first_command(folder: Path) -> str:
 
 
 def installs(folder: Path) -> dict[str, list[str]]:
-    """What the README of a distribution installs: those of ours, each with its extras."""
+    """Our distributions that the README of one installs, each with its extras."""
     [line] = re.findall(r"(?m)^pip install (.*)$", (folder / "README.md").read_text("utf-8"))
     names = {place: name for name, place in folders().items()}
     words = [word.strip("'").rstrip("]").partition("[") for word in line.split()]
@@ -212,7 +212,7 @@ def _named_wheels(wheels: dict[str, Path], folder: Path) -> Path:
 
 
 def _install(python: str, wanted: list[str], ours: Path) -> None:
-    """What is wanted is installed there: by uv where it is at hand, in a tenth of pip's time."""
+    """Install what is wanted: by uv where it is at hand, in a tenth of pip's time."""
     uv = Path(sys.executable).with_name("uv")
     pip = [str(uv), "pip", "install", "--quiet", "--python", python]
     if not uv.exists():

@@ -1,4 +1,4 @@
-"""Whether `make quick` of a folder turns red when one line of the folder is wrong.
+"""A fault planted in one line of each folder: `make quick` of the folder has to turn red.
 
     python -m lab.benchmarks.planted [--seed N] [--as-is] [PKG...]
 
@@ -28,7 +28,7 @@ CHECKOUT: Final = Path(__file__).parents[2]
 
 
 def folders(checkout: Path) -> dict[str, Path]:
-    """What `PKG` is → the folder of its source, in a checkout."""
+    """Each `PKG` of `make quick` with the folder of its source."""
     core = [each for each in checkout.glob("statediff/*") if (each / "__init__.py").exists()]
     rooms = [*checkout.glob("sandboxes/*/statediff_*")]
     rooms += [checkout / name / f"statediff_{name}" for name in ("gate", "hosts", "lab")]

@@ -237,7 +237,7 @@ class _Changes:
             for one, two in _pairs(before, after)
         ]
         self._bytes: dict[Order, tuple[int, int]] = {}
-        """Of long keys, and of texts."""
+        """Row → bytes of its long keys, and of its texts."""
         self._deleted: list[Order] = []
         self._updated: list[Order] = []
         self._created: list[Order] = []

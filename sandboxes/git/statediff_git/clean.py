@@ -17,7 +17,7 @@ from typing import Final
 from statediff.systems.files.tree import Folder, NotRead
 
 MAX_SECONDS: Final = 120
-"""Of the processor."""
+"""Processor time of one question."""
 _WAIT_SECONDS: Final = 1200
 _MAX_MEMORY: Final = 6 * 1024 * 1024
 """Kibibytes of addresses: a pack is mapped whole, and a bomb ends where they do."""
@@ -49,7 +49,7 @@ class Clean:
         self._program = shutil.which("git")
 
     def ask(self, *words: str, given: bytes = b"", work: str | None = None) -> bytes | None:
-        """What git says, in the work tree where there is one; None where it fails.
+        """The output of git, in the work tree where there is one; None where git fails.
 
         Raises `NotAsked`.
         """
@@ -86,7 +86,7 @@ class Clean:
         }
 
     def take(self, folder: Folder, path: bytes, limit: int) -> bool:
-        """Whether the file is now in the copy too, at the same path."""
+        """Copy the file to the same path; False where it cannot be read."""
         to = self.place / os.fsdecode(path)
         to.parent.mkdir(parents=True, exist_ok=True)
         try:

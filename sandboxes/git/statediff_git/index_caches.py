@@ -1,4 +1,4 @@
-"""What git says of an index with the caches in it, and without them."""
+"""An index, read by git with the caches in it and without them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Asked:
                 yield own_part(b"UNTR", parts[b"UNTR"])
 
     def _lists(self, index: Index) -> bool:
-        """Whether git finds the same entries by several threads."""
+        """True where git finds the same entries by several threads."""
         wanted = (
             b"%06o %s %d\t%s\0" % (each.mode, each.blob.hex().encode(), each.stage, each.name)
             for each in index.entries
@@ -100,7 +100,7 @@ class _Asked:
         return said == b"".join(wanted)
 
     def _are_trees(self, index: Index, part: bytes) -> bool:
-        """Whether each tree is the one that a commit of the entries would make."""
+        """True where each tree is the one that a commit of the entries would make."""
         cached = _nodes(part, self._width)
         if not cached:
             return cached is not None

@@ -1,4 +1,4 @@
-"""What `verify` asks of the proof of a log and the time stamp inside a copy."""
+"""Demands of `verify` on the proof of a log and the time stamp inside a copy."""
 
 from __future__ import annotations
 

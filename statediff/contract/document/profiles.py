@@ -37,11 +37,11 @@ class WhoseRun(Part):
     input: str
     field: Annotated[str, Field(description="TYPE.PATH of a row that every login leaves")]
     when: Annotated[dict[str, str], Field(default_factory=dict)]
-    """What the row's other fields hold."""
+    """Values of other fields of that row."""
 
 
 class Profile(Part):
-    """What one framework does, in the names of its own tables."""
+    """The changes that one framework makes beside every task, in the names of its tables."""
 
     about: Annotated[str, Field(min_length=10, max_length=2000)]
     tables: Annotated[
@@ -49,7 +49,7 @@ class Profile(Part):
         Field(min_length=1, description="TYPE or TYPE.FIELD; a database with all of them uses it"),
     ]
     inputs: Annotated[dict[str, Any], Field(default_factory=dict)]
-    """With what they are where a contract gives none; null where it has to."""
+    """The inputs with their defaults; null where a contract has to give one."""
     user: WhoseRun | None = None
     packed: Annotated[dict[str, str], Field(default_factory=dict)]
     """TYPE.FIELD → how what is in its texts is packed."""
@@ -58,7 +58,7 @@ class Profile(Part):
     effects: tuple[Effect, ...] = ()
 
     def fits(self, types: Mapping[str, EntityType]) -> bool:
-        """Whether all of its tables are there."""
+        """True where the database has all of its tables."""
         places = (place.partition(".") for place in self.tables)
         return all(t in types and (not f or f in types[t].by_name) for t, _, f in places)
 

@@ -54,7 +54,7 @@ from statediff.model.values import Absent, Key, Value, key_order
 from statediff.model.view import Columns
 
 REFUSED: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError)
-"""What Arrow raises where a column cannot do it exactly."""
+"""Raised by Arrow where a column cannot do it exactly."""
 
 _ORDER: Final = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 _EXACT: Final = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
@@ -211,7 +211,7 @@ class Screen:
         return Partial(counted, total), tuple(asked)
 
     def _uniqueness(self) -> tuple[Partial, Rows] | None:
-        """Whether two elements are equal, where all of them are plain fields of one native kind."""
+        """The answer to `unique`; None where an element is no plain field of one native kind."""
         chunks: list[pa.Array] = []
         places: list[tuple[_Segment, Indexes]] = []
         for segment in self.segments():

@@ -1,4 +1,4 @@
-"""What a loop asks of its elements: tests in their order, each of a kind that says who answers it.
+"""The plan of a loop: tests of its elements in order, each of a kind that says who answers it.
 
 `any(a.order == o.id and a.at <= o.at for a in before.approval)` relates two sets by an equality and
 an inequality. Two operators answer a plan: an index over the elements (`joins`), and masks over
@@ -65,7 +65,7 @@ class Plan:
     answered: int
     """How many of the tests an index answers: the first ones."""
     element: Node | None
-    """What is taken of an element by an aggregate; None: nothing, or the element itself."""
+    """The expression that an aggregate takes of an element; None: nothing, or the element."""
     decides: Node | None
     """The element of a quantifier, which decides it where its outcome is `wanted`."""
     wanted: int
@@ -92,7 +92,7 @@ class Plan:
 
     @cached_property
     def takes_own(self) -> bool:
-        """What is taken of an element names nothing else."""
+        """True where the expression names nothing but the element."""
         return self.element is None or free_variables(self.element) <= {self.variable}
 
     @cached_property

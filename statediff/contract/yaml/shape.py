@@ -67,7 +67,7 @@ INSTEAD: Final = {
 """Keys that were in the language once, and what to write."""
 
 _RENAMED: Final = re.compile(r"write `([a-z_]+)`")
-"""What to write where a key has another name now, and its value is as it was."""
+"""The hint of a key that has another name now, and the same value."""
 
 
 def renamed(text: str, problems: Iterable[Problem]) -> str:
