@@ -31,12 +31,19 @@ def test_every_line_of_the_table_is_a_row() -> None:
     assert len(ROWS) == len(lines)
 
 
+def test_every_test_that_a_page_names_is_there() -> None:
+    for page in sorted((CHECKOUT / "docs").rglob("*.md")):
+        for file, name in re.findall(
+            r"`((?:[\w/]+/)?tests/[\w/]+\.py)(?:::(test_\w+))?", page.read_text("utf-8")
+        ):
+            assert not name or name in names_in(file), page
+            assert (CHECKOUT / file).is_file(), page
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1]}"[:60])
 def test_what_a_row_names_exists(row: tuple[str, str, str, str]) -> None:
     _, _, holds, shown = row
     named = re.findall(r"`((?:[\w/]+/)?tests/[^`:]+)::(\w+)`", shown)
-    for file, name in named:
-        assert name in names_in(file)
     pages = re.findall(r"\]\(([\w.]+)(?:#([\w-]+))?\)", shown)
     for page, place in pages:
         text = (CHECKOUT / "docs" / page).read_text("utf-8")
