@@ -75,6 +75,16 @@ class AdapterSuite(ABC):
     transactions: ClassVar[Mapping[str, tuple[str, ...]]] = TRANSACTIONS
     further: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Transactions in words of the system's own."""
+    refused: ClassVar[tuple[str, str]] = (
+        "UPDATE orders SET cents = 5", "UPDATE orders SET no_such = 1",
+    )  # fmt: skip
+    """A statement that the system takes, and then one that it does not."""
+    killed: ClassVar[tuple[str, ...]] = ("UPDATE orders SET cents = 71 WHERE id = 7",)
+    """The transaction of a gate that is killed."""
+
+    def is_written(self, state: State) -> bool:
+        """True where `killed` holds."""
+        return bool(dict(state.tables["orders"].rows())[7,]["cents"] == 71)
 
     @abstractmethod
     def make(self, tmp_path: Any) -> Any:
@@ -136,9 +146,9 @@ class AdapterSuite(ABC):
         before = self.look(place, None)
         try:
             system.begin()
-            system.run("UPDATE orders SET cents = 5")
+            system.run(self.refused[0])
             with pytest.raises(Refused):
-                system.run("UPDATE orders SET no_such = 1")
+                system.run(self.refused[1])
             system.abort()
             require_alike(before, self.look(place, before), "after it")
         finally:
@@ -154,8 +164,7 @@ class AdapterSuite(ABC):
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
         self.open(place).close()  # ends what a gate that is gone left prepared
-        rows = dict(self.look(place, before).tables["orders"].rows())
-        assert rows[7,]["cents"] == (71 if moment == "committed" else 70)
+        assert self.is_written(self.look(place, before)) == (moment == "committed")
         if moment != "committed":
             require_alike(before, self.look(place, before), "after it")
 
@@ -197,7 +206,8 @@ def _prepared(system: Participant, statements: Sequence[str], name: str) -> Any:
 def _killed(suite: AdapterSuite, place: Any, moment: str) -> None:
     system = suite.open(place)
     system.begin()
-    system.run("UPDATE orders SET cents = 71 WHERE id = 7")
+    for each in suite.killed:
+        system.run(each)
     if moment != "run":
         system.prepare(suite_name(system))
     if moment == "committed":

@@ -57,6 +57,10 @@ class Journal:
         self.number = secrets.randbits(62)
         self._held: dict[str, int] = {}
 
+    def beside(self, name: str) -> Path:
+        """The place of a file of this name in the folder of the records."""
+        return self._folder.parent / name
+
     def name(self, transaction: str) -> str:
         """The name of a transaction of this gate."""
         return f"{PREFIX}:{self.number}:{transaction}"

@@ -51,7 +51,16 @@ from statediff_gate.decoding import (
     transactions,
 )
 from statediff_gate.journal import Journal, number_of
-from statediff_gate.participant import MOST_ROWS, Answer, Changes, Edits, Prepared, Refused
+from statediff_gate.participant import (
+    MOST_ROWS,
+    Answer,
+    Changes,
+    Edits,
+    Prepared,
+    Refused,
+    refuse_ends,
+)
+from statediff_gate.statements import POSTGRES
 
 _SLOT: Final = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding', true, true)"
 _DECODE: Final = (
@@ -123,6 +132,8 @@ class PostgresGate:
     """One database behind the gate."""
 
     is_durable: ClassVar[bool] = True
+    is_single: ClassVar[bool] = False
+    product: ClassVar[tuple[str, str] | None] = ("PostgreSQL", POSTGRES)
     counters: ClassVar[tuple[str, ...]] = (
         "sequences: `nextval` and `setval` hold at once, whatever becomes of the transaction",
         "transaction numbers",
@@ -240,6 +251,7 @@ class PostgresGate:
             raise Refused(f"{self.name}: no transaction can begin: {cause_of(error)}") from error
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
+        refuse_ends(statement)
         cursor = self._agent.cursor()
         text = (with_percent_marks(statement) if values else statement).encode()
         try:

@@ -89,8 +89,10 @@ class GitSource:
         *,
         prefix: str = "git",
         is_bare: bool | None = None,
+        incoming: bytes = b"",
     ) -> None:
         self._name = name
+        self._incoming = incoming
         self._path = path
         self._refined = refined
         self._prefix = prefix
@@ -131,10 +133,38 @@ class GitSource:
         """The bare repository as it would be if these were its refs. `SourceUnavailable`."""
         try:
             with Folder.open(self._path) as root:
-                found = _under(root, refs, None)
+                found = _under(root, refs, None, self._incoming)
         except (NotAsked, NotRead) as error:
             raise SourceUnavailable(str(error)) from error
         return self._state({**found, "work_file": Listing()}, store, like)
+
+    def led_to(self, refs: Refs, store: ChunkStore, like: State) -> State:
+        """The bare repository with what these refs lead to, all else as in `like`.
+
+        `SourceUnavailable` where it cannot be looked into.
+        """
+        try:
+            with (
+                Folder.open(self._path) as root,
+                tempfile.TemporaryDirectory(prefix="statediff-git-") as private,
+                closing(Objects(root, Path(private), self._incoming)) as objects,
+            ):
+                history = read_history(refs, objects)
+        except NotRead as error:
+            raise SourceUnavailable(str(error)) from error
+        found = {
+            f"{self._prefix}.{name}": listing
+            for name, listing in zip(
+                _BY_REFS, (history.commits, history.files, history.refs, history.tags), strict=True
+            )
+        }
+        tables = {
+            each.name: _table(each, found[each.source_table], store, like.tables[each.name])
+            if each.source_table in found
+            else like.tables[each.name]
+            for each in like.schema.types
+        }
+        return State(like.schema, tables)
 
     def _state(self, found: dict[str, Listing], store: ChunkStore, like: State | None) -> State:
         schema = self.schema() if like is None or not like.schema.types else like.schema
@@ -152,12 +182,12 @@ class GitSource:
             was_bare = None if like is None else _was_bare(like, f"{self._prefix}.repository")
             self._is_bare = _looks_bare(root) if was_bare is None else was_bare
         if self._is_bare:
-            return {**_repository(root, None), "work_file": Listing()}
+            return {**_repository(root, None, self._incoming), "work_file": Listing()}
         found: dict[str, Listing]
         has_folder = root.kind(GIT_FOLDER) is EntryKind.DIRECTORY
         try:
             with root.folder(GIT_FOLDER) as git:
-                found = _repository(git, root)
+                found = _repository(git, root, b"")
         except NotRead as error:
             found = {name: unread(str(error)) for name in TYPE_NAMES}
         return {**found, "work_file": read_work_tree(root, has_folder)}
@@ -210,22 +240,22 @@ def _looks_bare(root: Folder) -> bool:
     return any(root.kind(name) is not None for name in (b"HEAD", b"objects", b"refs"))
 
 
-def _repository(git: Folder, work: Folder | None) -> dict[str, Listing]:
+def _repository(git: Folder, work: Folder | None, incoming: bytes) -> dict[str, Listing]:
     """What the git folder of a work tree holds; of a bare repository where there is none."""
-    found, has_moved = _one_pass(git, work)
+    found, has_moved = _one_pass(git, work, incoming)
     if has_moved:
-        found, has_moved = _one_pass(git, work)
+        found, has_moved = _one_pass(git, work, incoming)
     return found | dict.fromkeys(_BY_REFS, unread(unread_because(_MOVED))) if has_moved else found
 
 
-def _one_pass(git: Folder, work: Folder | None) -> tuple[dict[str, Listing], bool]:
+def _one_pass(git: Folder, work: Folder | None, incoming: bytes) -> tuple[dict[str, Listing], bool]:
     """What the git folder holds, and whether its refs moved meanwhile."""
     refs = read_refs(git)
-    found = _under(git, refs, work)
+    found = _under(git, refs, work, incoming)
     return found, read_refs(git) != refs
 
 
-def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
+def _under(git: Folder, refs: Refs, work: Folder | None, incoming: bytes) -> dict[str, Listing]:
     """What the git folder holds, and what these refs lead to in it."""
     config, index = read_config(git), read_index(git, work)
     is_partial, is_cut = is_promised(config), git.kind(b"shallow") is not None
@@ -236,7 +266,7 @@ def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
         history = read_history(refs, objects)
         is_whole = not is_partial and not is_cut
         missing = objects.missing() if is_whole else []
-        store = read_store(git, objects, Path(private), is_partial=is_partial)
+        store = read_store(git, objects, Path(private), incoming, is_partial=is_partial)
         reflogs = read_reflogs(git, refs, objects, is_whole=is_whole)
         left = left_behind(git, history.commits.rows, objects)
     known = Known(
