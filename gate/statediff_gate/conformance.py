@@ -133,7 +133,7 @@ class AdapterSuite(ABC):
                     require_alike(before, self.look(place, before), f"{name} is seen")
                 system.abort()
                 require_alike(before, self.look(place, before), name)
-                system.begin()
+                system.begin(named(system, name))
                 for each in statements:
                     system.run(each)
                 system.abort()
@@ -145,7 +145,7 @@ class AdapterSuite(ABC):
         system = self.open(place)
         before = self.look(place, None)
         try:
-            system.begin()
+            system.begin(named(system, "refused"))
             system.run(self.refused[0])
             with pytest.raises(Refused):
                 system.run(self.refused[1])
@@ -197,25 +197,25 @@ def _shown(state: State, name: str) -> Any:
 
 
 def _prepared(system: Participant, statements: Sequence[str], name: str) -> Any:
-    system.begin()
+    system.begin(named(system, name))
     for each in statements:
         system.run(each)
-    return system.prepare(f"statediff-gate:1:{name.replace(' ', '-')}")
+    return system.prepare()
+
+
+def named(system: Participant, what: str) -> str:
+    """The name of a transaction that the gate of this system would give."""
+    journal = getattr(system, "_journal", None)
+    return what if journal is None else str(journal.name(what.replace(" ", "-")))
 
 
 def _killed(suite: AdapterSuite, place: Any, moment: str) -> None:
     system = suite.open(place)
-    system.begin()
+    system.begin(named(system, "killed"))
     for each in suite.killed:
         system.run(each)
     if moment != "run":
-        system.prepare(suite_name(system))
+        system.prepare()
     if moment == "committed":
         system.commit()
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def suite_name(system: Participant) -> str:
-    """A name of a transaction that the gate of this system would give."""
-    journal = getattr(system, "_journal", None)
-    return "kit" if journal is None else str(journal.name("kit"))

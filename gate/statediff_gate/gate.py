@@ -158,7 +158,7 @@ class Gate:
         """The answer to a statement, in a transaction that is rolled back. Raises `Refused`."""
         system = self._systems[self._named(source)]
         with self._turn:
-            system.begin()
+            system.begin(self._journal.name(secrets.token_hex(8)))
             try:
                 return system.run(statement)
             finally:
@@ -302,7 +302,7 @@ class Gate:
     def _judged(self, begun: Transaction) -> tuple[Outcome, Mapping[str, Prepared]]:
         """Prepare every system, and decide. Raises `Refused`."""
         systems = begun.systems
-        prepared = {name: each.prepare(begun.name) for name, each in systems.items()}
+        prepared = {name: each.prepare() for name, each in systems.items()}
         decision, why = self._decide(prepared)
         found = {name: each.changes for name, each in prepared.items()}
         outcome = Outcome(
@@ -364,7 +364,7 @@ class Transaction:
                 singles = [each for each in (system, *self.systems.values()) if each.is_single]
                 if singles and self.systems:
                     raise Refused(f"{singles[0].name}: is no part of a transaction with others")
-                system.begin()
+                system.begin(self.name)
                 self.systems[name] = system
             answer = self.systems[name].run(statement, values)
         except Refused as error:

@@ -131,7 +131,7 @@ class MailGate:
         """Whoever reaches the relay is the agent."""
 
     def begin_run(self) -> None:
-        self.begin()
+        self.begin("")
         try:
             self._sent = _Sent()
             self._write()
@@ -141,7 +141,7 @@ class MailGate:
 
     # ------------------------------------------------------------ the transaction
 
-    def begin(self) -> None:
+    def begin(self, transaction: str) -> None:
         self._turn = os.open(self._folder / "turn", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._turn, fcntl.LOCK_EX)
         self._letter = None
@@ -161,7 +161,7 @@ class MailGate:
         self._letter = digest
         return Answer()
 
-    def prepare(self, transaction: str) -> Prepared:
+    def prepare(self) -> Prepared:
         more = [] if self._letter is None else [self._letter]
         state = self._state([*self._sent.letters, *more])
         own, changes = self._course.part_of(state)

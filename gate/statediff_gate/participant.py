@@ -92,14 +92,14 @@ class Participant(Protocol):
     def begin_run(self) -> None:
         """Begin another run: the agent's work so far belongs to the world."""
 
-    def begin(self) -> None:
-        """A transaction of the agent's is open."""
+    def begin(self, transaction: str) -> None:
+        """A transaction of the agent's is open; its name is for `recover`."""
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
         """One statement in it. Raises `Refused`."""
 
-    def prepare(self, transaction: str) -> Prepared:
-        """All that a commit would do. `transaction` names it, for `recover`. Raises `Refused`."""
+    def prepare(self) -> Prepared:
+        """All that a commit would do. Raises `Refused`."""
 
     def world(self, moment: str) -> SourceCapture:
         """The world as it was last seen: `before` without the agent's part, `after` with it."""

@@ -241,7 +241,8 @@ class PostgresGate:
     def begin_run(self) -> None:
         self._course.begin_run()
 
-    def begin(self) -> None:
+    def begin(self, transaction: str) -> None:
+        self._name = transaction
         try:
             with self._agent.pipeline():
                 self._agent.execute("BEGIN")
@@ -263,8 +264,8 @@ class PostgresGate:
         touched = cursor.rowcount if cursor.rowcount >= 0 else None
         return Answer(names, rows[:MOST_ROWS], touched, len(rows) > MOST_ROWS)
 
-    def prepare(self, transaction: str) -> Prepared:
-        course = self._course
+    def prepare(self) -> Prepared:
+        course, transaction = self._course, self._name
         if self._agent.info.transaction_status is not TransactionStatus.INTRANS:
             raise Refused(f"{self.name}: its transaction is not open any more")
         doubt, state, logged = None, None, None

@@ -215,7 +215,7 @@ class GitGate:
         self._pushes.write()
         self._begin_course()
 
-    def begin(self) -> None:
+    def begin(self, transaction: str) -> None:
         self._updates = []
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
@@ -238,7 +238,7 @@ class GitGate:
         self._updates.append(step)  # type: ignore[arg-type]  # three of them
         return Answer()
 
-    def prepare(self, transaction: str) -> Prepared:
+    def prepare(self) -> Prepared:
         after = places(self._refs)
         for name, _, new in self._updates:
             _make(after, name, new)

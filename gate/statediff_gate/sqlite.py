@@ -120,7 +120,7 @@ class SqliteGate:
         for name in [row[0] for row in self._db.execute(_TEMPORARY)]:
             self._db.execute(f"DROP TABLE IF EXISTS temp.{quoted(name)}")
 
-    def begin(self) -> None:
+    def begin(self, transaction: str) -> None:
         self._begin(is_enforced=True)
 
     def _begin(self, *, is_enforced: bool) -> None:
@@ -175,7 +175,7 @@ class SqliteGate:
         found = self._db.execute("PRAGMA main.foreign_key_check")
         return Counter((table, parent) for table, _, parent, _ in found)
 
-    def prepare(self, transaction: str) -> Prepared:
+    def prepare(self) -> Prepared:
         course = self._course
         if self._dangling is not None:
             for table, parent in self._pointing_nowhere() - self._dangling:

@@ -13,7 +13,9 @@ from statediff_gate import sqlite
 from statediff_gate.journal import Journal
 from statediff_gate.participant import Participant
 
-_SERVERS = ("postgresql://", "postgres://")
+_POSTGRES = ("postgresql://", "postgres://")
+_MARIADB = ("mysql://", "mariadb://")
+_SERVERS = (*_POSTGRES, *_MARIADB)
 
 
 Place: TypeAlias = str | Path | Callable[[str, Refinement | None, Journal], Participant]
@@ -52,6 +54,11 @@ def open_participants(
                 from statediff_gate import mail  # noqa: PLC0415 - as said
 
                 found[name] = mail.MailGate(name, url, journal.beside("letters"))
+            elif url.startswith(_MARIADB):
+                from statediff_gate import mariadb  # noqa: PLC0415 - as said
+
+                account = accounts.get(name, url)
+                found[name] = mariadb.MariaDbGate(name, url, account, refine, journal)
             elif is_server(place):
                 from statediff_gate import postgres  # noqa: PLC0415 - as said
 

@@ -70,7 +70,7 @@ class Pushed:
     def begin_run(self) -> None:
         self._gate.begin_run()
 
-    def begin(self) -> None:
+    def begin(self, transaction: str) -> None:
         self._specs: list[str] = []
         git(self._place.parent, "clone", "-q", str(self._place), str(self._work))
 
@@ -85,7 +85,7 @@ class Pushed:
             raise Refused(str(error)) from error
         return Answer()
 
-    def prepare(self, transaction: str) -> Prepared:
+    def prepare(self) -> Prepared:
         at = self._work / ".git" / "hook"
         at.mkdir()
         (at / "pid").write_text(str(os.getpid()))
@@ -101,7 +101,7 @@ class Pushed:
         self._gate = GitGate("origin", self._place, None, kept, incoming.encode(), owner)
         for old, new, name in (line.split() for line in lines.splitlines()):
             self._gate.run(f"{name} {old} {new}")
-        return self._gate.prepare(transaction)
+        return self._gate.prepare()
 
     def world(self, moment: str) -> SourceCapture:
         return self._gate.world(moment)

@@ -79,17 +79,14 @@ class Pack:
 
 
 class Objects:
-    """The objects below a git folder. `read` raises `NotRead` with the cause.
-
-    `incoming` names the folder below `objects` in which a push that is not decided yet has its own.
-    """
+    """The objects below a git folder, and in its `objects/INCOMING`. `read` raises `NotRead`."""
 
     def __init__(self, git: Folder, private: Path, incoming: bytes = b"") -> None:
         self._git = git
         self._private = private
-        self._places = (b"objects", *([b"objects/" + incoming] if incoming else []))
+        self._incoming = b"objects/" + incoming if incoming else b""
         self._opened = ExitStack()
-        self._folders: list[Folder] | None = None
+        self._folder: Folder | None = None
         self._packs: list[Pack] | None = None
         self._work_left = MAX_WORK_BYTES
         self._failed: dict[str, str] = {}
@@ -140,9 +137,8 @@ class Objects:
         """Whether anything stands under an id, in a pack or loose."""
         if any(bytes.fromhex(oid) in pack.places for pack in self.packs()):
             return True
-        loose = f"/{oid[:2]}/{oid[2:]}".encode()
         try:
-            return any(self._git.kind(place + loose) is not None for place in self._places)
+            return self._git.kind(f"objects/{oid[:2]}/{oid[2:]}".encode()) is not None
         except NotRead:
             return False
 
@@ -179,12 +175,12 @@ class Objects:
         return found
 
     def _loose(self, oid: str) -> GitObject | None:
-        if self._folders is None:
-            folders = map(self._git.folder, self._places)
-            self._folders = [self._opened.enter_context(each) for each in folders]
-        path = f"{oid[:2]}/{oid[2:]}".encode()
-        looks = (folder.read(path, MAX_OBJECT_BYTES) for folder in self._folders)
-        stored = next((found for found in looks if found is not None), None)
+        if self._folder is None:
+            self._folder = self._opened.enter_context(self._git.folder(b"objects"))
+        path = f"/{oid[:2]}/{oid[2:]}".encode()
+        stored = self._folder.read(path[1:], MAX_OBJECT_BYTES)
+        if stored is None and self._incoming:
+            stored = self._git.read(self._incoming + path, MAX_OBJECT_BYTES)
         if stored is None:
             return None
         self._spend(oid, len(stored))
@@ -227,37 +223,31 @@ class Objects:
     def _copy_packs(self) -> list[Pack]:
         """The packs, copied; those that cannot be read are in `causes`."""
         packs: list[Pack] = []
-        left = MAX_PACK_BYTES, MAX_INDEX_BYTES
-        for place in self._places:
+        pack_left, index_left = MAX_PACK_BYTES, MAX_INDEX_BYTES
+        for place in dict.fromkeys((b"objects/pack", (self._incoming or b"objects") + b"/pack")):
             try:
-                if self._git.kind(place + b"/pack") is None:
+                if self._git.kind(place) is None:
                     continue
-                with self._git.folder(place + b"/pack") as folder:
-                    left = self._copy_all(folder, packs, left)
+                with self._git.folder(place) as folder:
+                    for name in folder.names():
+                        if not name.endswith(b".idx") or folder.kind(name[:-4] + b".pack") is None:
+                            continue
+                        if len(packs) == MAX_PACKS:
+                            raise NotRead(f"there are more than {MAX_PACKS} packs")
+                        own = self._private / str(len(packs)) / "pack" / f"pack-{0:040x}.pack"
+                        try:
+                            own.parent.mkdir(parents=True, exist_ok=True)
+                            pack = _copy(folder, name, own, (pack_left, index_left))
+                        except NotRead as error:
+                            self.causes.append(str(error))
+                            continue
+                        self._opened.callback(os.close, pack.descriptor)
+                        pack_left -= pack.size
+                        index_left -= own.with_suffix(".idx").stat().st_size
+                        packs.append(pack)
             except NotRead as error:
                 self.causes.append(str(error))
         return packs
-
-    def _copy_all(
-        self, folder: Folder, packs: list[Pack], left: tuple[int, int]
-    ) -> tuple[int, int]:
-        """The packs of a folder are among `packs`; the bytes of packs and indexes then left."""
-        for name in folder.names():
-            if not name.endswith(b".idx") or folder.kind(name[:-4] + b".pack") is None:
-                continue
-            if len(packs) == MAX_PACKS:
-                raise NotRead(f"there are more than {MAX_PACKS} packs")
-            own = self._private / str(len(packs)) / "pack" / f"pack-{0:040x}.pack"
-            try:
-                own.parent.mkdir(parents=True, exist_ok=True)
-                pack = _copy(folder, name, own, left)
-            except NotRead as error:
-                self.causes.append(str(error))
-                continue
-            self._opened.callback(os.close, pack.descriptor)
-            left = left[0] - pack.size, left[1] - own.with_suffix(".idx").stat().st_size
-            packs.append(pack)
-        return left
 
 
 def _verify(found: GitObject, oid: str) -> GitObject:

@@ -66,7 +66,8 @@ class GitSource:
     `path` is the bare repository or the top of the work tree. `refined` maps the schema to the
     logical one, as for any source; `prefix` begins the names of the types. Whether the repository
     is bare is `is_bare`, else what the reading before says, else what stands at `path` when it is
-    first read: an agent cannot have another layout read than the one before.
+    first read: an agent cannot have another layout read than the one before. `incoming` names the
+    folder below `objects` with what a push has brought that is not decided yet: it is no state.
     """
 
     settles_at_once: ClassVar[bool] = True
@@ -139,10 +140,7 @@ class GitSource:
         return self._state({**found, "work_file": Listing()}, store, like)
 
     def led_to(self, refs: Refs, store: ChunkStore, like: State) -> State:
-        """The bare repository with what these refs lead to, all else as in `like`.
-
-        `SourceUnavailable` where it cannot be looked into.
-        """
+        """The bare repository where these are its refs, all else as in `like`."""
         try:
             with (
                 Folder.open(self._path) as root,
@@ -152,19 +150,11 @@ class GitSource:
                 history = read_history(refs, objects)
         except NotRead as error:
             raise SourceUnavailable(str(error)) from error
-        found = {
-            f"{self._prefix}.{name}": listing
-            for name, listing in zip(
-                _BY_REFS, (history.commits, history.files, history.refs, history.tags), strict=True
-            )
-        }
-        tables = {
-            each.name: _table(each, found[each.source_table], store, like.tables[each.name])
-            if each.source_table in found
-            else like.tables[each.name]
-            for each in like.schema.types
-        }
-        return State(like.schema, tables)
+        listings = history.commits, history.files, history.refs, history.tags
+        found = {f"{self._prefix}.{n}": each for n, each in zip(_BY_REFS, listings, strict=True)}
+        read = [each for each in like.schema.types if each.source_table in found]
+        new = {t.name: _table(t, found[t.source_table], store, like.tables[t.name]) for t in read}
+        return State(like.schema, {**like.tables, **new})
 
     def _state(self, found: dict[str, Listing], store: ChunkStore, like: State | None) -> State:
         schema = self.schema() if like is None or not like.schema.types else like.schema
@@ -248,10 +238,10 @@ def _repository(git: Folder, work: Folder | None, incoming: bytes) -> dict[str, 
     return found | dict.fromkeys(_BY_REFS, unread(unread_because(_MOVED))) if has_moved else found
 
 
-def _one_pass(git: Folder, work: Folder | None, incoming: bytes) -> tuple[dict[str, Listing], bool]:
+def _one_pass(git: Folder, work: Folder | None, new: bytes) -> tuple[dict[str, Listing], bool]:
     """What the git folder holds, and whether its refs moved meanwhile."""
     refs = read_refs(git)
-    found = _under(git, refs, work, incoming)
+    found = _under(git, refs, work, new)
     return found, read_refs(git) != refs
 
 

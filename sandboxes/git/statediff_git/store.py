@@ -53,12 +53,9 @@ class Store:
 def read_store(
     git: Folder, objects: Objects, private: Path, incoming: bytes, *, is_partial: bool
 ) -> Store:
-    """The files below `objects` that say something of their own, but of the folder `incoming`.
+    """The files below `objects`, but of `incoming`, that say something of their own.
 
-    `private` is a folder of ours.
-
-    `is_partial` where the settings promise objects that are not there: then a pack may say of
-    itself that it came from there.
+    `is_partial`: the settings promise objects, and a pack may say of itself that it is of those.
     """
     try:
         if git.kind(b"objects") is not EntryKind.DIRECTORY:
