@@ -75,6 +75,10 @@ class Gate:
         self._systems = open_participants(systems, accounts or {}, refined, self._journal)
         self.approvals: Mapping[str, Approval] = {}
         """By the digest that they open, where a transaction brings none of its own."""
+        worlds = [each.world("before").state.schema for each in self._systems.values()]
+        named = [any(t.name.startswith("db.") for t in schema.types) for schema in worlds]
+        self._shares_names = sum(named) > 1
+        """Several systems call their structure by the same names."""
         self._prepared: kernel.Prepared | None = None
         self._rows: dict[tuple[str, str], tuple[SourceCapture, SourceCapture]] = {}
         try:
@@ -251,7 +255,7 @@ class Gate:
         for name, system in self._systems.items():
             found = prepared.get(name)
             part = system.world(side) if found is None else getattr(found, side)
-            parts.append(part if len(self._systems) == 1 else self._rows_of(name, side, part))
+            parts.append(self._rows_of(name, side, part) if self._shares_names else part)
         return Capture(tuple(parts))
 
     def _rows_of(self, name: str, side: str, part: SourceCapture) -> SourceCapture:
@@ -277,7 +281,7 @@ class Gate:
         if found.decision is not Decision.ALLOW:
             return found.decision, found.why
         doubts = [f"{n}: {each.doubt}" for n, each in prepared.items() if each.doubt is not None]
-        if len(self._systems) > 1:
+        if self._shares_names:
             doubts += [
                 f"{name}: the structure of one of several systems changed ({each})"
                 for name, found in prepared.items()

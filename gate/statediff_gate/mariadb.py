@@ -403,7 +403,7 @@ def reap(connection: Connection[Any], journal: Journal, database: str) -> tuple[
         try:
             how = "COMMIT" if journal.is_decided(gid) else "ROLLBACK"
             _end(connection, how, f"{literal(gid)}, {literal(database)}")
-            journal.forget(gid)
+            journal.end(gid)
             ended.append(gid)
         finally:
             fetched(connection, f"SELECT RELEASE_LOCK({_lock(number)})")

@@ -613,7 +613,7 @@ def reap(connection: Connection, journal: Journal) -> tuple[str, ...]:
             is_decided = journal.is_decided(gid)
             end = "COMMIT" if is_decided else "ROLLBACK"
             connection.execute(f"{end} PREPARED '{gid}'".encode())
-            journal.forget(gid)
+            journal.end(gid)
             ended.append(gid)
         finally:
             connection.execute("SELECT pg_advisory_unlock(%s)", (number,))

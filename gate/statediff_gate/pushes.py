@@ -123,7 +123,10 @@ def _refuse(why: str) -> int:
 
 
 def _received(settings: Mapping[str, Any], records: Path, lines: list[str]) -> int:
-    from statediff.evidence.keys import load_trust  # noqa: PLC0415 - as in `install`
+    from statediff.sparing import import_sparingly  # noqa: PLC0415 - as in `install`
+
+    import_sparingly()
+    from statediff.evidence.keys import load_trust  # noqa: PLC0415 - as above
     from statediff_gate.gate import Gate  # noqa: PLC0415 - as above
     from statediff_gate.holds import approvals_in  # noqa: PLC0415 - as above
     from statediff_gate.participant import Refused  # noqa: PLC0415 - as above

@@ -37,6 +37,7 @@ def open_participants(
             "SQLite file may stand behind a gate"
         )
     found: dict[str, Participant] = {}
+    journal.systems = tuple(systems)
     try:
         for name, place in sorted(systems.items(), key=lambda each: not is_file(each[1])):
             refine = refined(name)
@@ -67,6 +68,7 @@ def open_participants(
             else:
                 file = found[name] = sqlite.participant(name, url, refine)
                 journal.settle(name, file)
+        journal.forget_ended()
     except BaseException:
         for each in found.values():
             each.close()

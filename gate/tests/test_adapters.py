@@ -157,13 +157,10 @@ class TestMariaDb(AdapterSuite):
     further: ClassVar = {
         "a chain": ("DELETE FROM orders WHERE id = 9", "DELETE FROM customer WHERE id = 3"),
         "null by a key": ("DELETE FROM large WHERE id = 1",),
-        "rows of a savepoint": (
-            "EXECUTE IMMEDIATE 'SAVEPOINT s'",
-            "DELETE FROM pair",
-            "EXECUTE IMMEDIATE 'ROLLBACK TO s'",
-        ),
+        "rows of a savepoint": ("EXECUTE IMMEDIATE 'SAVEPOINT s'", "DELETE FROM pair",
+                                "EXECUTE IMMEDIATE 'ROLLBACK TO s'"),
         "kinds": ("INSERT INTO large (id, d, j) VALUES (9, 1.50, '{\"a\": 1}')",),
-    }
+    }  # fmt: skip
 
     @pytest.fixture(autouse=True)
     def at(self, maria: str) -> None:
@@ -202,17 +199,8 @@ class TestMariaDb(AdapterSuite):
         system.require_account()
         before = self.look(place, None)
         try:
-            for name in STRUCTURE:
-                system.begin(named(system, name))
-                with pytest.raises(Refused):
-                    system.run(TRANSACTIONS[name][0])
-                system.abort()
-            for each in (
-                "COMMIT",
-                "XA END 'x'",
-                "EXECUTE IMMEDIATE 'COMMIT'",
-                "LOCK TABLES pair READ",
-            ):
+            ends = ("COMMIT", "XA END 'x'", "EXECUTE IMMEDIATE 'COMMIT'", "LOCK TABLES pair READ")
+            for each in (*ends, *(TRANSACTIONS[name][0] for name in STRUCTURE)):
                 system.begin(named(system, "ends"))
                 with pytest.raises(Refused):
                     system.run(each)

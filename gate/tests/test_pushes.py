@@ -1,33 +1,22 @@
 """A gate before a git repository: the kit on real pushes, and the hooks as a server has them."""
 
-import contextlib
 import os
-import shlex
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from statediff_gate.conformance import AdapterSuite
-from statediff_gate.participant import Answer, Participant, Prepared, Refused
+from statediff_gate.kit_pushes import HOOK, Pushed, quarantine
+from statediff_gate.participant import Participant
 from statediff_gate.records import read_decisions
-from statediff_gate.repository import GitGate, process
 from statediff_git.source import GitSource
 
 from gate.tests.test_adapters import now
 from sandboxes.git.tests.git_repositories import git, repository
 from statediff.cli.main import run
-from statediff.model.readings import SourceCapture
 from statediff.model.state import MemoryChunks, State
 
-HOOK = """#!/bin/sh
-cat > {at}/lines
-echo "$(basename "$GIT_QUARANTINE_PATH") $PPID" > {at}/said && mv {at}/said {at}/ready
-while kill -0 "$(cat {at}/pid)" && [ ! -e {at}/go ]; do sleep 0.02; done 2> /dev/null
-exit "$(cat {at}/go)"
-"""
 CONTRACT = """
 contract: gate/push
 version: 1.0.0
@@ -50,88 +39,6 @@ effects:
     reversibility: irreversible
     authorized_by: it.name != "refs/tags/v3"
 """
-
-
-class Pushed:
-    """A participant whose transaction is a push by git, which waits in a hook of the test's."""
-
-    is_durable, product, counters = False, None, ()
-
-    def __init__(self, place: Path) -> None:
-        self.name, self._place, self._work = "origin", place, place.parent / "work"
-        while quarantine(place):  # of a push whose gate was killed
-            time.sleep(0.05)
-        self._gate = GitGate("origin", place, None, place.parent / "kept")
-        self._push: subprocess.Popen[bytes] | None = None
-
-    def require_account(self) -> None:
-        self._gate.require_account()
-
-    def begin_run(self) -> None:
-        self._gate.begin_run()
-
-    def begin(self, transaction: str) -> None:
-        self._specs: list[str] = []
-        git(self._place.parent, "clone", "-q", str(self._place), str(self._work))
-
-    def run(self, statement: str, values: object = ()) -> Answer:
-        words = shlex.split(statement)
-        try:
-            if words[0] == "push":
-                self._specs += words[1:]
-            else:
-                git(self._work, *words)
-        except AssertionError as error:
-            raise Refused(str(error)) from error
-        return Answer()
-
-    def prepare(self) -> Prepared:
-        at = self._work / ".git" / "hook"
-        at.mkdir()
-        (at / "pid").write_text(str(os.getpid()))
-        words = ["git", "-C", str(self._work), "push", "-q", "--atomic", "origin"]
-        self._push = subprocess.Popen([*words, *(self._specs or ["main"])])
-        while self._push.poll() is None and not (at / "ready").exists():
-            time.sleep(0.01)
-        incoming, owner, lines = "", process(os.getpid()), ""
-        if (at / "ready").exists():
-            incoming, _, pid = (at / "ready").read_text().partition(" ")
-            owner, lines = process(int(pid)), (at / "lines").read_text()
-        kept = self._place.parent / "kept"
-        self._gate = GitGate("origin", self._place, None, kept, incoming.encode(), owner)
-        for old, new, name in (line.split() for line in lines.splitlines()):
-            self._gate.run(f"{name} {old} {new}")
-        return self._gate.prepare()
-
-    def world(self, moment: str) -> SourceCapture:
-        return self._gate.world(moment)
-
-    def look_again(self) -> Prepared | None:
-        return self._gate.look_again()
-
-    def commit(self) -> None:
-        self._gate.commit()
-        assert self._end(0) == 0
-
-    def abort(self) -> None:
-        self._gate.abort()
-        self._end(1)
-
-    def _end(self, code: int) -> int:
-        ended = 0
-        if self._push is not None:
-            (self._work / ".git" / "hook" / "go").write_text(str(code))
-            ended = self._push.wait(60)
-            self._push = None
-        subprocess.run(["rm", "-rf", str(self._work)], check=True)
-        return ended
-
-    def close(self) -> None:
-        self.abort()
-
-
-def quarantine(place: Path) -> list[str]:
-    return [each.name for each in (place / "objects").glob("*objdir*")]
 
 
 class TestGit(AdapterSuite):
@@ -182,15 +89,13 @@ def served(folder: Path) -> Path:
 
 
 @pytest.fixture
-def clone(keys: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def clone(keys: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone of a repository whose pushes are judged; the records are in `records`."""
     monkeypatch.chdir(keys)
     served(keys)
     (keys / "c.yaml").write_text(CONTRACT)
     assert installed() == 0
-    yield keys / "clone"
-    with contextlib.suppress(FileNotFoundError):
-        list(read_decisions(keys / "records"))
+    return keys / "clone"
 
 
 def installed(*more: str) -> int:
