@@ -14,7 +14,6 @@ from typing import Final
 
 from statediff.model.verdict import Verdict
 from statediff.reads.index import Cone, Index
-from statediff.statistics.draws import below, choose
 from statediff_lab.bench.registry import BenchLimit, BenchPlan, BenchRow, Wrong, measure
 from statediff_lab.reads.cone import Policy
 from statediff_lab.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
@@ -23,6 +22,7 @@ from statediff_lab.reads.log import Corpus, Event, corpus_of
 from statediff_lab.reads.scores import ReadRun, Scorer
 from statediff_lab.reads.verdict import decide, judge
 from statediff_lab.reads.world import Pack, load_pack
+from statediff_lab.statistics.draws import below, choose
 
 CALLS: Final = 20
 RELEASED: Final = 10_000

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from statediff.reads.index import Artifact, Fact, show_instant
-from statediff.statistics.draws import below, choose, lot
 from statediff_lab.reads.cone import Policy
 from statediff_lab.reads.config import (
     CausalLink,
@@ -54,6 +53,7 @@ from statediff_lab.reads.questions import (
     fold_mechanism,
     word_question,
 )
+from statediff_lab.statistics.draws import below, choose, lot
 
 PRESENT_SHARE: Final = 50
 
