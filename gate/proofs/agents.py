@@ -31,7 +31,7 @@ from statediff import kernel
 from statediff.capture.take import take
 from statediff.evidence.keys import generate
 from statediff.model.state import MemoryChunks
-from statediff.packs import find_sandbox
+from statediff.packs import agent_command, agents_in, find_sandbox
 from statediff.scores import standing_of
 from statediff.systems.base.tool import url_variable
 from statediff.workspace.trials import clock, open_sandbox
@@ -103,7 +103,9 @@ class Found:
         return (self._row(self._names, values) for values in self._rows)
 
 
-def gated_agent(agent: str, folder: str, database: str, place: str, outbox: str) -> None:
+def gated_agent(
+    agents: str, agent: str, folder: str, database: str, place: str, outbox: str
+) -> None:
     """Run the agent's program here, its database and its mail behind a gate."""
     from statediff_gate import Gate, Refused
     from statediff_gate.relay import listening
@@ -145,8 +147,7 @@ def gated_agent(agent: str, folder: str, database: str, place: str, outbox: str)
                 self.__exit__(SystemExit)
 
         databases.connect = Gated
-        sys.argv = [agent]
-        runpy.run_path(agent, run_name="__main__")
+        runpy.run_path(agents, run_name="agents")[agent]()
 
 
 class Served(BaseHTTPRequestHandler):
@@ -221,17 +222,17 @@ def main(tasks: list[str]) -> None:
                 task = f"{pack}/{contract.parent.name}"
                 if tasks and task not in tasks and pack not in tasks:
                     continue
-                for agent in sorted((contract.parent / "agents").glob("*.py")):
+                for agent in agents_in(contract.parent):
                     line = both(sandbox, pack, contract, agent, counts)
                     if line:
-                        print(f"{task} {agent.stem}: {line}", flush=True)
+                        print(f"{task} {agent}: {line}", flush=True)
                 print(task, json.dumps(dict(sorted(counts.items()))), flush=True)
 
 
-def both(sandbox: Any, pack: str, contract: Path, agent: Path, counts: Counter[str]) -> str:
+def both(sandbox: Any, pack: str, contract: Path, agent: str, counts: Counter[str]) -> str:
     """What is worth a line about this agent; the counts go on."""
     file = statediff.load_contract(contract)
-    [trial] = statediff.run(file, [sys.executable, str(agent)], sandbox=sandbox)
+    [trial] = statediff.run(file, agent_command(contract.parent, agent), sandbox=sandbox)
     counts[f"trials {trial.verdict.value}"] += 1
     work = Path(tempfile.mkdtemp(prefix="statediff-proof-"))
     try:
@@ -241,7 +242,7 @@ def both(sandbox: Any, pack: str, contract: Path, agent: Path, counts: Counter[s
 
 
 def _through(
-    sandbox: Any, pack: str, contract: Path, agent: Path, trial: Any, work: Path,
+    sandbox: Any, pack: str, contract: Path, agent: str, trial: Any, work: Path,
     counts: Counter[str],
 ) -> str:  # fmt: skip
     from statediff_gate.records import read_decisions
@@ -268,11 +269,12 @@ def _through(
                 repository = Path(urls["origin"].removeprefix("file://"))
                 url = left.enter_context(served(repository, work))
                 given[url_variable("origin")] = url
-                words = [str(agent)]
+                words = [*agent_command(contract.parent, agent)]
             else:
                 place = urls[systems[0]].removeprefix("sqlite:///")
-                words = ["-m", "gate.proofs.agents", "--agent", str(agent), str(work), systems[0],
-                         place, urls["outbox"]]  # fmt: skip
+                words = [sys.executable, "-m", "gate.proofs.agents", "--agent",
+                         str(contract.parent / "agents.py"), agent, str(work), systems[0], place,
+                         urls["outbox"]]  # fmt: skip
             before = read(None, "before")
             judge = kernel.prepare(statediff.load_contract(work / "contract.yaml"), before,
                                    facts=kernel.TrialFacts.offline())  # fmt: skip
@@ -282,7 +284,7 @@ def _through(
             counts["not run through the gate"] += 1
             return f"its contract says nothing of these systems alone: {error}"
         ran = subprocess.run(
-            [sys.executable, *words], cwd=work / "agent", check=False, capture_output=True,
+            words, cwd=work / "agent", check=False, capture_output=True,
             env={**os.environ, **given, "PYTHONPATH": str(ROOT)}, timeout=600,
         )  # fmt: skip
         after = standing_of(judge.so_far(read(before, "after")))
