@@ -26,6 +26,7 @@ PAGES = (
     "cli",
     "drafting",
     "first-contract",
+    "gate",
     "graph",
     "hosts/index",
     "isolation",
