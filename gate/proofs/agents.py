@@ -13,7 +13,6 @@ import json
 import os
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,28 +83,19 @@ def _sections(document: Any, elsewhere: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- the agent's side
 
 
-class Found:
-    """What a statement gave, as `contracts/databases.py` gives it."""
+class Cursor(list[Any]):
+    """What a statement gave, as a driver's cursor has it."""
 
-    def __init__(self, answer: Any, row: Any) -> None:
-        self._rows = iter(answer.rows)
-        self._names, self._row = answer.names, row
+    def __init__(self, answer: Any) -> None:
+        super().__init__(answer.rows)
+        self.description = [(name,) for name in answer.names]
         self.rowcount = -1 if answer.touched is None else answer.touched
 
     def fetchone(self) -> Any:
-        values = next(self._rows, None)
-        return None if values is None else self._row(self._names, values)
-
-    def fetchall(self) -> list[Any]:
-        return list(self)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self._row(self._names, values) for values in self._rows)
+        return self.pop(0) if self else None
 
 
-def gated_agent(
-    agents: str, agent: str, folder: str, database: str, place: str, outbox: str
-) -> None:
+def gated_agent(agents: str, agent: str, folder: str, database: str, place: str, to: str) -> None:
     """Run the agent's program here, its database and its mail behind a gate."""
     from statediff_gate import Gate, Refused
     from statediff_gate.relay import listening
@@ -114,7 +104,7 @@ def gated_agent(
     import databases  # type: ignore[import-not-found]
 
     work = Path(folder)
-    systems = {database: place, "outbox": outbox}
+    systems = {database: place, "outbox": to}
     with (
         Gate(work / "contract.yaml", systems, folder=work / "records", key=work / "key") as gate,
         listening(gate, "outbox", "127.0.0.1", 0) as port,
@@ -131,7 +121,8 @@ def gated_agent(
                 if self._begun is None:
                     self._block = gate.transaction()
                     self._begun = self._block.__enter__()
-                return Found(self._begun.run(statement, tuple(values), database), databases.Row)
+                answer = self._begun.run(statement, tuple(values), database)
+                return databases.Result(Cursor(answer))
 
             def __exit__(self, kind: object, *_: object) -> None:
                 begun, block = self._begun, self._block
@@ -209,14 +200,9 @@ def served(repository: Path, work: Path) -> Iterator[str]:
         server.server_close()
 
 
-# ---------------------------------------------------------------- both ways
-
-
 def main(tasks: list[str]) -> None:
     counts: Counter[str] = Counter()
     for pack in PACKS:
-        if tasks and not any(task.startswith(pack) for task in tasks):
-            continue
         with open_sandbox(find_sandbox(pack), "embedded") as sandbox:
             for contract in sorted((ROOT / "contracts" / pack).glob("*/contract.yaml")):
                 task = f"{pack}/{contract.parent.name}"
@@ -234,11 +220,8 @@ def both(sandbox: Any, pack: str, contract: Path, agent: str, counts: Counter[st
     file = statediff.load_contract(contract)
     [trial] = statediff.run(file, agent_command(contract.parent, agent), sandbox=sandbox)
     counts[f"trials {trial.verdict.value}"] += 1
-    work = Path(tempfile.mkdtemp(prefix="statediff-proof-"))
-    try:
-        return _through(sandbox, pack, contract, agent, trial, work, counts)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
+        return _through(sandbox, pack, contract, agent, trial, Path(work), counts)
 
 
 def _through(

@@ -142,7 +142,6 @@ OWN: tuple[str, ...] = (
 
 
 STRUCTURE = ("a new table", "a new column", "a table less", "an index", "a view")
-"""What MariaDB takes in no prepared transaction."""
 LOG = ("--log-bin=log", "--binlog-format=ROW", "--binlog-row-metadata=FULL", "--server-id=1")
 
 
@@ -178,8 +177,7 @@ class TestMariaDb(AdapterSuite):
             ("CREATE TABLE after (id int PRIMARY KEY, large int, FOREIGN KEY (large) REFERENCES"
              " large (id) ON DELETE SET NULL)"),
             "INSERT INTO after VALUES (1, 1), (2, NULL)",
-            f"CREATE USER {name}@localhost",
-            f"GRANT ALL ON {name}.* TO {name}@localhost",
+            f"CREATE USER {name}@localhost", f"GRANT ALL ON {name}.* TO {name}@localhost",
         )  # fmt: skip
         connection, _ = connected(self._url, 60)
         for each in own:

@@ -1,5 +1,6 @@
 """Several systems behind one gate, the tutorial page, and what the log of a server may say."""
 
+import contextlib
 import multiprocessing
 import os
 import re
@@ -8,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,19 +159,15 @@ def test_two_servers_of_a_gate_that_died_after_the_decision_both_commit(url, key
         pg.execute("CREATE TABLE there (n int)")
         accounts = {"pg": agent_of(url), "maria": place.replace("root@", "agent@")}
 
-        def opened() -> Gate:
-            return Gate(OPEN, {"pg": url, "maria": place}, accounts=accounts,
-                        folder=keys / "records", key=keys / "gate.pem")  # fmt: skip
-
-        def die() -> None:
-            PostgresGate.commit = MariaDbGate.commit = lambda _: os.kill(os.getpid(), 9)  # type: ignore[method-assign,assignment]
-            opened().execute([("pg", "INSERT INTO there VALUES (7)", ()),
-                              ("maria", "INSERT INTO here VALUES (7)", ())])  # fmt: skip
-
-        process = multiprocessing.get_context("fork").Process(target=die)
-        process.start()
-        process.join(60)
-        assert process.exitcode == -signal.SIGKILL
+        opened = partial(Gate, OPEN, {"pg": url, "maria": place}, accounts=accounts,
+                         folder=keys / "records", key=keys / "gate.pem")  # fmt: skip
+        if (pid := os.fork()) == 0:
+            with contextlib.suppress(BaseException):
+                PostgresGate.commit = MariaDbGate.commit = lambda _: os.kill(os.getpid(), 9)  # type: ignore[method-assign,assignment]
+                opened().execute([("pg", "INSERT INTO there VALUES (7)", ()),
+                                  ("maria", "INSERT INTO here VALUES (7)", ())])  # fmt: skip
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
         opened().close()
         assert pg.execute("SELECT n FROM there").fetchall() == [(7,)]
         assert fetched(maria, "SELECT n FROM shop.here") == [("7",)]

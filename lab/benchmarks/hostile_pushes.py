@@ -1,7 +1,7 @@
 """The hostile corpus of git, as far as it can be pushed, through the gate's hooks.
 
-`python -m gate.proofs.hostile [SEED]` does each harm of `lab.benchmarks.hostile_git` to a mirror of
-a served repository, and pushes all of the mirror, forced and pruned. After each push the repository
+`python -m lab.benchmarks.hostile_pushes [SEED]` does each harm of `hostile_git` to a mirror of a
+served repository, and pushes all of the mirror, forced and pruned. After each push the repository
 is read past the gate: whatever is not as before has to be what the contract allows.
 """
 
