@@ -160,6 +160,7 @@ class MariaDbGate:
                 self._connect()
             self._there(self._agent).query(f"XA START {self._xid(transaction)}")
         except (pymysql.Error, OSError) as error:
+            self._leave()
             raise Refused(f"{self.name}: no transaction can begin: {cause_of(error)}") from error
         self._stage = "active"
 

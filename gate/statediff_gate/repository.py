@@ -286,7 +286,7 @@ def may_move(kept: Path, path: Path, owner: int, lines: Sequence[str]) -> str | 
     `owner` is the process that asks: refs that move by no push that was judged are not asked about.
     """
     pushes = Pushes.read(kept)
-    if pushes is None or pushes.owner is None or pushes.owner[0] != owner:
+    if pushes is None or pushes.owner is None or pushes.owner != process(owner):
         return None
     listed = [line.split(" ", 2) for line in lines if line.strip()]
     moved = {name: None if new == NO_OBJECT else new for _, new, name in listed if name != _HEAD}

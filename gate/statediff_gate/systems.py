@@ -13,9 +13,9 @@ from statediff_gate import sqlite
 from statediff_gate.journal import Journal
 from statediff_gate.participant import Participant
 
-_POSTGRES = ("postgresql://", "postgres://")
+POSTGRES_URLS = ("postgresql://", "postgres://")
 _MARIADB = ("mysql://", "mariadb://")
-_SERVERS = (*_POSTGRES, *_MARIADB)
+_SERVERS = (*POSTGRES_URLS, *_MARIADB)
 
 
 Place: TypeAlias = str | Path | Callable[[str, Refinement | None, Journal], Participant]
