@@ -227,6 +227,8 @@ class GitGate:
         name, old, new = statement.split(" ")
         step = name, *(None if oid == NO_OBJECT else oid for oid in (old, new))
         known = places(self._refs)
+        if not name.isprintable():
+            raise Refused("the name of a ref is no plain text")
         if not name.startswith("refs/") or name.startswith(_REPLACED):
             raise Refused(f"{name}: what stands there changes what every other ref leads to")
         if known.get(name, "").startswith("ref: "):
