@@ -128,7 +128,7 @@ class MailGate:
         write_atomically(self._file, json.dumps(vars(self._sent)).encode("ascii"), durable=True)
 
     def require_account(self) -> None:
-        """Whoever reaches the relay is the agent."""
+        """Every client of the relay is the agent."""
 
     def begin_run(self) -> None:
         self.begin("")

@@ -103,7 +103,7 @@ def listening(gate: Gate, source: str, host: str, port: int) -> Iterator[int]:
 
 
 def serve(gate: Gate, place: str) -> None:
-    """The relay takes letters at HOST:PORT until the program is told to end."""
+    """The relay takes letters at HOST:PORT until the program is asked to end."""
     host, _, port = place.rpartition(":")
     if not port.isdigit():
         raise UsageError(f"{place}: expected HOST:PORT to listen at")
