@@ -60,16 +60,15 @@ class Pristine:
         part = place.with_name(f".{os.urandom(8).hex()}.part")
         target = os.open(part, _NEW, mode)
         try:
-            try:
-                os.fchmod(target, mode)
-                _copy(self._file, target)
-            finally:
-                os.close(target)
+            os.fchmod(target, mode)
+            _copy(self._file, target)
             part.replace(place)
         except BaseException:
             with contextlib.suppress(OSError):
                 part.unlink()
             raise
+        finally:
+            os.close(target)
         return version_of(place.lstat())
 
     def read(self) -> bytes:

@@ -1,7 +1,6 @@
 """A tree of ours: what it holds, how it is put back, and a digest of all of it.
 
-A file that was put back is not read again while it is of the version that was written
-(`base.pristine`): proving a tree that nobody touched looks at each entry, and reads none.
+A file that was put back is not read again while it is of that version (`base.pristine`).
 """
 
 from __future__ import annotations

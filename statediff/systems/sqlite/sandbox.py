@@ -59,8 +59,7 @@ class EmbeddedDatabase:
         self.file = folder / f"{source.name}.sqlite"
         with folder_near(folder) as near:
             self.base, self.entities = build_base(source, near / "base")
-        self._made: Version = ()
-        """The file as it was put back."""
+        self._made: Version = ()  # of the file as it was put back
         refined = self._refinement(source)
         self._read = SqliteSource(source.name, self.file, refined, in_place=True)
         self._feed = SqliteFeed(source.name, self.file, refined)
