@@ -26,7 +26,6 @@ PAGES = (
     "cli",
     "drafting",
     "first-contract",
-    "gate",
     "graph",
     "hosts/index",
     "isolation",

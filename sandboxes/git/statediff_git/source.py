@@ -150,8 +150,7 @@ class GitSource:
                 history = read_history(refs, objects)
         except NotRead as error:
             raise SourceUnavailable(str(error)) from error
-        listings = history.commits, history.files, history.refs, history.tags
-        found = {f"{self._prefix}.{n}": each for n, each in zip(_BY_REFS, listings, strict=True)}
+        found = {f"{self._prefix}.{name}": getattr(history, f"{name}s") for name in _BY_REFS}
         read = [each for each in like.schema.types if each.source_table in found]
         new = {t.name: _table(t, found[t.source_table], store, like.tables[t.name]) for t in read}
         return State(like.schema, {**like.tables, **new})
@@ -199,11 +198,8 @@ def _lost(root: Folder, *, is_bare: bool) -> str | None:
     return None
 
 
-_ASKED: Final = (
-    (b"HEAD", EntryKind.FILE),
-    (b"objects", EntryKind.DIRECTORY),
-    (b"refs", EntryKind.DIRECTORY),
-)
+_ASKED: Final = ((b"HEAD", EntryKind.FILE), (b"objects", EntryKind.DIRECTORY),
+                 (b"refs", EntryKind.DIRECTORY))  # fmt: skip
 
 
 def _was_whole(like: State, table: str) -> bool:
@@ -259,16 +255,8 @@ def _under(git: Folder, refs: Refs, work: Folder | None, incoming: bytes) -> dic
         store = read_store(git, objects, Path(private), incoming, is_partial=is_partial)
         reflogs = read_reflogs(git, refs, objects, is_whole=is_whole)
         left = left_behind(git, history.commits.rows, objects)
-    known = Known(
-        refs=refs,
-        config=config,
-        index=index.index,
-        history=history,
-        store=store,
-        reflogs=reflogs,
-        left=left,
-        missing=tuple(missing),
-    )
+    known = Known(refs=refs, config=config, index=index.index, history=history, store=store,
+                  reflogs=reflogs, left=left, missing=tuple(missing))  # fmt: skip
     found = {
         "admin_file": read_admin(git, known),
         "commit": history.commits,
