@@ -10,7 +10,7 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 116_800,
+    "statediff": 117_250,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
@@ -28,7 +28,7 @@ LINES: Final = {
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 14_700
-TESTS: Final = 115_400
+TESTS: Final = 115_700
 GATE: Final = 1_900
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530

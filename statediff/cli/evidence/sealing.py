@@ -63,6 +63,7 @@ class Role(StrEnum):
     EVALUATOR = "evaluator"
     REVIEWER = "reviewer"
     WITNESS = "witness"
+    OBSERVER = "observer"
 
 
 def keygen(
@@ -277,9 +278,13 @@ class DemandOptions:
     bound: Annotated[
         bool, typer.Option("--bound", help="All that was judged of states is under state roots.")
     ] = False
+    observed: Annotated[
+        bool,
+        typer.Option("--observed", help="An observer signed what was judged, by another key."),
+    ] = False
     policy: Annotated[
         Path | None,
-        typer.Option("--policy", metavar="FILE", help="YAML with any of these four demands."),
+        typer.Option("--policy", metavar="FILE", help="YAML with any of these five demands."),
     ] = None
 
     def unmet(self, found: Verified, unbound: Sequence[str]) -> list[str]:
@@ -287,6 +292,7 @@ class DemandOptions:
         from pydantic import ValidationError
 
         from statediff.evidence.demands import Demands, read_policy
+        from statediff.workspace.rechecking import is_ending_open
 
         try:
             own = Demands(
@@ -294,6 +300,7 @@ class DemandOptions:
                 min_kernel=self.min_kernel,
                 isolation=self.isolation,
                 bound=self.bound,
+                observed=self.observed,
             )
         except ValidationError as error:
             first = error.errors()[0]
@@ -303,6 +310,8 @@ class DemandOptions:
         unmet = [each for demands in (own, *read) for each in demands.unmet(found)]
         if any(demands.bound for demands in (own, *read)):
             unmet += [f"under no state root: {each}" for each in unbound]
+        if any(demands.observed for demands in (own, *read)) and is_ending_open(found):
+            unmet.append("the contract asks how the run ended, and the bundle does not say it")
         return unmet
 
 
@@ -352,6 +361,7 @@ def verify(
     more = states_facts(found, log)
     lines = [f"{status}  {shown(sealed)}", *_sealed_lines(found)]
     lines += [f"unmet: {each}" for each in unmet]
+    lines += observed_lines(found)
     lines += states_lines(found, more)
     if found.states is not None:
         lines += [f"under no state root: {each}; see `replay --chunks`" for each in loose]
@@ -380,6 +390,21 @@ def _sealed_lines(found: Verified) -> Iterator[str]:
 
 LIMITS: Final = "not shown by this: that the source, the clock and the signer said the truth"
 """What a signature cannot show, in a line; docs/trust.md has all of it."""
+
+
+def observed_lines(found: Verified) -> Iterator[str]:
+    """Who, beside the signer of the seal, signed which parts of the trial before it was judged."""
+    observed = found.observed
+    if observed is None:
+        yield "observed by nobody with a key of their own, or this copy does not show it"
+        return
+    yield f"observed by {observed.signer} at {observed.at.isoformat()}: {', '.join(observed.shown)}"
+    if observed.withheld:
+        yield f"observed, and not shown by this copy: {', '.join(observed.withheld)}"
+    if observed.agent is not None:
+        said = [f"{name} {value}" for name, value in sorted(observed.agent.items()) if value]
+        unknown = [name for name, value in sorted(observed.agent.items()) if not value]
+        yield f"agent: {', '.join(said)}" + (f"; not known: {', '.join(unknown)}" * bool(unknown))
 
 
 def states_lines(found: Verified, facts: Mapping[str, Any]) -> list[str]:
@@ -463,6 +488,9 @@ def _document(found: Verified) -> dict[str, Any]:
         "leaves": manifest["tree"]["leaves"],
         "disclosed": len(found.disclosed),
         "withheld": dict(found.withheld),
+        "observed": None
+        if found.observed is None
+        else {**vars(found.observed), "at": found.observed.at.isoformat()},
     }
 
 
