@@ -78,7 +78,7 @@ from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.observing import Observer
-from statediff.reads.gate import Library
+from statediff.reads.library import Library
 from statediff.systems.base.others import Others
 from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.protocol import Crowded, InPlace, Receipt, Sandbox
@@ -249,9 +249,8 @@ def _signed(
     """Have the observer sign, now; gives what puts that into the bundle of what is judged."""
     if observer is None:
         return lambda evaluated: evaluated
-    others = [(part.before, part.after) for part in observed.further[1:]]
-    ends = [(observed.before, observed.after), *others]
-    run = observed.run
+    others, run = observed.further[1:], observed.run
+    ends = [(observed.before, observed.after), *((each.before, each.after) for each in others)]
     said = partial(observer.observe, ends, facts, run.trace, run.answer, observed.timeline)
     return signed_before_judging(said, observed.files)
 

@@ -208,11 +208,7 @@ def proof_of(log: Log, index: int, signed: bytes, size: int) -> bytes:
 
 
 def check_proof(
-    data: bytes,
-    trust: Sequence[Signer],
-    *,
-    origin: str | None = None,
-    signed: bytes | None = None,
+    data: bytes, trust: Sequence[Signer], *, origin: str | None = None, signed: bytes | None = None
 ) -> tuple[Mapping[str, Json], Checkpoint]:
     """The entry that a proof shows to be in a log, and the checkpoint it is shown by.
 

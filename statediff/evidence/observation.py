@@ -40,9 +40,7 @@ def with_observation(bundle: Bundle, document: Json) -> Bundle:
 def is_as_judged(bundle: Bundle, judged: Mapping[str, Json]) -> bool:
     """True where calls and answer are what was observed, or nobody observed them.
 
-    `judged` are those of its documents that it does not show so.
-
-    Who signed is what `verify` says; a bundle that is not sealed says nothing of that.
+    `judged` are those of its documents that it does not show so. Who signed is what `verify` says.
     """
     if v.OBSERVATION not in bundle.files:
         return True

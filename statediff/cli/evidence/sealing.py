@@ -279,8 +279,7 @@ class DemandOptions:
         bool, typer.Option("--bound", help="All that was judged of states is under state roots.")
     ] = False
     observed: Annotated[
-        bool,
-        typer.Option("--observed", help="An observer signed what was judged, by another key."),
+        bool, typer.Option("--observed", help="An observer signed what was judged, by another key.")
     ] = False
     policy: Annotated[
         Path | None,
@@ -295,13 +294,8 @@ class DemandOptions:
         from statediff.workspace.rechecking import is_ending_open
 
         try:
-            own = Demands(
-                contract=self.contract,
-                min_kernel=self.min_kernel,
-                isolation=self.isolation,
-                bound=self.bound,
-                observed=self.observed,
-            )
+            said = {name: each for name, each in vars(self).items() if name != "policy"}
+            own = Demands(**said)
         except ValidationError as error:
             first = error.errors()[0]
             name = str(first["loc"][0]).replace("_", "-")
@@ -401,10 +395,8 @@ def observed_lines(found: Verified) -> Iterator[str]:
     yield f"observed by {observed.signer} at {observed.at.isoformat()}: {', '.join(observed.shown)}"
     if observed.withheld:
         yield f"observed, and not shown by this copy: {', '.join(observed.withheld)}"
-    if observed.agent is not None:
-        said = [f"{name} {value}" for name, value in sorted(observed.agent.items()) if value]
-        unknown = [name for name, value in sorted(observed.agent.items()) if not value]
-        yield f"agent: {', '.join(said)}" + (f"; not known: {', '.join(unknown)}" * bool(unknown))
+    known = sorted((observed.agent or {}).items())
+    yield from (f"agent: {name} {value or 'not known'}" for name, value in known)
 
 
 def states_lines(found: Verified, facts: Mapping[str, Any]) -> list[str]:

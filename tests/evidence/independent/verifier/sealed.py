@@ -43,9 +43,7 @@ MANY = "captures fragments judgement observation raw resolution trace".split()
 TAG = re.compile(r"(public|reviewer|auditor)/([a-z]+)")
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 RESULTS = {"MATCH": "PASSED", "INCONCLUSIVE": "WARNED", "DIVERGE": "FAILED"}
-TYPES = {
-    "statediff/sealed/1.1": "https://in-toto.io/attestation/test-result/v0.1",
-}
+TYPES = {"statediff/sealed/1.1": "https://in-toto.io/attestation/test-result/v0.1"}
 
 
 @dataclass
