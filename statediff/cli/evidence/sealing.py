@@ -257,7 +257,7 @@ def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
     if out.exists():
         raise UsageError(f"{out} exists already; nothing is overwritten")
     kept = keep(sealed, _own(sealed, signing), Vault(vault), secrets.token_bytes)
-    write_file(out, kept_bytes(kept))
+    write_file(out, kept_bytes(kept), mode=0o600)
 
 
 @dataclass(frozen=True, kw_only=True)
