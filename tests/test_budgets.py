@@ -21,14 +21,14 @@ LINES: Final = {
     "statediff_mariadb": 4_000,
     "statediff_office": 5_400,
     "statediff_payments": 1_800,
-    "statediff_postgres": 6_000,
+    "statediff_postgres": 6_150,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
     "statediff_lab": 27_500,
 }
 """Lines of Python of each package, at most."""
-BENCHMARKS: Final = 14_700
-TESTS: Final = 115_400
+BENCHMARKS: Final = 14_900
+TESTS: Final = 115_650
 GATE: Final = 1_900
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
