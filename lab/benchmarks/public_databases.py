@@ -170,23 +170,21 @@ def deletions(place: Place, table: Table) -> Iterator[Statement]:
 CHANGES: Final = {"insert": inserts, "update": updates, "delete": deletions}
 
 
-def try_changes(place: Place, before: Capture) -> int:
-    """One change of each kind in each table, each a run of its own; how many were not seen."""
-    missed = 0
+def try_changes(place: Place, before: Capture) -> None:
+    """One change of each kind in each table, each a run of its own."""
     place.seen = dict.fromkeys(CHANGES, 0)
     for table in place.tables():
         for name, ways in CHANGES.items():
-            tried = islice(ways(place, table), STATEMENTS)
-            done = next((way for way in tried if place.does(*way)), None)
+            done = next((w for w in islice(ways(place, table), STATEMENTS) if place.does(*w)), None)
             if done is None:
                 place.said.append(f"no {name} of {table.name} that its keys and checks allow")
                 continue
             after = read(place.source, before)
-            judged = verdict(before, after)
-            before, is_seen = after, judged is Verdict.DIVERGE
-            place.seen[name], missed = place.seen[name] + is_seen, missed + (not is_seen)
-            place.said += [] if is_seen else [f"{judged.value}: {done[0]}"]
-    return missed
+            judged, before = verdict(before, after), after
+            if judged is Verdict.DIVERGE:
+                place.seen[name] += 1
+            else:
+                place.said.append(f"{judged.value}: {done[0]}")
 
 
 def nothing_done(url: str, folder: Path) -> str:
@@ -241,7 +239,8 @@ def tell(name: str, place: Place, aside: Path) -> int:
     tables = [t for t in every if not t.type.name.startswith("db.")]
     gaps = [f"{t.type.name}: {t.enumeration.cause}" for t in every if not t.enumeration.is_complete]
     nothing = nothing_done(place.url, aside / name.replace("/", "-"))
-    missed = try_changes(place, before)
+    try_changes(place, before)
+    missed = sum(not each.startswith("no ") for each in place.said)
     rows, seen = sum(t.row_count for t in tables), "".join(f"{n:8}" for n in place.seen.values())
     print(f"{name:28} {len(tables):6} {rows:8} {took:7.2f}  {nothing:12}{seen}{missed:8}")
     print(*(f"    {each[:180]}" for each in (*gaps, *place.said)), sep="\n", flush=True)
