@@ -24,11 +24,13 @@ RIGHT = (
     "INSERT INTO item (name) VALUES ('d')",
     "BEGIN; INSERT INTO item (name) VALUES ('d'); ROLLBACK; INSERT INTO item (name) VALUES ('e')",
     "DELETE FROM item WHERE id = 2",
+    "UPDATE item SET id = 20 WHERE id = 2",
 )
 WRONG = (
     "UPDATE item SET price = 7 WHERE id = 1",
     "UPDATE item SET qty = 7 WHERE id = 3",
     "DELETE FROM part WHERE id = 2",
+    "UPDATE part SET item = 3 WHERE id = 2",
     "DELETE FROM item WHERE id = 2; DELETE FROM part WHERE id = 3",
     "DELETE FROM item WHERE id = 2; UPDATE note SET item = NULL WHERE id = 3",
     "UPDATE note SET item = NULL WHERE id = 2",

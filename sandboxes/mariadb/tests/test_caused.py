@@ -23,7 +23,7 @@ CREATE TABLE item (id int AUTO_INCREMENT PRIMARY KEY, name varchar(9) UNIQUE, qt
 CREATE TABLE part (id int PRIMARY KEY, item int, CONSTRAINT of_item FOREIGN KEY (item)
   REFERENCES item (id) ON DELETE CASCADE ON UPDATE CASCADE);
 CREATE TABLE note (id int PRIMARY KEY, item int, CONSTRAINT on_item FOREIGN KEY (item)
-  REFERENCES item (id) ON DELETE SET NULL);
+  REFERENCES item (id) ON DELETE SET NULL ON UPDATE CASCADE);
 CREATE TABLE seen (item int PRIMARY KEY, at int) ENGINE = MyISAM;
 CREATE SEQUENCE tickets;
 INSERT INTO item (name, qty, price) VALUES ('a', 1, 2), ('b', 3, 4), ('c', 5, 6);

@@ -20,11 +20,12 @@ CREATE TABLE item (id serial PRIMARY KEY, name text UNIQUE, qty int, price int,
   total int GENERATED ALWAYS AS (qty * price) STORED);
 CREATE TABLE part (id int PRIMARY KEY, item int REFERENCES item ON DELETE CASCADE
   ON UPDATE CASCADE);
-CREATE TABLE note (id int PRIMARY KEY, item int REFERENCES item ON DELETE SET NULL);
+CREATE TABLE note (id int PRIMARY KEY, item int REFERENCES item ON DELETE SET NULL
+  ON UPDATE CASCADE);
 CREATE TABLE seen (item int PRIMARY KEY, at int) PARTITION BY RANGE (item);
 CREATE TABLE seen_1 PARTITION OF seen DEFAULT;
 CREATE TABLE told (item int);
-CREATE RULE tell AS ON UPDATE TO part DO ALSO INSERT INTO told VALUES (NEW.item);
+CREATE RULE tell AS ON UPDATE TO seen WHERE NEW.at > 90 DO ALSO INSERT INTO told VALUES (NEW.item);
 CREATE RULE keep AS ON DELETE TO note DO INSTEAD NOTHING;
 INSERT INTO item (name, qty, price) VALUES ('a', 1, 2), ('b', 3, 4), ('c', 5, 6);
 INSERT INTO part VALUES (1, 1), (2, 2), (3, 3);
@@ -52,7 +53,7 @@ RIGHT = (
 )
 WRONG = (
     *caused.WRONG,
-    "UPDATE part SET item = item",  # a rule writes
+    "UPDATE seen SET at = 99",  # a rule writes
     "SELECT nextval('item_id_seq')",
     "SELECT setval('item_id_seq', 1); INSERT INTO item (id, name) VALUES (9, 'd')",
     "REFRESH MATERIALIZED VIEW old",
