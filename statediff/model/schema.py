@@ -193,7 +193,7 @@ class EntityType:
     foreign: tuple[ForeignKey, ...] = ()
     """References by which a change of another row changes or removes rows of this type."""
     filled_from: tuple[str, ...] = ()
-    """What a query reads that gives these rows, and gave others before the run."""
+    """Of a materialized view itself, and what its query reads where that gives its new rows."""
     holds: Purpose | None = None
     """As the state schema says; None: see `holding`."""
     is_late: bool = False

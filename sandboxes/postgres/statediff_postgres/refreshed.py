@@ -58,29 +58,33 @@ and none of it acts, nor what its types or rights to rows would call; and the qu
 
 
 def refreshed(
-    connection: Connection, catalogue: Catalogue, like: State | None, tables: dict[str, Table]
+    connection: Connection, catalogue: Catalogue, like: State | None, tables: Mapping[str, Table]
 ) -> dict[str, Table]:
     """The tables; a materialized view that has other rows than before says what filled it."""
-    if like is None:
-        return tables
     names = {table.type.source_table: name for name, table in tables.items()}
     by_oid = {entry.relation.oid: entry for entry in catalogue.tables.values()}
     queries = {row["name"]: row["definition"] for row in catalogue.objects["db.view"]}
-    known = _queries(like)
+    known = {} if like is None else _queries(like)
     found = dict(tables)
     for name, table in tables.items():
-        entry, before = catalogue.tables.get(table.type.source_table), like.tables.get(name)
-        if entry is None or entry.relation.kind != "m" or before is None:
+        entry = catalogue.tables.get(table.type.source_table)
+        if entry is None or entry.relation.kind != "m":
             continue
-        is_whole = before.enumeration.is_complete and table.enumeration.is_complete
-        is_other, view = before.chunks != table.chunks, entry.relation.type_name
-        read: list[str] = []
-        if is_whole and is_other and known.get(view) == queries.get(view):
+        view, read = entry.relation.type_name, list[str]()
+        is_other = like is not None and _is_other(like.tables.get(name), table)
+        if is_other and known.get(view) == queries.get(view):
             read = _filled_from(connection, entry, by_oid)
-        filled = tuple(sorted(names[each] for each in read if each in names))
+        filled = tuple(sorted({name, *(names[each] for each in read if each in names)}))
         if filled != table.type.filled_from:
             found[name] = replace(table, type=replace(table.type, filled_from=filled))
     return found
+
+
+def _is_other(before: Table | None, table: Table) -> bool:
+    """Whether both were read whole, and the rows are not the same."""
+    if before is None or not (before.enumeration.is_complete and table.enumeration.is_complete):
+        return False
+    return before.chunks != table.chunks
 
 
 def _queries(state: State) -> Mapping[Any, Any]:
