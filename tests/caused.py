@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from statediff.capture.source import Source
 from statediff.contract.file import parse_contract
 from statediff.kernel import judgement_of
-from statediff.model.readings import Capture, Timeline
+from statediff.model.readings import Timeline
 from statediff.model.verdict import Verdict
+from tests.rebuilt import read
 
 CONTRACT = """\
 contract: t/caused
@@ -38,10 +42,13 @@ WRONG = (
 )
 
 
-def check(before: Capture, after: Capture, *, is_right: bool) -> None:
+def check(source: Source, run: str, act: Callable[[str], object], *, is_right: bool) -> None:
+    before = read(source, None)
+    for each in run.split("; "):
+        act(each)
+    after = read(source, before)
     began, ended = (capture.parts[0].reading.as_of for capture in (before, after))
-    times = Timeline(began, began, began, ended, ended)
-    contract = parse_contract(CONTRACT.encode(), "c.yaml")
-    judged = judgement_of(contract, before, after, timeline=times)
+    times, contract = Timeline(began, began, began, ended, ended), CONTRACT.encode()
+    judged = judgement_of(parse_contract(contract, "c.yaml"), before, after, timeline=times)
     wanted = Verdict.MATCH if is_right else Verdict.DIVERGE
     assert judged.verdict is wanted, [finding.sentence for finding in judged.open]

@@ -112,15 +112,12 @@ def test_rows_of_a_view_follow_what_its_query_reads_and_views_never_each_other()
         for name, read in (("sums", ("most", "order")), ("most", ("sums",)))
     )
     schema = Schema("s", "1", (COUNTER, most, ORDER, sums))
-    rows = [
-        delta(Op.CREATE, name, n, now=Entity.of({"n": n}))
-        for name, n in (("sums", 1), ("most", 1), ("sums", 2))
-    ]
+    new = Entity.of({"n": 1})
+    rows = [delta(Op.CREATE, name, n, now=new) for n, name in enumerate(("sums", "most", "sums"))]
     qty = delta(Op.UPDATE, "order", 1, "qty", 1, 2)
 
     def truths(of_qty: Truth) -> list[Truth]:
-        explained = [(row, Truth.FAILS) for row in rows]
-        told = following(schema, [*explained, (qty, of_qty)])
+        told = following(schema, [*((row, Truth.FAILS) for row in rows), (qty, of_qty)])
         return [told[n][0] for n in sorted(told)]
 
     assert truths(Truth.HOLDS) == [Truth.HOLDS] * 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -18,18 +17,17 @@ from tests.servers import mariadb
 
 TABLES = """
 DROP DATABASE IF EXISTS work; CREATE DATABASE work; USE work;
+CREATE OR REPLACE USER reader@localhost; GRANT SELECT ON work.* TO reader@localhost;
 CREATE TABLE item (id int AUTO_INCREMENT PRIMARY KEY, name varchar(9) UNIQUE, qty int, price int,
   total int AS (qty * price) STORED, at timestamp NULL ON UPDATE current_timestamp);
 CREATE TABLE part (id int PRIMARY KEY, item int, CONSTRAINT of_item FOREIGN KEY (item)
   REFERENCES item (id) ON DELETE CASCADE ON UPDATE CASCADE);
 CREATE TABLE note (id int PRIMARY KEY, item int, CONSTRAINT on_item FOREIGN KEY (item)
   REFERENCES item (id) ON DELETE SET NULL ON UPDATE CASCADE);
-CREATE TABLE seen (item int PRIMARY KEY, at int) ENGINE = MyISAM;
-CREATE SEQUENCE tickets;
+CREATE TABLE seen (item int PRIMARY KEY, at int) ENGINE = MyISAM; CREATE SEQUENCE tickets;
 INSERT INTO item (name, qty, price) VALUES ('a', 1, 2), ('b', 3, 4), ('c', 5, 6);
-INSERT INTO part VALUES (1, 1), (2, 2), (3, 3);
-INSERT INTO note VALUES (1, 1), (2, 2), (3, 3);
-INSERT INTO seen VALUES (1, 1)
+INSERT INTO part VALUES (1, 1), (2, 2), (3, 3); INSERT INTO seen VALUES (1, 1);
+INSERT INTO note VALUES (1, 1), (2, 2), (3, 3)
 """
 RIGHT = (
     *caused.RIGHT,
@@ -39,11 +37,9 @@ RIGHT = (
 WRONG = (
     *caused.WRONG,
     "ALTER TABLE item AUTO_INCREMENT = 90",
-    "UPDATE item SET at = '2001-01-01' WHERE id = 1",
     "UPDATE item SET qty = 7, at = '2001-01-01' WHERE id = 1",
     "DO NEXTVAL(tickets)",
     "INSERT INTO seen VALUES (2, 1)",
-    "DELETE FROM seen",
 )
 
 
@@ -53,38 +49,31 @@ def server() -> Iterator[tuple[int, str]]:
         yield found
 
 
-@contextlib.contextmanager
-def begun(server: tuple[int, str]) -> Iterator[tuple[pymysql.Connection, str]]:
-    """A session in the tables made anew, and the URL of who reads them."""
-    with contextlib.closing(
-        pymysql.connect(unix_socket=server[1], user="root", autocommit=True)
-    ) as connection:
-        for each in TABLES.split(";"):
-            connection.query(each)
-        yield connection, f"@127.0.0.1:{server[0]}/work"
+def begun(line: str) -> pymysql.Connection:
+    """A session in the tables made anew."""
+    connection = pymysql.connect(unix_socket=line, user="root", autocommit=True)
+    for each in TABLES.split(";"):
+        connection.query(each)
+    return connection
 
 
 @pytest.mark.parametrize("run", [*RIGHT, *WRONG])
 def test_what_follows_from_a_change_is_explained_with_it_and_nothing_else(
     server: tuple[int, str], run: str
 ) -> None:
-    with begun(server) as (connection, place):
-        source = MariaDbSource("db", f"mysql://root{place}")
-        before = read(source, None)
-        for each in run.split("; "):
-            connection.query(each)
-        caused.check(before, read(source, before), is_right=run in RIGHT)
+    with begun(server[1]) as connection:
+        source = MariaDbSource("db", f"mysql://root@127.0.0.1:{server[0]}/work")
+        caused.check(source, run, connection.query, is_right=run in RIGHT)
 
 
 def test_a_table_without_a_snapshot_is_whole_where_it_can_be_locked(server) -> None:
     def coverage(account: str) -> str:
-        state = read(MariaDbSource("db", f"mysql://{account}{place}"), None).parts[0].state
+        source = MariaDbSource("db", f"mysql://{account}@127.0.0.1:{server[0]}/work")
+        state = read(source, None).parts[0].state
         assert state.tables["part"].enumeration.is_complete
         return state.tables["seen"].enumeration.coverage.value
 
-    with begun(server) as (connection, place):
-        connection.query("CREATE OR REPLACE USER reader@localhost")
-        connection.query("GRANT SELECT ON work.* TO reader@localhost")
+    with begun(server[1]) as connection:
         assert (coverage("root"), coverage("reader")) == ("complete", "unobserved")
         connection.query("GRANT LOCK TABLES ON work.* TO reader@localhost")
         assert coverage("reader") == "complete"

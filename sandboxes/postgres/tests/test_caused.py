@@ -12,7 +12,6 @@ import psycopg
 from statediff_postgres.source import PostgresSource
 
 from tests import caused
-from tests.rebuilt import read
 from tests.servers import postgres
 
 TABLES = """
@@ -23,14 +22,11 @@ CREATE TABLE part (id int PRIMARY KEY, item int REFERENCES item ON DELETE CASCAD
 CREATE TABLE note (id int PRIMARY KEY, item int REFERENCES item ON DELETE SET NULL
   ON UPDATE CASCADE);
 CREATE TABLE seen (item int PRIMARY KEY, at int) PARTITION BY RANGE (item);
-CREATE TABLE seen_1 PARTITION OF seen DEFAULT;
-CREATE TABLE told (item int);
+CREATE TABLE seen_1 PARTITION OF seen DEFAULT; CREATE TABLE told (item int);
 CREATE RULE tell AS ON UPDATE TO seen WHERE NEW.at > 90 DO ALSO INSERT INTO told VALUES (NEW.item);
-CREATE RULE keep AS ON DELETE TO note DO INSTEAD NOTHING;
 INSERT INTO item (name, qty, price) VALUES ('a', 1, 2), ('b', 3, 4), ('c', 5, 6);
-INSERT INTO part VALUES (1, 1), (2, 2), (3, 3);
+INSERT INTO part VALUES (1, 1), (2, 2), (3, 3); INSERT INTO seen VALUES (1, 1);
 INSERT INTO note VALUES (1, 1), (2, 2), (3, 3);
-INSERT INTO seen VALUES (1, 1);
 CREATE VIEW dear AS SELECT id, total FROM item WHERE total > 1;
 CREATE MATERIALIZED VIEW sums AS SELECT sum(total) AS total, round(avg(total), 2) AS mean FROM dear;
 CREATE MATERIALIZED VIEW most AS SELECT max(total) AS total FROM sums;
@@ -46,7 +42,6 @@ MORE = "UPDATE item SET qty = 9 WHERE id = 1"
 RIGHT = (
     *caused.RIGHT,
     "INSERT INTO item (name) VALUES ('c'), ('d') ON CONFLICT DO NOTHING",
-    MORE,
     f"{MORE}; {SUMS}",
     f"{MORE}; {SUMS}; REFRESH MATERIALIZED VIEW most",
     "UPDATE seen SET at = 7 WHERE item = 1; REFRESH MATERIALIZED VIEW last",
@@ -55,7 +50,6 @@ WRONG = (
     *caused.WRONG,
     "UPDATE seen SET at = 99",  # a rule writes
     "SELECT nextval('item_id_seq')",
-    "SELECT setval('item_id_seq', 1); INSERT INTO item (id, name) VALUES (9, 'd')",
     "REFRESH MATERIALIZED VIEW old",
     f"{MORE}; REFRESH MATERIALIZED VIEW old",
     f"{MORE}; {SUMS}; UPDATE item SET qty = 8 WHERE id = 1",
@@ -86,7 +80,4 @@ def test_what_follows_from_a_change_is_explained_with_it_and_nothing_else(
         connection.execute("CREATE DATABASE work TEMPLATE base")
     with psycopg.connect(f"{url}/work", autocommit=True) as connection:
         source = PostgresSource("db", f"{url}/work")
-        before = read(source, None)
-        for each in run.split("; "):
-            connection.execute(each.encode())
-    caused.check(before, read(source, before), is_right=run in RIGHT)
+        caused.check(source, run, connection.execute, is_right=run in RIGHT)
