@@ -32,7 +32,6 @@ RIGHT = (
 )
 WRONG = (
     "UPDATE item SET price = 7 WHERE id = 1",
-    "UPDATE item SET qty = 7 WHERE id = 3",
     "DELETE FROM part WHERE id = 2",
     "UPDATE part SET item = 3 WHERE id = 2",
     "DELETE FROM item WHERE id = 2; DELETE FROM part WHERE id = 3",
