@@ -10,7 +10,7 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 116_050,
+    "statediff": 116_500,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
@@ -28,7 +28,7 @@ LINES: Final = {
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 14_900
-TESTS: Final = 115_850
+TESTS: Final = 116_200
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
 GATE: Final = 1_900
