@@ -21,14 +21,14 @@ LINES: Final = {
     "statediff_mariadb": 4_000,
     "statediff_office": 5_415,
     "statediff_payments": 1_800,
-    "statediff_postgres": 6_000,
+    "statediff_postgres": 6_150,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
     "statediff_lab": 29_050,
 }
 """Lines of Python of each package, at most."""
-BENCHMARKS: Final = 14_700
-TESTS: Final = 115_950
+BENCHMARKS: Final = 14_900
+TESTS: Final = 116_200
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
 GATE: Final = 2_400
