@@ -6,7 +6,8 @@ A bundle is in a folder, in a trial's folder, in a sealed or kept copy, or in a 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -116,20 +117,25 @@ def _unsealed(path: Path, trust: Path | None, vault: Path | None, identity: Path
     name = printable(str(path))
     if trust is None:
         raise UsageError(f"{name}: a sealed copy; say with --trust FILE whose keys count")
-    try:
+    with verifying(path):
         return unseal(verify(load_copy(path, vault).files, load_trust(trust)), identity)
+
+
+@contextmanager
+def verifying(path: Path) -> Iterator[None]:
+    """Within it, a copy that does not verify is a `BundleError` that names its path."""
+    try:
+        yield
     except Rejected as error:
-        raise BundleError(f"{name}: INVALID: {error}") from error
+        raise BundleError(printable(f"INVALID: {shown(path)}: {error}")) from error
 
 
 def partial_copy(path: Path, trust: Path | None, vault: Path | None) -> Verified | None:
     """A sealed copy that withholds parts, verified; None for a whole one and for any other path."""
     if trust is None or not is_sealed(path):
         return None
-    try:
+    with verifying(path):
         found = verify(load_copy(path, vault).files, load_trust(trust))
-    except Rejected as error:
-        raise BundleError(f"{printable(str(path))}: INVALID: {error}") from error
     return None if found.status == "VALID" else found
 
 

@@ -27,7 +27,7 @@ from statediff.errors import BundleError, InputError, UsageError
 from statediff.evidence.foreign.scitt import signed_statement
 from statediff.evidence.keys import load_key, load_trust
 from statediff.evidence.seal import is_sealed
-from statediff.evidence.verify import Rejected, Verified, key_id, verify
+from statediff.evidence.verify import Verified, key_id, verify
 from statediff.kernel import modules_digest
 from statediff.kernel import replay as decide_again
 from statediff.reports.copies import copy_lines, decide_copy, review_in
@@ -37,7 +37,7 @@ from statediff.reports.formats.otlp import fault_span, trial_spans
 from statediff.reports.formats.turns import turn_lines
 from statediff.reports.plain import plain_judgement
 from statediff.reports.text import verdict_text
-from statediff.workspace.bundles import load_bundle, load_copy, partial_copy
+from statediff.workspace.bundles import load_bundle, load_copy, partial_copy, verifying
 from statediff.workspace.folders import write_file
 from statediff.workspace.rechecking import require_chunks, require_contract
 from statediff.workspace.runfolders import (
@@ -242,10 +242,8 @@ def _export_seal(
     if (form == SCITT) != (options.key is not None) or (options.key is None and options.issuer):
         raise UsageError("--as scitt is signed anew, with --key KEY; --as in-toto takes none")
     sealed = load_copy(target, None)
-    try:
+    with verifying(target):
         found = verify(sealed.files, load_trust(options.trust))
-    except Rejected as error:
-        raise BundleError(f"{shown(target)}: INVALID: {error}") from error
     data = sealed.files["envelope.json"] + b"\n"
     if options.key is not None:
         key, envelope = load_key(options.key), json.loads(data)

@@ -77,6 +77,7 @@ from statediff.workspace.bundles import (
     raw_pieces,
     read_file,
     unseal,
+    verifying,
 )
 from statediff.workspace.folders import write_file
 from statediff.workspace.logs.files import states_facts
@@ -234,10 +235,8 @@ def _cosign(bundle: Path, signing: SigningKey, options: CosignOptions, out: Path
     sealed = load_copy(bundle, None)
     count = signatures(sealed)
     keys = tuple(replace(each, needed=count) for each in load_trust(options.trust))
-    try:
+    with verifying(bundle):
         replay(unseal(check(sealed.files, keys), options.identity))
-    except Rejected as error:
-        raise BundleError(printable(f"INVALID: {shown(bundle)}: {error}")) from error
     copy = cosigned(sealed, signing.public, signing.sign)
     save(copy, out, is_private=True)
     return copy
@@ -384,10 +383,8 @@ def redact(
 ) -> None:
     """Write the copy that a tier may see, under the same signature."""
     whole = load_copy(sealed, vault)
-    try:
+    with verifying(sealed):
         found = check(whole.files, load_trust(trust))
-    except Rejected as error:
-        raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
     copy = redact_leaves(whole, found, at_tier(tier.value))
     save(copy, out, is_private=tier.value == "auditor")
     _print_copy(copy, out, tier.value, as_json=as_json)
@@ -433,10 +430,8 @@ def raw(
 
     Each is checked against the signature.
     """
-    try:
+    with verifying(sealed):
         found = check(load_copy(sealed, vault).files, load_trust(trust))
-    except Rejected as error:
-        raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
     leaves = [leaf for leaf in found.leaves if leaf.tag in (RAW_LEAF, UNDISCLOSED)]
     if not leaves:
         raise UsageError(f"{shown(sealed)}: holds no raw captures; only auditors' copies may")

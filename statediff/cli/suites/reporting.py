@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final
 from statediff.cli.faults import FAULT
 from statediff.cli.options import CopyTrustOption, JsonFlag, Tier, argument, opt, option
 from statediff.cli.output import print_result, progress, shown
-from statediff.errors import BundleError, UsageError
+from statediff.errors import UsageError
 from statediff.evidence.keys import load_trust
 from statediff.evidence.seal import at_tier, is_sealed, load, opened, redact
-from statediff.evidence.verify import Rejected, verify
+from statediff.evidence.verify import verify
 from statediff.reports.said import said
-from statediff.workspace.bundles import load_bundle
+from statediff.workspace.bundles import load_bundle, verifying
 from statediff.workspace.pages import Page, beside_of, page_of, run_page, write_page
 
 REPORT: Final = "statediff/report/1"
@@ -82,14 +82,12 @@ def _copy_page(target: Path, view: CopyView) -> str:
     if view.trust is None:
         raise UsageError(f"{target}: a sealed copy; say with --trust FILE whose keys count")
     keys = load_trust(view.trust)
-    try:
+    with verifying(target):
         sealed = load(target)
         verified = verify(sealed.files, keys)
         if view.tier is not None:
             sealed = redact(sealed, verified, at_tier(view.tier.value))
             verified = verify(sealed.files, keys)
-    except Rejected as error:
-        raise BundleError(f"{target}: INVALID: {error}") from error
     if verified.status != "VALID":
         return copy_html(sealed, verified, str(target))
     return sealed_html(opened(verified), sealed, verified, str(target))

@@ -36,8 +36,8 @@ from statediff.evidence.log import (
 from statediff.evidence.seal import is_sealed
 from statediff.evidence.statements import payload_of
 from statediff.evidence.vault import EXPIRY, read_expiry
-from statediff.evidence.verify import Rejected, Signer, Verified, verify
-from statediff.workspace.bundles import load_copy, read_file
+from statediff.evidence.verify import Signer, Verified, verify
+from statediff.workspace.bundles import load_copy, read_file, verifying
 from statediff.workspace.logs.releases import check_release
 
 CLOCK_SLACK: Final = timedelta(minutes=1)
@@ -180,10 +180,8 @@ def _of_plug_in(data: bytes, trust: Sequence[Signer] | None, secret: bytes) -> R
 
 def _sealed(path: Path, trust: Sequence[Signer]) -> Record:
     sealed = load_copy(path, None)
-    try:
+    with verifying(path):
         return seal_record(sealed, verify(sealed.files, trust))
-    except Rejected as error:
-        raise BundleError(f"{path}: INVALID: {error}") from error
 
 
 def retention(data: bytes, trust: Sequence[Signer]) -> Record:
