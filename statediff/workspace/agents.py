@@ -21,7 +21,7 @@ from statediff.agents.trial import Agent, Budget, Prices
 from statediff.entrypoints import plug_ins
 from statediff.errors import UsageError
 from statediff.evidence.disclosure.rules import MARK, NAME_VEIL
-from statediff.model.values import printable
+from statediff.packs import agent_command
 
 if TYPE_CHECKING:
     from statediff.agents.conversation import Simulated
@@ -212,16 +212,8 @@ class AgentOptions:
 
 
 def packed_agent(folder: Path, named: str, timeout_seconds: float = SECONDS) -> CommandAgent:
-    """A program from a contract's `agents` folder, run by this Python."""
-    known = {path.stem: path for path in sorted((folder / "agents").glob("*.py"))}
-    if named not in known:
-        there = ", ".join(known) or "none"
-        raise UsageError(
-            f"{printable(named)}: expected module:function or an agent of the contract's folder; "
-            f"there are: {there}; --agent-cmd takes a command"
-        )
-    program = known[named].absolute()
-    return CommandAgent((sys.executable, "-B", str(program)), timeout_seconds, name=named)
+    """An agent of the contract's folder, run by this Python."""
+    return CommandAgent(agent_command(folder, named), timeout_seconds, name=named)
 
 
 def each_agent(

@@ -28,6 +28,7 @@ from statediff.kernel import schema_of
 from statediff.model.values import printable
 from statediff.packs import (
     CONTRACT_FILE,
+    agents_in,
     contract_folders,
     is_path,
     known_sandbox,
@@ -104,7 +105,7 @@ class Task:
     sandbox: str | None
     intent: str
     agents: tuple[str, ...]
-    """The programs in its `agents` folder."""
+    """The agents beside it, in `agents.py`."""
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "agents": list(self.agents)}
@@ -121,7 +122,7 @@ def listed_tasks(folders: Sequence[str]) -> list[Task]:
 
 def _task(name: str, path: Path) -> Task:
     content = load_contract(path).content
-    agents = tuple(sorted(program.stem for program in (path.parent / "agents").glob("*.py")))
+    agents = tuple(sorted(agents_in(path.parent)))
     intent = " ".join(content.intent.split())
     return Task(name, content.version, content.sandbox, intent, agents)
 
