@@ -16,8 +16,7 @@ from rich.text import Text
 from statediff.capture.store import DiskChunks
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag, option
-from statediff.cli.output import emit, results, shown
-from statediff.cli.suites.reporting import tell_no_page
+from statediff.cli.output import emit, results, shown, tell_no_page
 from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import HarnessError, SandboxError, UsageError
 from statediff.harness import Hooks, TrialPlan

@@ -36,8 +36,8 @@ from statediff.cli.output import (
     progress,
     results,
     shown,
+    tell_no_page,
 )
-from statediff.cli.suites.reporting import tell_no_page
 from statediff.errors import StatediffError, StorageError, UsageError
 from statediff.evidence.roots import SECRET_BYTES, Roots
 from statediff.kernel import Evaluated, TrialFacts, evaluate
@@ -55,7 +55,6 @@ from statediff.workspace.cases import load_case, load_named_cases
 from statediff.workspace.contracts import contract_path, schema_of_contract
 from statediff.workspace.folders import write_file
 from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
-from statediff.workspace.logs.files import register
 from statediff.workspace.pages import keep_trial_report
 
 if TYPE_CHECKING:
@@ -249,6 +248,8 @@ def _show_fault(name: str, error: StatediffError, how: Loudness) -> None:
 
 def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
     """The roots of both states under a new secret, which are in the log."""
+    from statediff.workspace.logs.files import register
+
     roots = Roots.of(*bound_captures(*captures), secrets.token_bytes(SECRET_BYTES))
     register(log, "offline", roots.by_side)
     return roots

@@ -22,6 +22,7 @@ from statediff.kernel import changes_there_before
 from statediff.model.values import printable
 from statediff.reports.line import trial_line
 from statediff.reports.plain import dumps
+from statediff.reports.said import said
 from statediff.reports.text import trial_report, verdict_text
 from statediff.workspace.folders import shown
 from statediff.workspace.inputs import doubtful_states
@@ -47,6 +48,7 @@ __all__ = [
     "progress",
     "results",
     "shown",
+    "tell_no_page",
 ]
 
 
@@ -101,6 +103,11 @@ def results() -> Console:
 def progress() -> Console:
     """The console on standard error."""
     return _console(sys.stderr.isatty(), stderr=True)
+
+
+def tell_no_page(error: Exception) -> None:
+    """Standard error says why there is no page."""
+    progress().print(f"no report: {said(error, 2000)}", soft_wrap=True)
 
 
 def note_doubtful(*sides: tuple[Sequence[str], Capture]) -> None:

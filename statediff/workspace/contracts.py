@@ -14,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from statediff import harness
 from statediff.contract.authoring.versions import FILE, Release, Releases, identifier, read_releases
 from statediff.contract.document.load import read_bytes
 from statediff.contract.file import ContractFile, load_contract
@@ -37,11 +36,9 @@ from statediff.packs import (
 )
 from statediff.systems.base.registry import missing_extra, tools_of
 from statediff.systems.declared import declared_tools
-from statediff.workspace.bundles import load_bundle
 from statediff.workspace.cases import Chosen, cases_of, load_case, texts_of
 from statediff.workspace.folders import shown
 from statediff.workspace.inputs import one_capture, refinements, schema_of_file
-from statediff.workspace.trials import base_state, open_sandbox
 
 if TYPE_CHECKING:
     from statediff.model.readings import Capture
@@ -91,6 +88,8 @@ def _recorded_schema(contract: Path) -> Any:
     folder = contract.parent
     if contract.name != CONTRACT_FILE or not (folder / "manifest.json").is_file():
         return None
+    from statediff.workspace.bundles import load_bundle
+
     bundle, _ = load_bundle(folder)
     return schema_from(bundle.document("schema.json"))
 
@@ -301,6 +300,8 @@ class States:
             self.missing[pack.name] = extra
             return None, None
         if sandbox not in self._known:
+            from statediff.workspace.trials import base_state, open_sandbox
+
             with open_sandbox(sandbox) as running:
                 self._known[sandbox] = base_state(running)
                 self._remarks[sandbox] = running.remarks
@@ -352,7 +353,9 @@ class TaskOf:
     @property
     def prompt(self) -> str:
         """The prompt of an agent."""
-        return harness.Task.of(self.file.content).prompt
+        from statediff.harness import Task
+
+        return Task.of(self.file.content).prompt
 
 
 def tasks_of(contracts: str | Path | Sequence[str | Path]) -> Iterator[TaskOf]:

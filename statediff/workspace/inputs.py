@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 from statediff.agents.handover import MAX_ANSWER_BYTES, answer_in, read_handed_file
-from statediff.agents.tracefile import read_trace_file
 from statediff.capture.feed import Seen, history_of, with_history
 from statediff.capture.source import (
     Clock,
@@ -586,4 +585,6 @@ def trace_from(path: Path | None, is_complete: bool = False) -> Trace:
     """
     if path is None:
         return Trace(cause="no trace was given")
+    from statediff.agents.tracefile import read_trace_file
+
     return read_trace_file(path, is_vouched=is_complete)

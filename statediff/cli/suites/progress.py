@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from rich.text import Text
 
 from statediff.cli.faults import INTERRUPTED, exit_code
-from statediff.cli.output import emit, progress, results, shown
-from statediff.cli.suites.reporting import tell_no_page
+from statediff.cli.output import emit, progress, results, shown, tell_no_page
 from statediff.model.verdict import Verdict
 from statediff.reports.said import said
 from statediff.reports.text import verdict_text

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from statediff.cli.faults import FAULT
 from statediff.cli.options import CopyTrustOption, JsonFlag, Tier, argument, opt, option
-from statediff.cli.output import print_result, progress, shown
+from statediff.cli.output import print_result, progress, shown, tell_no_page
 from statediff.errors import UsageError
 from statediff.evidence.keys import load_trust
 from statediff.evidence.seal import at_tier, is_sealed, load, opened, redact
@@ -91,11 +91,6 @@ def _copy_page(target: Path, view: CopyView) -> str:
     if verified.status != "VALID":
         return copy_html(sealed, verified, str(target))
     return sealed_html(opened(verified), sealed, verified, str(target))
-
-
-def tell_no_page(error: Exception) -> None:
-    """Standard error says why there is no page."""
-    progress().print(f"no report: {said(error, 2000)}", soft_wrap=True)
 
 
 def _document(made: Page) -> dict[str, Any]:
