@@ -278,7 +278,7 @@ def _export_tasks(target: Path, out: Path, *, as_json: bool) -> None:
 def _told_of(target: Path, tell: Callable[[TrialFolder], list[Any]]) -> tuple[list[Any], int, int]:
     """Every trial of the run, or the bundle, as `tell` has it; how many, and how many never ran.
 
-    A trial of which nothing is told is not counted.
+    A trial of which nothing is found is not counted.
     """
     if not is_run(target):
         bundle, folder = load_bundle(target)
@@ -286,11 +286,11 @@ def _told_of(target: Path, tell: Callable[[TrialFolder], list[Any]]) -> tuple[li
     lines, number, there = list[Any](), 0, 0
     for trial in trials(target):
         try:
-            told = tell(trial)
+            found = tell(trial)
         except (BundleError, InputError) as error:
-            told = tell(replace(trial, bundle=None, why=str(error)))
-        lines += told
-        number, there = number + bool(told), there + 1
+            found = tell(replace(trial, bundle=None, why=str(error)))
+        lines += found
+        number, there = number + bool(found), there + 1
     return lines, number, count_scheduled(run_facts(target), there) - number
 
 
