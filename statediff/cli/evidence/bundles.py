@@ -275,10 +275,10 @@ def _export_tasks(target: Path, out: Path, *, as_json: bool) -> None:
     print_result(written, "\n".join(places), as_json=as_json)
 
 
-def _told_of(target: Path, tell: Callable[[TrialFolder], list[Any]]) -> tuple[list[Any], int, int]:
+def _objects_of(target: Path, tell: Callable[[TrialFolder], list[Any]]) -> tuple[list[Any], int, int]:
     """Every trial of the run, or the bundle, as `tell` has it; how many, and how many never ran.
 
-    A trial of which nothing is found is not counted.
+    A trial without any is not counted.
     """
     if not is_run(target):
         bundle, folder = load_bundle(target)
@@ -313,9 +313,9 @@ def _span(run: str, trial: TrialFolder) -> list[Any]:
 def _read(target: Path, takes: Takes) -> tuple[list[Any], int, int]:
     """The objects that a format takes; how many trials they are of, and how many never ran."""
     if takes is not Takes.SPANS:
-        return _told_of(target, _exported if takes is Takes.TRIALS else _turns)
+        return _objects_of(target, _exported if takes is Takes.TRIALS else _turns)
     run = target.absolute().name
-    lines, number, left = _told_of(target, partial(_span, run))
+    lines, number, left = _objects_of(target, partial(_span, run))
     names = (f"not run {at}" for at in range(left))
     lines += [fault_span(run, name, "it was scheduled and not run") for name in names]
     return lines, number, left
