@@ -275,7 +275,9 @@ def _export_tasks(target: Path, out: Path, *, as_json: bool) -> None:
     print_result(written, "\n".join(places), as_json=as_json)
 
 
-def _objects_of(target: Path, tell: Callable[[TrialFolder], list[Any]]) -> tuple[list[Any], int, int]:
+def _objects_of(
+    target: Path, tell: Callable[[TrialFolder], list[Any]]
+) -> tuple[list[Any], int, int]:
     """Every trial of the run, or the bundle, as `tell` has it; how many, and how many never ran.
 
     A trial without any is not counted.

@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,15 +106,15 @@ def _packages() -> Iterator[Check]:
 def _packages_of(extra: str | None, of: str = "statediff") -> tuple[list[str], list[str]]:
     """The packages that the extra adds, with those of ours that it asks for: here, and missing."""
     found, missing = list[str](), list[str]()
-    for line in requires(of) or ():
+    for line in metadata.requires(of) or ():
         wanted, _, marker = line.partition(";")
         asked = re.search(r"extra == ['\"]([\w.-]+)", marker)
         if (asked and asked[1]) != extra:
             continue
         name, *extras = re.findall(r"[\w.-]+", wanted.partition("]")[0])
         try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
             missing.append(name)
             continue
         for each in extras if name.startswith("statediff-") and "[" in wanted else ():
