@@ -371,7 +371,7 @@ def _home(name: str) -> Path:
 
 
 def _kept_for(name: str) -> Path:
-    """Where a fork finds what it begins with."""
+    """The folder of the states that a fork begins with."""
     return _home(f".{name}")
 
 
